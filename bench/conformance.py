@@ -1,0 +1,326 @@
+"""Start a contender, run the black-box evaluation against it, stop it again.
+
+    python bench/conformance.py --contender vllm --model MODEL_DIR --bias none --bias closers
+    python bench/conformance.py --report
+
+One start serves every bias. Results go to `.cache/conformance/<contender>-<model>-<bias>.{json,txt}`;
+the evaluation itself is `eval/gateway_eval.py` below `$TOOLGATE_SHARED`.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
+OUT = ROOT / ".cache" / "conformance"
+BIASES = ("none", "closers", "hostile")
+MASTER_KEY = os.environ.get("TOOLGATE_MASTER_KEY", "sk-conformance")
+MARKER = "TOOLGATE_CONFORMANCE_RUN"
+"""Set in the environment of all we start, so that no descendant outlives its contender unseen."""
+
+VLLM = (
+    "--enable-auto-tool-choice --tool-call-parser hermes --reasoning-parser qwen3"
+    " --enforce-eager --dtype float32 --max-num-seqs 32"
+).split()
+FLAGS = {"vllm": VLLM, "vllm-strict": [*VLLM, "--tool-strict-level", "parameter"]}
+CONTENDERS = (*FLAGS, "toolgate")
+
+
+class NotStarted(RuntimeError):
+    pass
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen[bytes]
+    url: str
+    key: str
+
+    def get(self, path: str) -> bytes:
+        """A GET that answers or raises OSError (urllib's errors are OSErrors)."""
+        request = urllib.request.Request(
+            self.url + path, headers={"Authorization": f"Bearer {self.key}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return bytes(answer.read())
+
+    def model_name(self) -> str:
+        return str(json.loads(self.get("/v1/models"))["data"][0]["id"])
+
+    def alive(self) -> bool:
+        if self.process.poll() is not None:
+            return False
+        try:
+            self.get("/v1/models")
+        except OSError:
+            return False
+        return True
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def command(contender: str, model: Path, port: int, max_model_len: int) -> list[str]:
+    if contender == "toolgate":
+        return ["make", "-C", str(ROOT), "--no-print-directory", "serve", f"MODEL={model}", f"PORT={port}"]
+    length = str(max_model_len)
+    return [
+        *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
+        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
+        # vLLM on CPU dies on a seeded request that is prefilled in parts: one batch fits any prompt.
+        *("--max-model-len", length, "--max-num-batched-tokens", length),
+        *FLAGS[contender],
+    ]
+
+
+def environment(contender: str, run: str) -> dict[str, str]:
+    env = {
+        **os.environ,
+        MARKER: run,
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "TOOLGATE_MASTER_KEY": MASTER_KEY,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "backend"), str(ROOT / "core")]),
+    }
+    if contender != "toolgate":
+        # Without it vLLM loads every plug-in that is installed, so also ours.
+        env["VLLM_PLUGINS"] = ""
+    return env
+
+
+def members(run: str) -> list[int]:
+    """Every process whose environment carries the run's marker."""
+    wanted = f"{MARKER}={run}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # gone meanwhile, or another user's
+    return found
+
+
+def stop(process: subprocess.Popen[bytes], run: str) -> None:
+    """Ask the process group to end, then end whatever is left of the run."""
+    for sign, patience in ((signal.SIGTERM, 30), (signal.SIGKILL, 10)):
+        if sign == signal.SIGTERM and process.poll() is None:
+            os.killpg(process.pid, sign)
+        else:
+            for pid in members(run):
+                try:
+                    os.kill(pid, sign)
+                except ProcessLookupError:
+                    continue
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            process.poll()
+            if not members(run):
+                return
+            time.sleep(0.2)
+    print(f"still running after SIGKILL: {members(run)}", file=sys.stderr)
+
+
+def wait_ready(server: Server, contender: str, log: Path, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if server.process.poll() is not None:
+            break
+        if contender == "toolgate":
+            match = re.search(r"TOOLGATE READY (http://\S+)", log.read_text(errors="replace"))
+            server.url = match[1].rstrip("/") if match else server.url
+        if (contender != "toolgate" or match) and server.alive():
+            return
+        time.sleep(0.5)
+    ended = server.process.poll()
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+    raise NotStarted(
+        f"{contender} " + ("was not ready in time" if ended is None else f"ended with {ended}") + f":\n{tail}"
+    )
+
+
+@contextmanager
+def running(contender: str, model: Path, options: argparse.Namespace) -> Iterator[Server]:
+    port, run = free_port(), uuid.uuid4().hex
+    log = OUT / f"{contender}-{model.name}.server.log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            ["nice", "-n", str(options.nice), *command(contender, model, port, options.max_model_len)],
+            cwd=ROOT,
+            env=environment(contender, run),
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        key = MASTER_KEY if contender == "toolgate" else "x"
+        server = Server(process, f"http://127.0.0.1:{port}", key)
+        started = time.monotonic()
+        wait_ready(server, contender, log, options.ready_timeout)
+        print(f"{contender} on {model.name}: ready in {time.monotonic() - started:.0f} s", flush=True)
+        yield server
+    finally:
+        stop(process, run)
+
+
+def evaluate(server: Server, contender: str, bias: str, options: argparse.Namespace) -> bool:
+    """One evaluation, its result file marked with how it went; whether the contender lived."""
+    stem = OUT / f"{contender}-{options.model.name}-{bias}"
+    result, text = stem.with_suffix(".json"), stem.with_suffix(".txt")
+    result.unlink(missing_ok=True)
+    started = time.monotonic()
+    with text.open("w") as sink:
+        code = subprocess.run(
+            [
+                *(sys.executable, str(SHARED / "eval" / "gateway_eval.py")),
+                *("--base-url", server.url + "/v1", "--api-key", server.key),
+                *("--model", server.model_name(), "--tokenizer", str(options.tokenizer)),
+                *("--bias", bias, "--cases", str(options.cases), "--ctx", str(options.max_model_len)),
+                *("--concurrency", str(options.concurrency), "--label", stem.name),
+                *("--out", str(result)),
+            ],
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+        ).returncode
+    lived = server.alive()
+    data: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {}
+    data["run"] = {
+        "contender": contender,
+        "model": options.model.name,
+        "bias": bias,
+        "wall_seconds": round(time.monotonic() - started, 1),
+        "exit_code": code,
+        "died": not lived,
+    }
+    result.write_text(json.dumps(data, indent=1))
+    print(f"{stem.name}: {data['run']['wall_seconds']:.0f} s, exit {code}", end="", flush=True)
+    print("" if lived else "; THE CONTENDER DIED", flush=True)
+    return lived
+
+
+def run_all(options: argparse.Namespace) -> int:
+    OUT.mkdir(parents=True, exist_ok=True)
+    failed = False
+    for contender in options.contender:
+        left = list(options.bias or BIASES)
+        while left:  # a contender that died is started again for the biases still to run
+            try:
+                with running(contender, options.model, options) as server:
+                    while left and evaluate(server, contender, left.pop(0), options):
+                        pass
+            except NotStarted as error:
+                print(error, file=sys.stderr)
+                failed = True
+                break
+    return 1 if failed else 0
+
+
+COLUMNS = (
+    "contender",
+    "model",
+    "bias",
+    "requests",
+    "errors",
+    "choices",
+    "ok",
+    "truncated",
+    "bad",
+    "complete calls",
+    "schema-valid",
+    "forced calls right",
+    "violations",
+    "T=0 pairs equal/different",
+    "grid s",
+)
+
+
+def report_row(data: dict[str, Any]) -> list[str]:
+    run = data["run"]
+    head = [f"{run['contender']}{' (died)' if run['died'] else ''}", run["model"], run["bias"]]
+    if "total" not in data:
+        return [*head, f"no result, exit {run['exit_code']}", *[""] * (len(COLUMNS) - 4)]
+    total, pairs = data["total"], data["pairs"]
+    forced = [data["cells"][f"C/{choice}"] for choice in ("required", "named")]
+    errors = ", ".join(f"{count} {kind}" for kind, count in total["err"].items()) or "0"
+    valid = f"{100 * total['calls_valid'] / total['complete']:.1f} %" if total["complete"] else "-"
+    other = {kind: count for kind, count in pairs.items() if kind not in ("equal", "different")}
+    return [
+        *head,
+        str(total["req"]),
+        errors,
+        str(total["choices"]),
+        str(total["ok"]),
+        str(total["trunc"]),
+        str(total["bad"]),
+        str(total["complete"]),
+        valid,
+        f"{sum(c['ok'] for c in forced)}/{sum(c['choices'] for c in forced)}",
+        str(sum(v["count"] for v in data["violations"].values())),
+        f"{pairs.get('equal', 0)}/{pairs.get('different', 0)}"
+        + "".join(f", {count} {kind}" for kind, count in other.items()),
+        f"{data['grid_seconds']:.0f}",
+    ]
+
+
+def report() -> int:
+    results = [json.loads(path.read_text()) for path in OUT.glob("*.json")]
+    results.sort(
+        key=lambda data: (
+            data["run"]["model"],
+            BIASES.index(data["run"]["bias"]),
+            CONTENDERS.index(data["run"]["contender"]),
+        )
+    )
+    print("| " + " | ".join(COLUMNS) + " |")
+    print("|" + "---|" * len(COLUMNS))
+    for data in results:
+        print("| " + " | ".join(report_row(data)) + " |")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--contender", action="append", choices=CONTENDERS)
+    parser.add_argument("--model", type=Path, help="model directory")
+    parser.add_argument("--tokenizer", type=Path, help="where the bias finds its ids; default MODEL")
+    parser.add_argument("--bias", action="append", choices=BIASES, help="default: all three")
+    parser.add_argument("--cases", type=int, default=384)
+    parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--ready-timeout", type=float, default=300)
+    parser.add_argument("--nice", type=int, default=0, help="niceness of the contender")
+    parser.add_argument("--report", action="store_true", help="only print the table of all results")
+    options = parser.parse_args()
+    if options.report:
+        return report()
+    if not options.contender or not options.model:
+        parser.error("--contender and --model are needed (or --report)")
+    options.model = options.model.resolve()
+    options.tokenizer = (options.tokenizer or options.model).resolve()
+    # A terminated bench must still stop what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return run_all(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Every error a user of the gateway can meet.
+
+ToolgateError                      500  toolgate_error
+├── InvalidRequest                 400  invalid_request
+│   ├── InvalidTools               400  invalid_tools
+│   ├── UnknownTool                400  unknown_tool
+│   ├── UnsupportedParameter       400  unsupported_parameter
+│   ├── SchemaNotEnforceable       400  schema_not_enforceable   (carries a JSON Pointer)
+│   ├── TemplateRefused            400  template_refused
+│   └── ContextLengthExceeded      400  context_length_exceeded
+├── GrammarUnknown                 409  grammar_unknown          (carries the keys)
+├── Unauthorized                   401  invalid_api_key
+├── BackendUnavailable             503  backend_unavailable
+├── BackendTimeout                 504  backend_timeout
+├── BackendFailed                  502  backend_failed
+└── EnforcementFailed              500  enforcement_failed
+
+The shape on the wire is OpenAI's error object (platform.openai.com/docs/guides/error-codes):
+`{"error": {"message", "type", "param", "code"}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+
+class ToolgateError(Exception):
+    """Base of the tree. `message` says what happened and what to do about it."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    code: ClassVar[str] = "toolgate_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+
+    def body(self) -> dict[str, Any]:
+        """OpenAI's error object, plus what a subclass carries."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return {"error": error | self.details()}
+
+    def details(self) -> dict[str, Any]:
+        """Fields of the error object beyond OpenAI's four."""
+        return {}
+
+
+class InvalidRequest(ToolgateError):
+    status = 400
+    type = "invalid_request_error"
+    code = "invalid_request"
+
+
+class InvalidTools(InvalidRequest):
+    code = "invalid_tools"
+
+
+class UnknownTool(InvalidRequest):
+    code = "unknown_tool"
+
+
+class UnsupportedParameter(InvalidRequest):
+    code = "unsupported_parameter"
+
+
+class SchemaNotEnforceable(InvalidRequest):
+    """`pointer` is the JSON Pointer (RFC 6901) of the keyword inside the tool's `parameters`."""
+
+    code = "schema_not_enforceable"
+
+    def __init__(self, message: str, *, pointer: str, param: str | None = None) -> None:
+        super().__init__(message, param=param)
+        self.pointer = pointer
+
+    def details(self) -> dict[str, Any]:
+        return {"pointer": self.pointer}
+
+
+class TemplateRefused(InvalidRequest):
+    code = "template_refused"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    code = "context_length_exceeded"
+
+
+class GrammarUnknown(ToolgateError):
+    """The backend lacks these grammars. The proxy loads them and repeats, as after NOSCRIPT."""
+
+    status = 409
+    type = "invalid_request_error"
+    code = "grammar_unknown"
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__("These grammars are not loaded here; load them and repeat the request.")
+        self.keys = tuple(keys)
+
+    def details(self) -> dict[str, Any]:
+        return {"keys": list(self.keys)}
+
+
+class Unauthorized(ToolgateError):
+    status = 401
+    type = "authentication_error"
+    code = "invalid_api_key"
+
+
+class BackendUnavailable(ToolgateError):
+    status = 503
+    type = "service_unavailable_error"
+    code = "backend_unavailable"
+
+
+class BackendTimeout(ToolgateError):
+    status = 504
+    type = "timeout_error"
+    code = "backend_timeout"
+
+
+class BackendFailed(ToolgateError):
+    status = 502
+    type = "server_error"
+    code = "backend_failed"
+
+
+class EnforcementFailed(ToolgateError):
+    code = "enforcement_failed"
+
+
+def from_body(status: int, body: object) -> ToolgateError:
+    """The error a peer answered with, rebuilt from its HTTP status and JSON body."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return _generic(status, f"The backend answered HTTP {status}: {str(body)[:200]}")
+    message = str(error.get("message", f"The backend answered HTTP {status}."))
+    param = error.get("param")
+    code = error.get("code")
+    if code == GrammarUnknown.code:
+        return GrammarUnknown([str(key) for key in error.get("keys", [])])
+    if code == SchemaNotEnforceable.code:
+        pointer = str(error.get("pointer", ""))
+        return SchemaNotEnforceable(message, pointer=pointer, param=param)
+    for kind in _tree(ToolgateError):
+        if kind.code == code:
+            return kind(message, param=param)
+    return _generic(status, message)
+
+
+def _generic(status: int, message: str) -> ToolgateError:
+    if status in (401, 403):
+        return BackendFailed("The backend refused the gateway's key: set TOOLGATE_BACKEND_KEY.")
+    if status in (429, 503):
+        return BackendUnavailable(message, retry_after=1)
+    if 400 <= status < 500:
+        return InvalidRequest(message)
+    return BackendFailed(message)
+
+
+def _tree(root: type[ToolgateError]) -> list[type[ToolgateError]]:
+    return [root, *(leaf for child in root.__subclasses__() for leaf in _tree(child))]

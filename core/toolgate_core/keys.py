@@ -1,0 +1,154 @@
+"""Grammar keys: what two requests must share to share a compiled grammar.
+
+key = sha256(tool name + canonical parameters) : dialect : tokenizer fingerprint : engine format.
+The parameters are made canonical first, so that what does not alter the grammar does not alter the
+key: annotations, the order of keywords, the spelling of numbers. The order of `properties` stays,
+since the engines write the members of an object in that order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+from .errors import InvalidTools
+
+ANNOTATIONS = frozenset(
+    {
+        "$comment",
+        "$schema",
+        "default",
+        "deprecated",
+        "description",
+        "example",
+        "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+"""Keywords that assert nothing (JSON Schema 2020-12, validation §9; OpenAPI 3's `example`)."""
+
+SCHEMA_KEYWORDS = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords whose value is a schema (or, for draft 7's `items`, a list of them)."""
+
+SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+SCHEMA_MAP_KEYWORDS = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+
+MAX_DEPTH = 100
+"""Levels of nesting a schema may have. Beyond it, Python's own JSON coder would overflow."""
+
+EMPTY_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {},
+    "additionalProperties": False,
+}
+"""OpenAI: omitting `parameters` defines a function without any (API reference, chat, `tools`)."""
+
+
+def canonical_parameters(parameters: object, *, param: str = "parameters") -> dict[str, Any]:
+    """A tool's `parameters` with all that cannot alter its grammar removed.
+
+    Raises InvalidTools, naming `param`, when they are no JSON Schema of an object.
+    """
+    if parameters is None:
+        return dict(EMPTY_PARAMETERS)
+    if not isinstance(parameters, dict):
+        raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
+    _check_depth(parameters, param)
+    kind = parameters.get("type", "object")
+    if kind not in ("object", ["object"]):
+        raise InvalidTools(
+            f'{param} must describe an object: give it "type": "object", not {kind!r}.',
+            param=param,
+        )
+    canonical = _schema(parameters)
+    assert isinstance(canonical, dict)
+    return canonical | {"type": "object"}
+
+
+def tool_hash(name: str, parameters: dict[str, Any]) -> str:
+    """SHA-256 (hex) of a tool's name and canonical parameters.
+
+    Raises InvalidTools for what JSON cannot spell: NaN, infinities, integers past 4,300 digits.
+    """
+    try:
+        text = canonical_json([name, parameters])
+    except ValueError as error:
+        raise InvalidTools(f"The parameters of {name!r} are not JSON: {error}.") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def grammar_key(tool_hash: str, *, dialect: str, tokenizer: str, grammar_format: str) -> str:
+    return f"{tool_hash}:{dialect}:{tokenizer}:{grammar_format}"
+
+
+def canonical_json(value: object) -> str:
+    """JSON text that is equal for equal values. The order of members is the value's own."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def _schema(schema: object) -> Any:
+    if not isinstance(schema, dict):
+        return schema if isinstance(schema, bool) else _data(schema)
+    kept = sorted((str(k), v) for k, v in schema.items() if k not in ANNOTATIONS)
+    return {key: _keyword(key, value) for key, value in kept}
+
+
+def _keyword(key: str, value: object) -> Any:
+    if key in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+        # `dependencies` maps to schemas or to lists of names; a list of names is data.
+        return {str(k): _schema(v) for k, v in value.items()}
+    if key in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+        return [_schema(v) for v in value]
+    if key in SCHEMA_KEYWORDS:
+        return _schema(value)
+    if key == "required" and isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return sorted(set(value))
+    return _data(value)
+
+
+def _data(value: object) -> Any:
+    """Plain data, numbers spelt one way: 1.0 is the integer 1 (JSON Schema core §4.2.2)."""
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {str(k): _data(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_data(v) for v in value]
+    return value
+
+
+def _check_depth(value: object, param: str) -> None:
+    """Measure without recursion, before anything recursive touches what a client sent."""
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return
+    raise InvalidTools(f"{param} is nested deeper than {MAX_DEPTH} levels.", param=param)
+
+
+def _children(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list) else []

@@ -1,0 +1,143 @@
+"""ChatRequest → EnforcementPlan: what the answer to this request is held to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from . import keys, wire
+from .dialect import Dialect
+from .errors import InvalidTools, UnknownTool, UnsupportedParameter
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""OpenAI allows [A-Za-z0-9_-]{1,64}; MCP servers also use dots and longer names. None of these
+characters needs escaping in JSON, so a name stands in the envelope as it is."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function tool. `parameters` is canonical; `definition` is what the template renders."""
+
+    name: str
+    parameters: dict[str, Any]
+    hash: str
+    definition: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class NamedTool:
+    """tool_choice = {"type": "function", "function": {"name": …}}: exactly one call of it."""
+
+    name: str
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedTool
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A chat completion request, admitted: every field checked, defaults filled in."""
+
+    request_id: str
+    model: str
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    reasoning: wire.ReasoningMode = "default"
+    template_kwargs: dict[str, Any] | None = None
+    sampling: wire.Sampling = field(default_factory=wire.Sampling)
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    include_usage: bool = False
+    priority: int = 0
+    cache_salt: str | None = None
+
+
+@dataclass(frozen=True)
+class EnforcementPlan:
+    """Which calls may, must and can't come. `candidates` are the tools the masks know."""
+
+    choice: Literal["none", "auto", "required"]
+    candidates: tuple[Tool, ...]
+    max_calls: int | None
+    named: bool
+    reasoning: wire.ReasoningMode
+
+    def wire(self, grammar_keys: dict[str, str]) -> wire.Enforcement:
+        """The plan as it is sent. `grammar_keys` maps tool hashes to grammar keys."""
+        candidates = tuple(
+            wire.Candidate(name=tool.name, key=grammar_keys[tool.hash]) for tool in self.candidates
+        )
+        return wire.Enforcement(
+            choice=self.choice,
+            candidates=candidates,
+            max_calls=self.max_calls,
+            reasoning=self.reasoning,
+        )
+
+
+def parse_tools(tools: Sequence[object], *, param: str = "tools") -> tuple[Tool, ...]:
+    """OpenAI's `tools`. Raises InvalidTools naming the entry that is wrong."""
+    parsed: list[Tool] = []
+    seen: set[str] = set()
+    for index, entry in enumerate(tools):
+        tool = _parse_tool(entry, f"{param}[{index}]")
+        if tool.name in seen:
+            raise InvalidTools(
+                f"Two tools are named {tool.name!r}; names must be unique.",
+                param=f"{param}[{index}].function.name",
+            )
+        seen.add(tool.name)
+        parsed.append(tool)
+    return tuple(parsed)
+
+
+def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
+    """Raises UnknownTool, InvalidTools and UnsupportedParameter, naming the parameter."""
+    if request.reasoning == "on" and dialect.reasoning_begin is None:
+        raise UnsupportedParameter(
+            f"The model {request.model!r} does not reason; leave reasoning_effort out.",
+            param="reasoning_effort",
+        )
+    choice, named = request.tool_choice, isinstance(request.tool_choice, NamedTool)
+    candidates = request.tools
+    if isinstance(choice, NamedTool):
+        candidates = tuple(tool for tool in request.tools if tool.name == choice.name)
+        if not candidates:
+            raise UnknownTool(
+                f"tool_choice names {choice.name!r}, which is not one of `tools`.",
+                param="tool_choice",
+            )
+        choice = "required"
+    if choice == "required" and not request.tools:
+        raise InvalidTools('tool_choice "required" needs at least one tool.', param="tools")
+    if choice == "none" or not request.tools:
+        choice, candidates = "none", ()
+    single = named or not request.parallel_tool_calls
+    return EnforcementPlan(
+        choice=choice,
+        candidates=candidates,
+        max_calls=1 if single else None,
+        named=named,
+        reasoning=request.reasoning,
+    )
+
+
+def _parse_tool(entry: object, param: str) -> Tool:
+    if not isinstance(entry, dict) or entry.get("type") != "function":
+        raise InvalidTools(f'{param} must have "type": "function".', param=param)
+    function = entry.get("function")
+    if not isinstance(function, dict):
+        raise InvalidTools(f"{param}.function is missing.", param=f"{param}.function")
+    name = function.get("name")
+    if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
+        raise InvalidTools(
+            f"{param}.function.name must be 1 to 128 of the characters A-Z a-z 0-9 _ . -",
+            param=f"{param}.function.name",
+        )
+    where = f"{param}.function.parameters"
+    parameters = keys.canonical_parameters(function.get("parameters"), param=where)
+    return Tool(name, parameters, keys.tool_hash(name, parameters), entry)
