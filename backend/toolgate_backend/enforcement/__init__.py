@@ -1,0 +1,1 @@
+"""The enforcement of one sequence. Knows grammars and tokens, nothing of vLLM."""

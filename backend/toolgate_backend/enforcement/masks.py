@@ -1,0 +1,66 @@
+"""What may come next, in the form that is cheapest to apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..grammars.engine import Words, words_for
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Forbid:
+    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart."""
+
+    ids: Ids
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class Allow:
+    """Nothing but `ids`."""
+
+    ids: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """One row of a bitmask."""
+
+    words: Words
+
+
+Mask = Forbid | Allow | Bits
+
+
+def ids(tokens: object) -> Ids:
+    return np.array(sorted(set(tokens)), dtype=np.int64)  # type: ignore[call-overload]
+
+
+def pack(tokens: Ids, vocabulary_size: int) -> Words:
+    """A row with the bits of `tokens` set."""
+    bits = np.zeros(words_for(vocabulary_size) * 32, dtype=np.uint8)
+    bits[tokens] = 1
+    return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+def unpack(words: Words) -> Ids:
+    """The tokens of a row. Looks only at the words that hold any: most grammars allow few."""
+    filled = np.flatnonzero(words)
+    bits = np.unpackbits(words[filled].view(np.uint8), bitorder="little").reshape(-1, 32)
+    row, column = np.nonzero(bits)
+    return filled[row] * 32 + column
+
+
+def render(mask: Mask, row: Words, vocabulary_size: int) -> None:
+    """Write `mask` into a row of a bitmask, for hosts that take nothing else."""
+    if isinstance(mask, Bits):
+        row[:] = mask.words
+    elif isinstance(mask, Allow):
+        row[:] = pack(mask.ids, vocabulary_size)
+    else:
+        row[:] = ~pack(mask.ids, vocabulary_size)

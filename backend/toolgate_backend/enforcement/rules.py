@@ -1,0 +1,73 @@
+"""What every automaton of one model shares: the marks, the prescribed texts, the static masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import numpy as np
+
+from toolgate_core.dialect import Dialect
+
+from ..grammars.engine import CompiledGrammar, words_for
+from ..vocabulary import Vocabulary
+from . import masks
+from .spelling import Spelling
+from .union import Union
+
+
+class Rules:
+    """`dialect` is None for a model without marks: its sequences stay in CONTENT."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary_size = vocabulary.size
+        self.marks = vocabulary.marks
+        self.special = vocabulary.special
+        dialect = vocabulary.dialect
+        self.after_reasoning = vocabulary.encode(dialect.after_reasoning) if dialect else ()
+        self.between_calls = self._between_calls(vocabulary, dialect)
+        mark = dialect.call_begin.encode() if dialect else b""
+        self._spelling = (
+            Spelling(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
+        )
+        self._token_bytes = vocabulary.token_bytes
+        self._excluded = masks.pack(masks.ids(vocabulary.special), vocabulary.size)
+        # Bits past the vocabulary belong to no token.
+        self._excluded |= ~masks.pack(np.arange(vocabulary.size), vocabulary.size)
+        self._free: dict[str, masks.Forbid] = {}
+
+    def union(self, grammars: Sequence[CompiledGrammar]) -> Union:
+        return Union(grammars, words_for(self.vocabulary_size), self._excluded)
+
+    def free(self, phase: str, allowed: Set[int | None], tail: bytes) -> masks.Forbid:
+        """All text, and of the special tokens those in `allowed`. Shared between sequences, except
+        for the rare step at which a spelt-out mark could be completed."""
+        marks = {mark for mark in allowed if mark is not None}
+        key = f"{phase}:{sorted(marks)}"
+        static = self._free.get(key)
+        if static is None:
+            whole = self._spelling.whole if self._spelling else frozenset()
+            static = masks.Forbid(masks.ids((self.special - marks) | whole), key)
+            self._free[key] = static
+        completing = self._spelling.completing(tail) if self._spelling and tail else frozenset()
+        if not completing:
+            return static
+        ids = np.union1d(static.ids, masks.ids(completing))
+        return masks.Forbid(ids, f"{key}:{sorted(completing)}")
+
+    def spelling(self, tail: bytes) -> frozenset[int]:
+        """Ordinary tokens that may not come after `tail` in a free phase."""
+        if self._spelling is None:
+            return frozenset()
+        return self._spelling.whole | self._spelling.completing(tail)
+
+    def tail(self, before: bytes, token: int) -> bytes:
+        """As much of the text's end as the spelling of a mark can need."""
+        if self._spelling is None:
+            return b""
+        text = before + self._token_bytes[token]
+        return text[-self._spelling.reach :]
+
+    def _between_calls(self, vocabulary: Vocabulary, dialect: Dialect | None) -> tuple[int, ...]:
+        if dialect is None or self.marks.call_begin is None:
+            return (-1,)  # no token: such a model never reaches SELECT
+        return (*vocabulary.encode(dialect.call_separator), self.marks.call_begin)

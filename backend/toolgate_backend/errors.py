@@ -1,0 +1,28 @@
+"""Errors inside the backend. What a client can meet is in `toolgate_core.errors`.
+
+BackendError
+├── GrammarRefused      no engine can hold this schema; carries the keyword's JSON Pointer
+├── GrammarMissing      a sequence names a grammar that this process does not hold
+└── DeadEnd             a grammar allows no token at all: a bug of the grammar or of ours
+"""
+
+from __future__ import annotations
+
+
+class BackendError(Exception):
+    pass
+
+
+class GrammarRefused(BackendError):
+    def __init__(self, reason: str, pointer: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.pointer = pointer
+
+
+class GrammarMissing(BackendError):
+    pass
+
+
+class DeadEnd(BackendError):
+    pass

@@ -1,0 +1,1 @@
+"""Grammars of tool calls: which engine holds a schema, compiling it, and keeping what compiled."""

@@ -1,0 +1,78 @@
+"""Objects that name their properties are closed, unless the schema says otherwise.
+
+Tools are called with the arguments they declare; a weak model that may invent members does not
+stop. xgrammar closes by itself (`strict_mode`); for llguidance the schema is closed here. Closing
+only ever forbids more, so what it lets through is still valid by the schema as it was given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolgate_core.keys import SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
+
+from .choose import subschemas
+
+_COMBINING = frozenset(
+    {
+        "$dynamicRef",
+        "$ref",
+        "allOf",
+        "anyOf",
+        "dependencies",
+        "dependentSchemas",
+        "else",
+        "if",
+        "not",
+        "oneOf",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_ALONE = frozenset({"$defs", "definitions"})
+_OPEN = frozenset(
+    {"additionalProperties", "maxProperties", "minProperties", "patternProperties", "propertyNames"}
+)
+
+
+def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
+    """`parameters` closed; unchanged where two schemas describe the same object together, since
+    there each would forbid what the other declares."""
+    if any(_combines(schema) for _, schema in subschemas(parameters)):
+        return parameters
+    closed = _close(parameters)
+    assert isinstance(closed, dict)
+    return closed
+
+
+def _combines(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    combining = schema.keys() & _COMBINING
+    if len(combining) > 1 or "allOf" in combining:
+        return True
+    return bool(combining) and bool(schema.keys() - combining - _ALONE)
+
+
+def _close(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    closed = {keyword: _close_inside(keyword, value) for keyword, value in schema.items()}
+    properties = schema.get("properties")
+    if (
+        isinstance(properties, dict)
+        and properties
+        and not schema.keys() & _OPEN
+        and set(schema.get("required", ())) <= properties.keys()
+    ):
+        closed["additionalProperties"] = False
+    return closed
+
+
+def _close_inside(keyword: str, value: Any) -> Any:
+    if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+        return {name: _close(child) for name, child in value.items()}
+    if keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+        return [_close(child) for child in value]
+    return _close(value) if keyword in SCHEMA_KEYWORDS else value

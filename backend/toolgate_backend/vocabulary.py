@@ -1,0 +1,94 @@
+"""What enforcement must know of a tokenizer: the bytes of each token, the marks, the ends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import xgrammar
+
+from toolgate_core.dialect import HERMES, Dialect, detect
+from toolgate_core.wire import MarkIds
+
+MARKLESS = "none"
+"""Dialect name of a model whose tokenizer has the marks of no dialect: no tools, no reasoning."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    tokenizer: Any
+    """The transformers tokenizer, as vLLM loaded it."""
+    info: xgrammar.TokenizerInfo
+    token_bytes: list[bytes]
+    """What each id writes. As many entries as the model has logits; empty for ids without text."""
+    special: frozenset[int]
+    """Added tokens and ids without text: never part of what a grammar or a free text may hold."""
+    marks: MarkIds
+    dialect: Dialect | None
+    fingerprint: str
+
+    @property
+    def size(self) -> int:
+        return len(self.token_bytes)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The ids that spell `text`, with no special tokens around them."""
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+
+def from_model_config(model_config: Any) -> Vocabulary:
+    """The vocabulary of a vLLM `ModelConfig`; the same in the API process and in the workers."""
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    tokenizer = cached_tokenizer_from_config(model_config)
+    configured = model_config.try_get_generation_config().get("eos_token_id")
+    ends = {tokenizer.eos_token_id}
+    ends |= {configured} if isinstance(configured, int) else set(configured or ())
+    ends.discard(None)
+    return make_vocabulary(tokenizer, model_config.get_vocab_size(), ends)
+
+
+def make_vocabulary(tokenizer: Any, size: int, ends: Iterable[int]) -> Vocabulary:
+    """`size` is the width of the logits, which models pad beyond the tokenizer; `ends` are the
+    ids at which vLLM stops (xgrammar detects only one of Qwen's two)."""
+    ends = tuple(sorted(ends))
+    info = xgrammar.TokenizerInfo.from_huggingface(
+        tokenizer, vocab_size=size, stop_token_ids=list(ends)
+    )
+    token_bytes = list(info.decoded_vocab)
+    added = {i: t.content for i, t in tokenizer.added_tokens_decoder.items() if i < size}
+    special = frozenset(added) | {i for i, text in enumerate(token_bytes) if not text} | {*ends}
+    ids = {content: i for i, content in added.items()}
+    dialect = detect(ids)
+    return Vocabulary(
+        tokenizer=tokenizer,
+        info=info,
+        token_bytes=token_bytes,
+        special=special,
+        marks=_marks(ids, dialect, ends),
+        dialect=dialect,
+        fingerprint=_fingerprint(token_bytes, special, ends),
+    )
+
+
+def _marks(ids: dict[str, int], dialect: Dialect | None, ends: tuple[int, ...]) -> MarkIds:
+    marks = dialect or HERMES
+    taken = {ids[mark] for mark in marks.marks if mark in ids} | {*ends}
+    return MarkIds(
+        call_begin=ids.get(marks.call_begin) if dialect else None,
+        call_end=ids.get(marks.call_end) if dialect else None,
+        reasoning_begin=ids.get(marks.reasoning_begin or "") if dialect else None,
+        reasoning_end=ids.get(marks.reasoning_end or "") if dialect else None,
+        end_of_turn=ends,
+        failure=next((i for i in sorted(ids.values()) if i not in taken), None),
+    )
+
+
+def _fingerprint(token_bytes: list[bytes], special: frozenset[int], ends: tuple[int, ...]) -> str:
+    digest = hashlib.sha256()
+    for text in token_bytes:
+        digest.update(len(text).to_bytes(4, "little") + text)
+    digest.update(repr((sorted(special), ends)).encode())
+    return digest.hexdigest()[:32]
