@@ -40,6 +40,9 @@ def environment(current: Mapping[str, str]) -> dict[str, str]:
     }
     if on_cpu():
         wanted["VLLM_CPU_KVCACHE_SPACE"] = current.get("VLLM_CPU_KVCACHE_SPACE", "1")
+        # vLLM's logprobs are a torch.compile'd function: on a CPU the first request that asks for
+        # them would hold every other one's tokens for a minute.
+        wanted["TORCH_COMPILE_DISABLE"] = current.get("TORCH_COMPILE_DISABLE", "1")
     return wanted
 
 

@@ -32,9 +32,9 @@ class StopStrings:
 
     def _content(self, delta: ContentDelta) -> Iterable[Event]:
         text = self._held + delta.text
-        found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
         if found:
-            at, self.hit = min(found)
+            _, at, self.hit = min(found)  # the first to be complete, however the text arrives
             return (ContentDelta(text[:at], delta.logprobs), Finish("stop"))
         keep = max(_overlap(text, stop) for stop in self._stops)
         shown, self._held = text[: len(text) - keep], text[len(text) - keep :]

@@ -1,0 +1,68 @@
+"""The tiny model's real tokenizer and both engines, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.models import tiny_model
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.grammars.choose import choose
+from toolgate_backend.grammars.engine import CompiledGrammar, Engine
+from toolgate_backend.grammars.llguidance_engine import LLGuidanceEngine
+from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
+from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core.plan import Tool, parse_tools
+
+
+@pytest.fixture(scope="session")
+def vocabulary() -> Vocabulary:
+    import transformers
+
+    directory = tiny_model()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    config = transformers.AutoConfig.from_pretrained(directory)
+    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
+    return make_vocabulary(tokenizer, config.vocab_size, ends)
+
+
+@pytest.fixture(scope="session")
+def engines(vocabulary: Vocabulary) -> dict[str, Engine]:
+    return {
+        "xgrammar": XGrammarEngine(vocabulary.info, cache_bytes=2**26),
+        "llguidance": LLGuidanceEngine(vocabulary.tokenizer, vocabulary_size=vocabulary.size),
+    }
+
+
+@pytest.fixture(scope="session")
+def rules(vocabulary: Vocabulary) -> Rules:
+    return Rules(vocabulary)
+
+
+@pytest.fixture(scope="session")
+def compile_tool(
+    vocabulary: Vocabulary, engines: dict[str, Engine]
+) -> Callable[[Tool], CompiledGrammar]:
+    def compile_(tool: Tool) -> CompiledGrammar:
+        assert vocabulary.dialect is not None
+        engine = engines[choose(tool.parameters).engine]
+        return engine.compile(vocabulary.dialect, tool.name, tool.parameters)
+
+    return compile_
+
+
+@pytest.fixture(scope="session")
+def automaton(
+    rules: Rules, compile_tool: Callable[[Tool], CompiledGrammar]
+) -> Callable[..., Automaton]:
+    """automaton(tools, choice=…, …) with the tools' grammars compiled."""
+
+    def make(tools: list[dict[str, Any]], **spec: Any) -> Automaton:
+        grammars = [compile_tool(tool) for tool in parse_tools(tools)]
+        return Automaton(rules, Spec(**spec), grammars)
+
+    return make

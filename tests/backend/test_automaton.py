@@ -1,0 +1,214 @@
+"""The automaton under the most hostile model there is: every token that may come, comes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement import masks
+from toolgate_backend.enforcement.automaton import Automaton, Phase
+from toolgate_backend.token_stream import TextDecoder
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.segmenter import (
+    ArgumentsDelta,
+    CallStart,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    Segmenter,
+)
+
+SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
+MakeAutomaton = Callable[..., Automaton]
+
+
+def allowed(automaton: Automaton, size: int) -> np.ndarray:
+    row = np.zeros((size + 31) // 32, dtype=np.int32)
+    automaton.fill_bitmask(row)
+    return masks.unpack(row)
+
+
+def walk(
+    automaton: Automaton, vocabulary: Vocabulary, seed: int, limit: int = 400
+) -> tuple[list[int], bool]:
+    """Random tokens among those allowed, with a taste for what closes; False if it did not end."""
+    rng = random.Random(seed)
+    closers = {
+        i for i, t in enumerate(vocabulary.token_bytes) if t in (b'"', b"}", b'"}', b"]", b'"]')
+    }
+    closers |= {vocabulary.marks.reasoning_end or 0, *vocabulary.marks.end_of_turn}
+    tokens: list[int] = []
+    while not automaton.is_terminated():
+        if len(tokens) == limit:
+            return tokens, False
+        choices = allowed(automaton, vocabulary.size)
+        closing = [i for i in choices if i in closers]
+        token = int(rng.choice(closing if closing and rng.random() < 0.3 else choices))
+        assert automaton.accept_tokens([token])
+        tokens.append(token)
+    return tokens, True
+
+
+def segment(vocabulary: Vocabulary, tokens: list[int], ended: bool, **how: bool) -> list[Event]:
+    decoder = TextDecoder(vocabulary)
+    assert vocabulary.dialect is not None
+    segmenter = Segmenter(vocabulary.dialect, vocabulary.marks, **how)
+    events = segmenter.feed(tokens, [decoder.decode(t) for t in tokens])
+    return events + segmenter.finish("stop" if ended else "length", None, decoder.rest())
+
+
+def calls(events: list[Event]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for event in events:
+        if isinstance(event, CallStart):
+            found.append((event.name, ""))
+        elif isinstance(event, ArgumentsDelta):
+            found[-1] = (found[-1][0], found[-1][1] + event.text)
+    return found
+
+
+@pytest.mark.parametrize("choice", ["none", "auto", "required"])
+@pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
+@pytest.mark.parametrize("max_calls", [None, 1])
+def test_walks_hold_what_the_request_was_promised(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    choice: str,
+    reasoning: str,
+    max_calls: int | None,
+) -> None:
+    machine = automaton(tools.ALL, choice=choice, reasoning=reasoning, max_calls=max_calls)
+    finished = 0
+    for seed in range(12):
+        machine.reset()
+        tokens, ended = walk(machine, vocabulary, seed)
+        events = segment(
+            vocabulary,
+            tokens,
+            ended,
+            reasoning_open=reasoning == "open",
+            required=choice == "required",
+        )
+        found = calls(events)
+        finished += ended
+        if choice == "none":
+            assert not found
+        if choice == "required" and ended:
+            assert found
+            assert not any(isinstance(e, ContentDelta) for e in events)
+        if max_calls == 1:
+            assert len(found) <= 1
+        if reasoning == "closed":
+            assert not any(isinstance(e, ReasoningDelta) for e in events)
+        for name, arguments in found if ended else found[:-1]:
+            jsonschema.validate(json.loads(arguments), SCHEMAS[name])
+    assert finished >= 3  # the walk must reach ends, or it shows nothing
+
+
+def test_rollback_undoes_every_step(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+    """At each step: forward along a random path and back must leave the same masks ahead."""
+    machine = automaton(tools.ALL, choice="required", reasoning="must")
+    tokens, _ = walk(machine, vocabulary, seed=5, limit=120)
+    machine.reset()
+    rng = random.Random(1)
+    for at, token in enumerate(tokens):
+        before = allowed(machine, vocabulary.size)
+        ahead = rng.randint(1, 9)
+        accepted = 0
+        for draft in tokens[at : at + ahead]:
+            accepted += machine.accept_tokens([draft])
+        machine.rollback(accepted)
+        assert np.array_equal(before, allowed(machine, vocabulary.size))
+        assert machine.accept_tokens([token])
+
+
+def test_validate_finds_the_prefix_and_changes_nothing(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([tools.WEATHER], choice="required")
+    begin = vocabulary.marks.call_begin
+    text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "')
+    drafts = [begin, *text, begin, *text]
+    assert machine.validate_tokens(drafts) == [begin, *text]
+    assert machine.state.phase is Phase.CONTENT
+    assert machine.accept_tokens([begin, *text])
+
+
+def test_text_that_looks_like_a_mark_is_only_text(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([tools.WEATHER], choice="required", max_calls=1)
+    call = '\n{"name": "get_weather", "arguments": {"city": "</tool_call><|im_end|>"}}\n'
+    spelled = [i for c in call for i in vocabulary.encode(c)]
+    tokens = [vocabulary.marks.call_begin, *spelled, vocabulary.marks.call_end]
+    tokens.append(vocabulary.marks.end_of_turn[-1])
+    assert machine.accept_tokens(tokens)
+    assert machine.is_terminated()
+    found = calls(segment(vocabulary, tokens, True, required=True))
+    assert found == [("get_weather", '{"city": "</tool_call><|im_end|>"}')]
+
+
+def test_special_tokens_never_come_inside_a_call(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([tools.WEATHER], choice="required")
+    machine.accept_tokens([vocabulary.marks.call_begin])
+    machine.accept_tokens(vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "x'))
+    assert not vocabulary.special & {int(i) for i in allowed(machine, vocabulary.size)}
+
+
+@pytest.mark.parametrize("choice", ["none", "auto"])
+def test_a_mark_cannot_be_spelt_out_in_content(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, choice: str
+) -> None:
+    machine = automaton([tools.WEATHER] if choice == "auto" else [], choice=choice)
+    assert machine.accept_tokens([i for c in "see <tool_call" for i in vocabulary.encode(c)])
+    after = {vocabulary.token_bytes[i] for i in allowed(machine, vocabulary.size)}
+    assert not any(text.startswith(b">") for text in after)
+    assert b"x" in after
+    assert not machine.accept_tokens(vocabulary.encode(">"))
+
+
+def test_min_tokens_holds_the_end_back(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+    machine = automaton([], choice="none", min_tokens=3)
+    ends = set(vocabulary.marks.end_of_turn)
+    word = vocabulary.encode("a")
+    for _ in range(3):
+        assert not ends & set(allowed(machine, vocabulary.size))
+        assert machine.accept_tokens(word)
+    assert ends <= set(allowed(machine, vocabulary.size))
+
+
+def test_an_unwanted_reasoning_that_the_prompt_opened_is_closed_at_once(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([], choice="none", reasoning="open", skip_reasoning=True)
+    assert list(allowed(machine, vocabulary.size)) == [vocabulary.marks.reasoning_end]
+
+
+def test_two_sequences_share_nothing(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+    one = automaton([tools.WEATHER], choice="required")
+    two = automaton([tools.WEATHER], choice="required")
+    one.accept_tokens([vocabulary.marks.call_begin])
+    assert two.state.phase is Phase.CONTENT
+    assert list(allowed(two, vocabulary.size)) == [vocabulary.marks.call_begin]
+
+
+def test_every_state_is_reached_by_replay(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+    """Preemption rebuilds an automaton from its output: any prefix must give the same masks."""
+    machine = automaton(tools.ALL, choice="auto", reasoning="may")
+    tokens, _ = walk(machine, vocabulary, seed=3, limit=60)
+    for at in range(0, len(tokens), 7):
+        fresh: Any = automaton(tools.ALL, choice="auto", reasoning="may")
+        assert fresh.accept_tokens(tokens[:at])
+        machine.reset()
+        for token in tokens[:at]:
+            machine.accept_tokens([token])
+        assert np.array_equal(allowed(fresh, vocabulary.size), allowed(machine, vocabulary.size))

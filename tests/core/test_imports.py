@@ -1,0 +1,45 @@
+"""The rooms' borders: core stands alone, proxy and backend are strangers to each other."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"torch", "vllm", "xgrammar", "llguidance"}
+FORBIDDEN = {
+    "core/toolgate_core": HEAVY
+    | {"litellm", "httpx", "redis", "toolgate_proxy", "toolgate_backend"},
+    "proxy/toolgate_proxy": HEAVY | {"toolgate_backend"},
+    "backend/toolgate_backend": {"litellm", "redis", "toolgate_proxy"},
+}
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("room", FORBIDDEN)
+def test_a_room_imports_only_what_it_may(room: str) -> None:
+    files = sorted((ROOT / room).rglob("*.py"))
+    assert files
+    offenders = {str(f): bad for f in files if (bad := imported(f) & FORBIDDEN[room])}
+    assert not offenders
+
+
+@pytest.mark.parametrize("module", ["toolgate_core.segmenter", "toolgate_proxy.provider"])
+def test_importing_it_loads_no_engine(module: str) -> None:
+    """Also through what it imports: the gateway must install on a machine without torch."""
+    script = f"import {module}, sys; print(sorted(set(sys.modules) & {HEAVY!r}))"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.strip().splitlines()[-1] == "[]"

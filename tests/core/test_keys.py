@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgate_core import keys
+from toolgate_core.errors import InvalidTools
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "where",
+    "properties": {
+        "description": {"type": "string", "title": "What", "maxLength": 10},
+        "count": {"type": "integer", "minimum": 1.0, "default": 3},
+    },
+    "required": ["description", "count"],
+}
+
+
+def hashed(schema: object) -> str:
+    return keys.tool_hash("tool", keys.canonical_parameters(schema))
+
+
+def test_annotations_go_but_properties_of_their_names_stay() -> None:
+    canonical = keys.canonical_parameters(SCHEMA)
+    assert list(canonical["properties"]) == ["description", "count"]
+    assert canonical["properties"]["description"] == {"maxLength": 10, "type": "string"}
+    assert canonical["properties"]["count"] == {"minimum": 1, "type": "integer"}
+    assert "description" not in canonical
+
+
+def test_what_cannot_alter_the_grammar_does_not_alter_the_key() -> None:
+    other = {
+        "required": ["count", "description"],
+        "properties": {
+            "description": {"maxLength": 1e1, "type": "string"},
+            "count": {"type": "integer", "description": "how many", "minimum": 1},
+        },
+        "type": "object",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+    }
+    assert hashed(SCHEMA) == hashed(other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"required": ["count"]},
+        {"additionalProperties": False},
+        {"properties": dict(reversed(SCHEMA["properties"].items()))},
+        {"properties": {"description": {"type": "string"}, "count": {"type": "integer"}}},
+    ],
+)
+def test_what_alters_the_grammar_alters_the_key(change: dict[str, Any]) -> None:
+    assert hashed(SCHEMA) != hashed(SCHEMA | change)
+
+
+def test_the_name_is_part_of_the_hash() -> None:
+    assert keys.tool_hash("a", SCHEMA) != keys.tool_hash("b", SCHEMA)
+
+
+def test_no_parameters_is_an_empty_object() -> None:
+    assert keys.canonical_parameters(None) == keys.EMPTY_PARAMETERS
+
+
+def test_data_inside_enums_is_not_taken_for_schema() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
+    assert keys.canonical_parameters(schema)["properties"]["a"] == {
+        "enum": [{"title": "x", "b": 1}]
+    }
+
+
+@pytest.mark.parametrize("schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}])
+def test_parameters_must_describe_an_object(schema: object) -> None:
+    with pytest.raises(InvalidTools):
+        keys.canonical_parameters(schema)
+
+
+def test_depth_is_measured_without_recursion() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(20_000):
+        deep = {"items": deep}
+    with pytest.raises(InvalidTools, match="deeper"):
+        keys.canonical_parameters({"type": "object", "properties": {"a": deep}})
+
+
+@pytest.mark.parametrize(
+    "number", [float("nan"), float("inf"), 10**5000], ids=["nan", "inf", "huge"]
+)
+def test_what_json_cannot_spell_is_refused(number: float) -> None:
+    schema = keys.canonical_parameters({"properties": {"a": {"minimum": number}}})
+    with pytest.raises(InvalidTools, match="not JSON"):
+        keys.tool_hash("tool", schema)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8).filter(lambda k: k != "type"), json_values, max_size=5))
+def test_canonical_is_a_fixed_point(schema: dict[str, Any]) -> None:
+    once = keys.canonical_parameters(schema)
+    assert keys.canonical_parameters(once) == once
+
+
+@given(st.dictionaries(st.sampled_from(["minimum", "enum", "required", "items"]), json_values))
+def test_keyword_order_does_not_matter(schema: dict[str, Any]) -> None:
+    assert hashed(schema) == hashed(dict(reversed(schema.items())))

@@ -1,0 +1,215 @@
+"""The segmenter over hand-made tokens: one id a mark, any text an ordinary token."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgate_core.dialect import QWEN3
+from toolgate_core.errors import EnforcementFailed
+from toolgate_core.segmenter import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Event,
+    Finish,
+    ReasoningDelta,
+    Segmenter,
+)
+from toolgate_core.wire import MarkIds
+
+MARKS = MarkIds(
+    call_begin=1, call_end=2, reasoning_begin=3, reasoning_end=4, end_of_turn=(5, 6), failure=7
+)
+MARK_TEXTS = {1: "<tool_call>", 2: "</tool_call>", 3: "<think>", 4: "</think>", 5: "<|im_end|>"}
+ORDINARY = 100
+
+Token = tuple[int, str]
+
+
+def mark(token: int) -> Token:
+    return token, MARK_TEXTS[token]
+
+
+def text(*pieces: str) -> list[Token]:
+    return [(ORDINARY, piece) for piece in pieces]
+
+
+def call(name: str, *arguments: str) -> list[Token]:
+    head = f'\n{{"name": "{name}", "arguments": '
+    return [mark(1), *text(head, *arguments, "}", "\n"), mark(2)]
+
+
+def run(
+    tokens: list[Token], *, reason: str = "stop", splits: tuple[int, ...] = (), **how: bool
+) -> list[Event]:
+    segmenter = Segmenter(QWEN3, MARKS, **how)
+    events: list[Event] = []
+    bounds = [0, *sorted(min(s, len(tokens)) for s in splits), len(tokens)]
+    for begin, end in pairwise(bounds):
+        part = tokens[begin:end]
+        events += segmenter.feed([i for i, _ in part], [t for _, t in part])
+    return merged(events + segmenter.finish(reason))
+
+
+def merged(events: list[Event]) -> list[Event]:
+    """Neighbouring deltas of one kind joined: what a split may change and nothing else."""
+    joined: list[Event] = []
+    for event in events:
+        last = joined[-1] if joined else None
+        if isinstance(event, ContentDelta) and isinstance(last, ContentDelta):
+            joined[-1] = ContentDelta(last.text + event.text, last.logprobs + event.logprobs)
+        elif isinstance(event, ReasoningDelta) and isinstance(last, ReasoningDelta):
+            joined[-1] = ReasoningDelta(last.text + event.text)
+        elif isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):
+            joined[-1] = ArgumentsDelta(event.index, last.text + event.text)
+        else:
+            joined.append(event)
+    return joined
+
+
+def test_reasoning_content_and_two_calls() -> None:
+    tokens = [
+        mark(3),
+        *text("\n", "hm", "\n"),
+        mark(4),
+        *text("\n\n", "Let me ", "look.", "\n"),
+        *call("a", '{"x"', ': "}</tool_call>"', "}"),
+        *text("\n"),
+        *call("b", "{}"),
+        mark(5),
+    ]
+    assert run(tokens) == [
+        ReasoningDelta("hm"),
+        ContentDelta("Let me look."),
+        CallStart(0, "a"),
+        ArgumentsDelta(0, '{"x": "}</tool_call>"}'),
+        CallEnd(0),
+        CallStart(1, "b"),
+        ArgumentsDelta(1, "{}"),
+        CallEnd(1),
+        Finish("tool_calls"),
+    ]
+
+
+def test_plain_content_keeps_its_white_space_inside_and_at_its_end() -> None:
+    assert run([*text(" a\n", "\nb", " \n"), mark(5)]) == [
+        ContentDelta(" a\n\nb \n"),
+        Finish("stop"),
+    ]
+
+
+def test_a_prompt_that_opened_the_reasoning() -> None:
+    tokens = [*text("hm"), mark(4), *text("\n\n", "yes"), (6, "")]
+    assert run(tokens, reasoning_open=True) == [
+        ReasoningDelta("hm"),
+        ContentDelta("yes"),
+        Finish("stop"),
+    ]
+
+
+def test_arguments_stream_as_they_come() -> None:
+    segmenter = Segmenter(QWEN3, MARKS)
+    tokens = call("a", '{"city": ', '"Par', 'is"', "}")
+    shown = [segmenter.feed([i], [t]) for i, t in tokens]
+    fragments = [e.text for events in shown for e in events if isinstance(e, ArgumentsDelta)]
+    assert len(fragments) >= 4
+    assert "".join(fragments) == '{"city": "Paris"}'
+
+
+@pytest.mark.parametrize(
+    ("cut", "shown"),
+    [
+        (text('\n{"name": "a'), []),
+        (text('\n{"name": "a", "arguments": ', '{"x": 1'), ['{"x": 1']),
+        (text('\n{"name": "a", "arguments": ', '{"x": 1}'), ['{"x": 1}']),
+        (text('\n{"name": "a", "arguments": ', '{"x": 1}', "}"), ['{"x": 1}']),
+        (text('\n{"name": "a", "arguments": ', '{"x": 1}', "}\n"), ['{"x": 1}']),
+    ],
+)
+def test_a_cut_call_shows_its_arguments_and_never_the_envelope(
+    cut: list[Token], shown: list[str]
+) -> None:
+    events = run([mark(1), *cut], reason="length")
+    assert [e.text for e in events if isinstance(e, ArgumentsDelta)] == shown
+    assert events[-1] == Finish("length")
+    assert not any(isinstance(e, CallEnd) for e in events)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [mark(1), *text('\n{"name": "a", "arguments": {'), mark(5)],  # ended inside a call
+        [mark(3), *text("hm"), mark(5)],  # ended inside the reasoning
+        [*text("hi"), mark(2)],  # a mark out of its place
+        [mark(3), mark(1)],  # a call inside the reasoning
+        [*call("a", "{"), mark(5)],  # unparseable arguments
+        [*call("a", "[]"), mark(5)],  # arguments that are no object
+    ],
+)
+def test_what_must_not_be_ends_in_an_error(tokens: list[Token]) -> None:
+    with pytest.raises(EnforcementFailed):
+        run(tokens)
+
+
+def test_an_owed_call_that_did_not_come_is_an_error() -> None:
+    with pytest.raises(EnforcementFailed):
+        run([*text("hi"), mark(5)], required=True)
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_an_engine_error_is_an_error(reason: str) -> None:
+    with pytest.raises(EnforcementFailed):
+        run([*text("hi")], reason=reason)
+
+
+def test_the_failure_token_is_an_error() -> None:
+    segmenter = Segmenter(QWEN3, MARKS)
+    segmenter.feed([ORDINARY, 7], ["hi", ""])
+    with pytest.raises(EnforcementFailed):
+        segmenter.finish("stop", 7)
+
+
+pieces = st.lists(st.text(alphabet='ab \n{}"<>é', max_size=4), max_size=6)
+arguments = st.dictionaries(st.text(max_size=4), st.text(max_size=6), max_size=2)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[Token]:
+    import json
+
+    tokens: list[Token] = []
+    if draw(st.booleans()):
+        tokens += [mark(3), *text(*draw(pieces)), mark(4), *text("\n\n")]
+    tokens += text(*draw(pieces))
+    for index in range(draw(st.integers(0, 3))):
+        whole = json.dumps(draw(arguments))
+        at = draw(st.integers(0, len(whole)))
+        tokens += text("\n") if index else []
+        tokens += call(f"tool{index}", whole[:at], whole[at:])
+    return [*tokens, mark(5)]
+
+
+@given(answers(), st.lists(st.integers(0, 60), max_size=8), st.sampled_from(["stop", "length"]))
+def test_any_split_gives_the_same_events(
+    tokens: list[Token], splits: list[int], reason: str
+) -> None:
+    assert run(tokens, reason=reason, splits=tuple(splits)) == run(tokens, reason=reason)
+
+
+@given(answers(), st.integers(0, 40))
+def test_a_cut_anywhere_is_a_prefix_of_the_whole(tokens: list[Token], at: int) -> None:
+    """A truncated answer shows what the whole one shows, and never more."""
+
+    def shown(events: list[Event]) -> str:
+        return "".join(
+            f"[{e.name}]" if isinstance(e, CallStart) else getattr(e, "text", "") for e in events
+        )
+
+    whole = shown(run(tokens))
+    cut = shown(run(tokens[:at], reason="length"))
+    assert whole.startswith(cut.rstrip()) or whole.startswith(cut)
