@@ -3,8 +3,9 @@
     python bench/conformance.py --contender vllm --model MODEL_DIR --bias none --bias closers
     python bench/conformance.py --report
 
-One start serves every bias. Results go to `.cache/conformance/<contender>-<model>-<bias>.{json,txt}`;
-the evaluation itself is `eval/gateway_eval.py` below `$TOOLGATE_SHARED`.
+One start serves every bias. Results go to `.cache/conformance/`, as
+`<contender>-<model>-<bias>.{json,txt}`; the evaluation is `eval/gateway_eval.py` of
+`$TOOLGATE_SHARED`.
 """
 
 import argparse
@@ -33,10 +34,14 @@ MASTER_KEY = os.environ.get("TOOLGATE_MASTER_KEY", "sk-conformance")
 MARKER = "TOOLGATE_CONFORMANCE_RUN"
 """Set in the environment of all we start, so that no descendant outlives its contender unseen."""
 
-VLLM = (
-    "--enable-auto-tool-choice --tool-call-parser hermes --reasoning-parser qwen3"
-    " --enforce-eager --dtype float32 --max-num-seqs 32"
-).split()
+VLLM = [
+    "--enable-auto-tool-choice",
+    *("--tool-call-parser", "hermes"),
+    *("--reasoning-parser", "qwen3"),
+    "--enforce-eager",
+    *("--dtype", "float32"),
+    *("--max-num-seqs", "32"),
+]
 FLAGS = {"vllm": VLLM, "vllm-strict": [*VLLM, "--tool-strict-level", "parameter"]}
 CONTENDERS = (*FLAGS, "toolgate")
 
@@ -80,13 +85,16 @@ def free_port() -> int:
 
 def command(contender: str, model: Path, port: int, max_model_len: int) -> list[str]:
     if contender == "toolgate":
-        return ["make", "-C", str(ROOT), "--no-print-directory", "serve", f"MODEL={model}", f"PORT={port}"]
+        make = ("make", "-C", str(ROOT), "--no-print-directory")
+        return [*make, "serve", f"MODEL={model}", f"PORT={port}"]
     length = str(max_model_len)
     return [
         *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
-        # vLLM on CPU dies on a seeded request that is prefilled in parts: one batch fits any prompt.
+        # A seeded request that is prefilled in parts kills vLLM on CPU ("CPU Generator does not use
+        # offset"), and a batch that holds any one prompt still splits the last of several.
         *("--max-model-len", length, "--max-num-batched-tokens", length),
+        "--no-enable-chunked-prefill",
         *FLAGS[contender],
     ]
 
@@ -98,6 +106,8 @@ def environment(contender: str, run: str) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_NO_USAGE_STATS": "1",
+        # Default 5 s: a pooled connection closed just as it is used again would count as an error.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "300",
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "backend"), str(ROOT / "core")]),
     }
@@ -142,20 +152,17 @@ def stop(process: subprocess.Popen[bytes], run: str) -> None:
 
 def wait_ready(server: Server, contender: str, log: Path, patience: float) -> None:
     deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        if server.process.poll() is not None:
-            break
-        if contender == "toolgate":
-            match = re.search(r"TOOLGATE READY (http://\S+)", log.read_text(errors="replace"))
-            server.url = match[1].rstrip("/") if match else server.url
-        if (contender != "toolgate" or match) and server.alive():
+    while server.process.poll() is None and time.monotonic() < deadline:
+        announced = contender != "toolgate"  # vLLM announces nothing: only asking tells
+        if match := re.search(r"TOOLGATE READY (http://\S+)", log.read_text(errors="replace")):
+            server.url, announced = match[1].rstrip("/"), True
+        if announced and server.alive():
             return
         time.sleep(0.5)
     ended = server.process.poll()
+    how = "was not ready in time" if ended is None else f"ended with {ended}"
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    raise NotStarted(
-        f"{contender} " + ("was not ready in time" if ended is None else f"ended with {ended}") + f":\n{tail}"
-    )
+    raise NotStarted(f"{contender} {how}:\n{tail}")
 
 
 @contextmanager
@@ -164,7 +171,12 @@ def running(contender: str, model: Path, options: argparse.Namespace) -> Iterato
     log = OUT / f"{contender}-{model.name}.server.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            ["nice", "-n", str(options.nice), *command(contender, model, port, options.max_model_len)],
+            [
+                "nice",
+                "-n",
+                str(options.nice),
+                *command(contender, model, port, options.max_model_len),
+            ],
             cwd=ROOT,
             env=environment(contender, run),
             stdin=subprocess.DEVNULL,
@@ -177,7 +189,9 @@ def running(contender: str, model: Path, options: argparse.Namespace) -> Iterato
         server = Server(process, f"http://127.0.0.1:{port}", key)
         started = time.monotonic()
         wait_ready(server, contender, log, options.ready_timeout)
-        print(f"{contender} on {model.name}: ready in {time.monotonic() - started:.0f} s", flush=True)
+        print(
+            f"{contender} on {model.name}: ready in {time.monotonic() - started:.0f} s", flush=True
+        )
         yield server
     finally:
         stop(process, run)
@@ -185,8 +199,8 @@ def running(contender: str, model: Path, options: argparse.Namespace) -> Iterato
 
 def evaluate(server: Server, contender: str, bias: str, options: argparse.Namespace) -> bool:
     """One evaluation, its result file marked with how it went; whether the contender lived."""
-    stem = OUT / f"{contender}-{options.model.name}-{bias}"
-    result, text = stem.with_suffix(".json"), stem.with_suffix(".txt")
+    label = f"{contender}-{options.model.name}-{bias}"
+    result, text = OUT / f"{label}.json", OUT / f"{label}.txt"
     result.unlink(missing_ok=True)
     started = time.monotonic()
     with text.open("w") as sink:
@@ -195,8 +209,15 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
                 *(sys.executable, str(SHARED / "eval" / "gateway_eval.py")),
                 *("--base-url", server.url + "/v1", "--api-key", server.key),
                 *("--model", server.model_name(), "--tokenizer", str(options.tokenizer)),
-                *("--bias", bias, "--cases", str(options.cases), "--ctx", str(options.max_model_len)),
-                *("--concurrency", str(options.concurrency), "--label", stem.name),
+                *(
+                    "--bias",
+                    bias,
+                    "--cases",
+                    str(options.cases),
+                    "--ctx",
+                    str(options.max_model_len),
+                ),
+                *("--concurrency", str(options.concurrency), "--label", label),
                 *("--out", str(result)),
             ],
             stdout=sink,
@@ -213,7 +234,7 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
         "died": not lived,
     }
     result.write_text(json.dumps(data, indent=1))
-    print(f"{stem.name}: {data['run']['wall_seconds']:.0f} s, exit {code}", end="", flush=True)
+    print(f"{label}: {data['run']['wall_seconds']:.0f} s, exit {code}", end="", flush=True)
     print("" if lived else "; THE CONTENDER DIED", flush=True)
     return lived
 
@@ -302,7 +323,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--model", type=Path, help="model directory")
-    parser.add_argument("--tokenizer", type=Path, help="where the bias finds its ids; default MODEL")
+    parser.add_argument(
+        "--tokenizer", type=Path, help="where the bias finds its ids; default MODEL"
+    )
     parser.add_argument("--bias", action="append", choices=BIASES, help="default: all three")
     parser.add_argument("--cases", type=int, default=384)
     parser.add_argument("--concurrency", type=int, default=16)

@@ -78,13 +78,14 @@ def _cpu_defaults(flags: Sequence[str]) -> list[str]:
     """Flags that a CPU build needs; those given on the command line come later and win.
 
     A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator
-    does not use offset`): every prompt must fit into one step.
+    does not use offset`), so no prompt may be split over steps: chunked prefill is off, and a step
+    has room for the longest prompt.
     """
     if not on_cpu():
         return []
     length = _value(flags, "--max-model-len") or "8192"
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
-    return ["--dtype", "float32", "--enforce-eager", *sizes]
+    return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
 
 
 def _value(flags: Sequence[str], name: str) -> str | None:

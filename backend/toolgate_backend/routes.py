@@ -1,4 +1,4 @@
-"""/v1/toolgate/{info,grammars,generate} on vLLM's own app.
+"""/v1/toolgate/{info,status,grammars,generate} on vLLM's own app.
 
 Below /v1 on purpose: vLLM's `--api-key` guards that prefix and leaves others open
 (vllm/entrypoints/serve/middleware/authenticate.py).
@@ -34,6 +34,11 @@ def attach(app: FastAPI) -> None:
 @router.get("/info")
 async def info(raw_request: Request) -> Response:
     return _json(_service(raw_request).info())
+
+
+@router.get("/status")
+async def status(raw_request: Request) -> Response:
+    return _json(await _service(raw_request).status())
 
 
 @router.put("/grammars")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -39,6 +39,7 @@ class Service:
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
         self._renderer = Renderer(engine_client)
+        self._running = 0
         self.registry = GrammarRegistry(
             engine_client.collective_rpc,
             dialect=self._dialect_name,
@@ -72,12 +73,22 @@ class Service:
             ),
         )
 
+    async def status(self) -> wire.Status:
+        ranks = await self._engine.collective_rpc("toolgate_report")
+        return wire.Status(
+            loaded_grammars=max(rank["grammars"] for rank in ranks),
+            pinned_grammars=self.registry.pinned,
+            sequences=max(rank["sequences"] for rank in ranks),
+            running=self._running,
+        )
+
     async def generate(
         self, request: wire.GenerateRequest
     ) -> AsyncGenerator[wire.StreamEvent, None]:
         """The raw events of one request. Everything that a client can have got wrong is raised
         before the first event; closing the generator aborts the request in the engine."""
         async with AsyncExitStack() as held:
+            held.enter_context(self._counted())
             lora = self._lora(request.model)
             if request.enforcement is not None:
                 keys = [candidate.key for candidate in request.enforcement.candidates]
@@ -105,6 +116,14 @@ class Service:
             )
             async for event in events:
                 yield event
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
 
     @property
     def _dialect_name(self) -> str:

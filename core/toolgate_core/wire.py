@@ -1,6 +1,7 @@
 """Every message that crosses between proxy and backend, and nothing else.
 
 `GET  /v1/toolgate/info`      → `Info`
+`GET  /v1/toolgate/status`    → `Status`
 `PUT  /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
 `POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a
 `data:` line; lines that begin with a colon are keep-alives. With `stream=false` the same events
@@ -57,6 +58,18 @@ class Info(Message):
     grammar_format: str
     """Version of the engines and of the envelope; part of every grammar key."""
     limits: Limits
+
+
+class Status(Message):
+    """What the backend holds now; for tests and status pages."""
+
+    loaded_grammars: int
+    pinned_grammars: int
+    """Grammars that a request in flight uses."""
+    sequences: int
+    """Automata in the engine's batch, as of its last step."""
+    running: int
+    """Requests whose answer is being generated."""
 
 
 # --- grammars -------------------------------------------------------------------------------------

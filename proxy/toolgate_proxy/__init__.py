@@ -1,1 +1,1 @@
-"""Toolgate's LiteLLM side: the custom provider, admission, response shaping and the command line."""
+"""Toolgate's gateway: LiteLLM's custom provider, its launcher, and the command line."""

@@ -41,6 +41,10 @@ class GrammarRegistry:
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
+    @property
+    def pinned(self) -> int:
+        return len(self._pinned)
+
     async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
         """Compile what is new on every rank, one compile a key however many ask at once."""
         for source in sources:

@@ -1,0 +1,273 @@
+"""The seam to a backend: everything the gateway asks of one passes through `Backend`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from pydantic import SecretStr, ValidationError
+
+from toolgate_core import errors, wire
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendTimeout,
+    BackendUnavailable,
+    InvalidRequest,
+    ToolgateError,
+)
+
+from .settings import Settings
+from .sse import SseParser
+
+KEEPALIVE_EXPIRY = 4.0
+"""Seconds an idle connection is kept. vLLM closes them after 5 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); one
+that is let go earlier here can't be closed there just as a request is written to it."""
+
+RETRY_AFTER = 2
+"""Seconds after which a client may try again when a backend could not be reached."""
+
+
+class Backend:
+    """One backend, by its base URL. `transport` lets tests stand in for the network."""
+
+    def __init__(
+        self,
+        base_url: str,
+        key: SecretStr | None,
+        settings: Settings,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._settings = settings
+        self._http = httpx.AsyncClient(
+            base_url=base_url.rstrip("/").removesuffix("/v1"),
+            headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},
+            # Reads are timed by `_within`: httpx knows one read timeout, and the wait for a first
+            # token and the wait for the next are different matters.
+            timeout=httpx.Timeout(settings.connect_timeout, read=None),
+            limits=httpx.Limits(
+                max_connections=settings.max_connections,
+                max_keepalive_connections=settings.max_connections,
+                keepalive_expiry=KEEPALIVE_EXPIRY,
+            ),
+            transport=transport,
+            trust_env=False,
+        )
+        self._info: wire.Info | None = None
+        self._info_at = 0.0
+        self._asking: asyncio.Task[wire.Info] | None = None
+
+    async def info(self) -> wire.Info:
+        """What the backend is, asked again when that is older than the setting `info_ttl`.
+
+        Raises BackendFailed when it speaks another version of the wire format.
+        """
+        if self._info is not None and time.monotonic() - self._info_at < self._settings.info_ttl:
+            return self._info
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_info())
+        # Shielded: who asked first may hang up while others wait for the answer.
+        return await asyncio.shield(self._asking)
+
+    def forget_info(self) -> None:
+        """Called where the backend may have been restarted, perhaps with another model."""
+        self._info = None
+
+    async def load_grammars(
+        self, sources: Iterable[wire.GrammarSource]
+    ) -> tuple[wire.GrammarVerdict, ...]:
+        """Compiles and loads. One verdict for each source, in any order."""
+        message = wire.LoadGrammars(grammars=tuple(sources))
+        answer = await self._json("PUT", "/v1/toolgate/grammars", message)
+        try:
+            return wire.GrammarVerdicts.model_validate(answer).grammars
+        except ValidationError as error:
+            raise BackendFailed("The backend's answer about grammars is not understood.") from error
+
+    async def generate(self, request: wire.GenerateRequest) -> EventStream:
+        """Begins an answer; raises what the backend refused it with, GrammarUnknown among it.
+
+        The stream must be closed. Closing it before its end makes the backend stop generating.
+        """
+        limit = self._settings.first_token_timeout
+        if not request.stream:
+            limit = self._settings.request_timeout
+        deadline = time.monotonic() + self._settings.request_timeout
+        response = await self._send("POST", "/v1/toolgate/generate", request, limit)
+        return EventStream(response, request, self._settings.idle_timeout, deadline)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _ask_info(self) -> wire.Info:
+        try:
+            self._info = _checked_info(await self._json("GET", "/v1/toolgate/info"))
+            self._info_at = time.monotonic()
+            return self._info
+        except InvalidRequest as error:
+            raise BackendFailed(
+                "The server behind this model does not answer as a toolgate backend; "
+                "start it by `toolgate backend`."
+            ) from error
+        finally:
+            self._asking = None
+
+    async def _json(self, method: str, path: str, message: wire.Message | None = None) -> Any:
+        limit = self._settings.grammar_timeout
+        response = await self._send(method, path, message, limit)
+        try:
+            async with _within(limit, "answer"):
+                await response.aread()
+            return response.json()
+        except ValueError as error:
+            raise BackendFailed(
+                f"The backend answered {path} with something else than JSON."
+            ) from (error)
+        finally:
+            await response.aclose()
+
+    async def _send(
+        self, method: str, path: str, message: wire.Message | None, limit: float
+    ) -> httpx.Response:
+        """The response, its body still to be read; one that is no success raises its error."""
+        content = message.model_dump_json(exclude_none=True) if message else None
+        headers = {"Content-Type": "application/json"} if message else None
+        request = self._http.build_request(method, path, content=content, headers=headers)
+        try:
+            async with _within(limit, "begin its answer", broken=BackendUnavailable):
+                response = await self._http.send(request, stream=True)
+        except ToolgateError:
+            self.forget_info()
+            raise
+        if response.is_success:
+            return response
+        try:
+            async with _within(self._settings.idle_timeout, "finish its answer"):
+                await response.aread()
+            raise self._error(response)
+        finally:
+            await response.aclose()
+
+    def _error(self, response: httpx.Response) -> ToolgateError:
+        status = response.status_code
+        if status == 409 or status >= 500:
+            self.forget_info()
+        if status in (401, 403):
+            # Its body speaks of a wrong key; to our client that would mean the client's own.
+            return errors.from_body(status, None)
+        return errors.from_body(status, _body(response))
+
+
+class EventStream:
+    """The events of one answer, in lists: all that had arrived when it was looked for.
+
+    Raises the error of an ErrorEvent, and BackendFailed when the stream ends before its choices.
+    """
+
+    def __init__(
+        self,
+        response: httpx.Response,
+        request: wire.GenerateRequest,
+        idle_timeout: float,
+        deadline: float,
+    ) -> None:
+        self._response = response
+        self._choices_left = request.sampling.n
+        self._idle_timeout = idle_timeout
+        self._deadline = deadline
+        self._batches = self._streamed() if request.stream else self._collected()
+
+    def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
+        return self._batches
+
+    async def aclose(self) -> None:
+        await self._batches.aclose()
+        await self._response.aclose()
+
+    async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
+        parser, reads = SseParser(), self._response.aiter_raw()
+        while (data := await self._read(reads)) is not None:
+            events = [_event(payload) for payload in parser.feed(data)]
+            for batch in self._checked(events):
+                yield batch
+        self._check_ended()
+
+    async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
+        async with _within(self._deadline - time.monotonic(), "finish its answer"):
+            body = await self._response.aread()
+        try:
+            events = wire.stream_events.validate_json(body)
+        except ValidationError as error:
+            raise BackendFailed("The backend's answer is not understood.") from error
+        for batch in self._checked(events):
+            yield batch
+        self._check_ended()
+
+    async def _read(self, reads: AsyncIterator[bytes]) -> bytes | None:
+        limit = min(self._idle_timeout, self._deadline - time.monotonic())
+        async with _within(limit, "go on with its answer"):
+            return await anext(reads, None)
+
+    def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
+        """The events up to an ErrorEvent, whose error is raised after them."""
+        for position, event in enumerate(events):
+            if isinstance(event, wire.ErrorEvent):
+                if position:
+                    yield events[:position]
+                raise errors.from_body(event.status, {"error": event.error})
+            if isinstance(event, wire.EndEvent):
+                self._choices_left -= 1
+        if events:
+            yield events
+
+    def _check_ended(self) -> None:
+        if self._choices_left > 0:
+            raise BackendFailed("The backend broke off in the middle of its answer.")
+
+
+@asynccontextmanager
+async def _within(
+    seconds: float, what: str, broken: type[ToolgateError] = BackendFailed
+) -> AsyncIterator[None]:
+    """Times a wait on the backend and names the network's failures; `broken` for a lost line."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except (TimeoutError, httpx.WriteTimeout) as error:
+        raise BackendTimeout(f"The backend did not {what} in time.") from error
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        raise BackendUnavailable(
+            "No backend can be reached for this model; try again shortly.", retry_after=RETRY_AFTER
+        ) from error
+    except httpx.TransportError as error:
+        raise broken("The connection to the backend broke off.", retry_after=RETRY_AFTER) from error
+
+
+def _checked_info(answer: object) -> wire.Info:
+    spoken = answer.get("format") if isinstance(answer, dict) else None
+    if spoken != wire.FORMAT:
+        raise BackendFailed(
+            f"The backend speaks version {spoken!r} of the wire format, this gateway version "
+            f"{wire.FORMAT}: install the same release of toolgate on both."
+        )
+    try:
+        return wire.Info.model_validate(answer)
+    except ValidationError as error:
+        raise BackendFailed("What the backend says of itself is not understood.") from error
+
+
+def _event(payload: bytes) -> wire.StreamEvent:
+    try:
+        return wire.stream_event.validate_json(payload)
+    except ValidationError as error:
+        raise BackendFailed("The backend sent an event that is not understood.") from error
+
+
+def _body(response: httpx.Response) -> object:
+    try:
+        return response.json()
+    except ValueError:
+        return response.text

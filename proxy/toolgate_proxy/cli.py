@@ -1,0 +1,104 @@
+"""The command line, `toolgate`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="toolgate",
+    help="Tool calls that cannot be malformed: vLLM behind a LiteLLM gateway.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # they would show keys
+)
+
+
+@app.command()
+def proxy(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="LiteLLM's configuration file.", exists=True, dir_okay=False),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A model without a configuration file: NAME[=BACKEND_MODEL][@URL]. Repeatable.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 4000,
+    workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+) -> None:
+    """Start the gateway. Its key comes from TOOLGATE_MASTER_KEY."""
+    from . import app as gateway
+
+    if (config is None) == (not model):
+        raise typer.BadParameter("Give either --config or --model.")
+    if config is not None:
+        gateway.serve(config, host=host, port=port, workers=workers)
+        return
+    try:
+        routes = [gateway.Route.parse(text) for text in model or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--model") from error
+    written = gateway.write_config(routes)
+    try:
+        gateway.serve(written, host=host, port=port, workers=workers)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def backend(context: typer.Context) -> None:
+    """Start vLLM's server with our plug-in: `toolgate backend MODEL [vLLM's options]`."""
+    command = [sys.executable, "-m", "toolgate_backend.launch", *context.args]
+    os.execv(command[0], command)
+
+
+EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=EXTRA)
+def serve(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(help="A model directory or hub id.")],
+    port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
+    host: Annotated[str, typer.Option(help="Address of the gateway.")] = "127.0.0.1",
+    name: Annotated[str | None, typer.Option(help="What clients call the model.")] = None,
+) -> None:
+    """Redis, backend and gateway for a model, until Ctrl-C. Further options go to vLLM."""
+    from .serve import serve as run
+    from .stack import StackOptions
+
+    options = StackOptions(
+        model=model, port=port, host=host, served_name=name, backend_flags=context.args
+    )
+    raise typer.Exit(run(options))
+
+
+@app.command(context_settings=EXTRA)
+def demo(
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="A model directory.")] = ".cache/models/tiny",
+    port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
+    once: Annotated[bool, typer.Option("--once", help="End after the cases.")] = False,
+) -> None:
+    """The six cases through the OpenAI SDK, every property checked. Needs the extra [demo]."""
+    from .demo import demo as run
+    from .stack import StackOptions
+
+    raise typer.Exit(
+        run(StackOptions(model=model, port=port, backend_flags=context.args), once=once)
+    )
+
+
+def main() -> None:
+    app()

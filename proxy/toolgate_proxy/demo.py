@@ -1,0 +1,137 @@
+"""`toolgate demo`: the stack, and the six cases through the OpenAI SDK, streamed and not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from openai import OpenAI
+from rich.console import Console
+from rich.markup import escape
+
+from .cases import Answer, Case, cases
+from .processes import ChildFailed
+from .serve import announce
+from .stack import Stack, StackOptions
+
+MAX_TOKENS = 400
+SEED = 7
+
+# A random model ends nothing by itself: every token is as likely as any other. These are made
+# likelier, so that strings, objects and answers end within the budget. Only allowed tokens can
+# come, biased or not.
+CLOSERS = {"</think>": 6.0, "<|im_end|>": 7.5, '"': 9.0, "}": 7.5, '"}': 8.0, '",': 8.0, '"]': 8.0}
+
+
+def demo(options: StackOptions, *, once: bool) -> int:
+    """Exit status: 0 when every property held, 1 otherwise."""
+    console = Console(highlight=False)
+    try:
+        with Stack(options, console) as stack:
+            failed = _run_cases(stack, options, console)
+            if failed:
+                console.print(f"[red]✗ {failed} properties failed[/]")
+            else:
+                console.print("[green]✓ every property held, streamed and not[/]")
+            if once or failed:
+                return 1 if failed else 0
+            _say_how_to_call(stack, console)
+            stack.watch()
+    except KeyboardInterrupt:
+        return 0
+    except (ChildFailed, TimeoutError) as error:
+        console.print(f"[red]✗[/] {escape(str(error))}")
+    return 1
+
+
+def _run_cases(stack: Stack, options: StackOptions, console: Console) -> int:
+    client = OpenAI(base_url=f"{stack.url}/v1", api_key=stack.master_key, max_retries=0)
+    common = {
+        "model": stack.model,
+        "max_tokens": MAX_TOKENS,
+        "temperature": 1.0,
+        "seed": SEED,
+        "logit_bias": closers(Path(options.model)),
+    }
+    failed = 0
+    for case in cases():
+        console.rule(f"[bold]{escape(case.title)}")
+        console.print(f"[dim]{escape(_shown(case.request))}")
+        whole = _collect(client, {**common, **case.request})
+        streamed = _stream(client, {**common, **case.request}, console)
+        failed += _judge(case, whole, streamed, console)
+    return failed
+
+
+def _collect(client: OpenAI, request: dict[str, Any]) -> Answer:
+    choice = client.chat.completions.create(**request).choices[0]
+    message = choice.message
+    return Answer(
+        content=message.content or None,
+        reasoning=getattr(message, "reasoning_content", None),
+        calls=[(c.function.name, c.function.arguments) for c in message.tool_calls or []],
+        finish_reason=choice.finish_reason,
+    )
+
+
+def _stream(client: OpenAI, request: dict[str, Any], console: Console) -> Answer:
+    """Prints what comes as it comes."""
+    answer = Answer()
+    for chunk in client.chat.completions.create(**request, stream=True):
+        for choice in chunk.choices:
+            delta = choice.delta
+            reasoning = getattr(delta, "reasoning_content", None)
+            if reasoning:
+                answer.reasoning = (answer.reasoning or "") + reasoning
+                console.print(f"[dim italic]{escape(reasoning)}", end="")
+            if delta.content:
+                answer.content = (answer.content or "") + delta.content
+                console.print(escape(delta.content), end="")
+            for call in delta.tool_calls or []:
+                if call.function.name:
+                    answer.calls.append((call.function.name, ""))
+                    console.print(f"\n[cyan]→ {call.function.name}[/] ", end="")
+                name, arguments = answer.calls[call.index]
+                answer.calls[call.index] = (name, arguments + (call.function.arguments or ""))
+                console.print(f"[cyan]{escape(call.function.arguments or '')}", end="")
+            answer.finish_reason = choice.finish_reason or answer.finish_reason
+    console.print(f"\n[dim]finish_reason: {answer.finish_reason}")
+    return answer
+
+
+def _judge(case: Case, whole: Answer, streamed: Answer, console: Console) -> int:
+    failed = 0
+    for name, holds in case.properties.items():
+        held = holds(whole) and holds(streamed)
+        failed += not held
+        console.print(f"  {'[green]✓' if held else '[red]✗'}[/] {name}")
+    same = whole == streamed
+    console.print(f"  {'[green]✓' if same else '[red]✗'}[/] streamed and not: the same answer")
+    return failed + (not same)
+
+
+def closers(model: Path) -> dict[str, float]:
+    """Token ids from the model directory's tokenizer.json."""
+    tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
+    ids: dict[str, int] = dict(tokenizer["model"]["vocab"])
+    ids |= {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+    return {str(ids[text]): bias for text, bias in CLOSERS.items() if text in ids}
+
+
+def _shown(request: dict[str, Any]) -> str:
+    tools = ", ".join(tool["function"]["name"] for tool in request["tools"])
+    rest = {k: v for k, v in request.items() if k not in ("messages", "tools")}
+    return f"{request['messages'][-1]['content']!r} tools=[{tools}] {json.dumps(rest)}"
+
+
+def _say_how_to_call(stack: Stack, console: Console) -> None:
+    announce(stack, console)
+    console.print(
+        f"""
+from openai import OpenAI
+client = OpenAI(base_url="{stack.url}/v1", api_key="{stack.master_key}")
+client.chat.completions.create(model="{stack.model}", messages=[…], tools=[…])
+
+Ctrl-C ends all of it."""
+    )

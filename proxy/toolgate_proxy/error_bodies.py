@@ -1,0 +1,72 @@
+"""LiteLLM's own error bodies, made OpenAI's: those of our provider's errors are right already.
+
+LiteLLM 1.106.2 (proxy/proxy_server.py:2085) answers with the HTTP status for a `code` and with
+names of its classes, tracebacks and its routing in the message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from litellm.proxy._types import ProxyException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+CODES = {
+    400: "invalid_request",
+    401: "invalid_api_key",
+    403: "permission_denied",
+    404: "not_found",
+    408: "timeout",
+    413: "request_too_large",
+    422: "invalid_request",
+    429: "rate_limit_exceeded",
+    503: "service_unavailable",
+    504: "timeout",
+}
+"""OpenAI's codes, or words in their manner, by HTTP status."""
+
+PREFIX = re.compile(r"^(?:litellm\.\w+: |/[\w/]+: |Invalid request format: )+")
+SUFFIX = re.compile(
+    r"\n+(?:Traceback \(most recent call last\)|LiteLLM: |This looks like a bug in LiteLLM).*",
+    re.DOTALL,
+)
+
+
+def repair_error_bodies(app: Any) -> None:
+    """Puts our repair behind LiteLLM's handler of its exceptions."""
+    original = app.exception_handlers[ProxyException]
+
+    async def handler(request: Request, error: ProxyException) -> Response:
+        response = await original(request, error)
+        body = json.loads(response.body)
+        status, body["error"] = repaired(response.status_code, body["error"])
+        headers = {
+            name: value
+            for name, value in response.headers.items()
+            if name not in ("content-length", "content-type")
+        }
+        return JSONResponse(body, status, headers)
+
+    app.exception_handlers[ProxyException] = handler
+
+
+def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The status and the error object that OpenAI would answer with."""
+    if not str(error.get("code")).isdigit():
+        return status, error
+    message = SUFFIX.sub("", PREFIX.sub("", str(error.get("message"))))
+    kind, code = error.get("type"), CODES.get(status, "server_error")
+    if kind == "no_db_connection":
+        # LiteLLM looks for any key but the master key in a database, and there is none.
+        status, kind, code = 401, "authentication_error", "invalid_api_key"
+        message = "Incorrect API key provided."
+    elif message.startswith("Invalid model name passed"):
+        status, code = 404, "model_not_found"
+    elif status == 401:
+        kind = "authentication_error"
+    param = error.get("param")
+    param = None if param == "None" else param
+    return status, {"message": message, "type": kind, "param": param, "code": code}

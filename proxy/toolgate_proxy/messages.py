@@ -1,0 +1,100 @@
+"""The `messages` of a request: checked as far as a template relies on them, and passed on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+
+from .checks import Fields
+
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
+    """Fields that are not known here are passed on as they came: a template may know them."""
+    if not isinstance(messages, list) or not messages:
+        raise InvalidRequest("'messages' must be an array of at least one.", param="messages")
+    return tuple(_message(message, f"messages[{at}]") for at, message in enumerate(messages))
+
+
+def _message(message: object, param: str) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        raise InvalidRequest(f"'{param}' must be an object.", param=param)
+    fields = Fields(message, param)
+    role = fields.text("role")
+    if role not in ROLES:
+        raise fields.wrong("role", f"one of {', '.join(sorted(ROLES))}")
+    _refuse(fields, "function_call", "audio")
+    for name in ("name", "reasoning_content", "reasoning", "tool_call_id"):
+        fields.text(name)
+    content = _content(message.get("content"), fields.path("content"))
+    calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
+    if content is None and role != "assistant":
+        raise fields.wrong("content", "a string or an array of text parts")
+    # OpenAI's `developer` is what its older models, and every open model's template, call `system`.
+    checked = message | {"role": "system" if role == "developer" else role, "content": content}
+    return checked | {"tool_calls": calls} if calls else checked
+
+
+def _content(content: object, param: str) -> str | list[dict[str, Any]] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise InvalidRequest(f"'{param}' must be a string or an array of text parts.", param=param)
+    return [_part(part, f"{param}[{at}]") for at, part in enumerate(content)]
+
+
+def _part(part: object, param: str) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if not isinstance(part, dict):
+        raise InvalidRequest(f"'{param}' must be an object.", param=param)
+    kind = part.get("type")
+    if kind not in ("text", "refusal"):
+        raise UnsupportedParameter(
+            f"Content of type {kind!r} is not supported: text only.", param=f"{param}.type"
+        )
+    text = Fields(part, param).text(kind)
+    if text is None:
+        raise Fields(part, param).wrong(kind, "a string")
+    return {"type": "text", "text": text}
+
+
+def _calls(fields: Fields) -> list[Any]:
+    calls = fields.items("tool_calls") or []
+    if calls and fields.values.get("role") != "assistant":
+        raise fields.wrong("tool_calls", "left to messages of the role assistant")
+    return calls
+
+
+def _call(call: object, param: str) -> dict[str, Any]:
+    if not isinstance(call, dict):
+        raise InvalidRequest(f"'{param}' must be an object.", param=param)
+    fields = Fields(call, param)
+    if call.get("type", "function") != "function":
+        raise UnsupportedParameter(
+            f"Calls of type {call.get('type')!r} are not supported: function only.",
+            param=fields.path("type"),
+        )
+    function = fields.mapping("function")
+    if function is None:
+        raise fields.wrong("function", "an object")
+    named = Fields(function, fields.path("function"))
+    if not named.text("name"):
+        raise named.wrong("name", "a string")
+    arguments = function.get("arguments")
+    if isinstance(arguments, dict):
+        # The wire form is a string; the backend's renderer makes it an object again.
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    if arguments is not None and not isinstance(arguments, str):
+        raise named.wrong("arguments", "a string of JSON")
+    return call | {"type": "function", "function": function | {"arguments": arguments or "{}"}}
+
+
+def _refuse(fields: Fields, *names: str) -> None:
+    for name in names:
+        if fields.values.get(name) is not None:
+            path = fields.path(name)
+            raise UnsupportedParameter(f"{path!r} is not supported.", param=path)

@@ -1,0 +1,100 @@
+"""The outermost shape of a chat request, checked before LiteLLM sees it.
+
+LiteLLM 1.106.2 reads fields of messages and tools before it validates them: a string among the
+messages ends in an answer with a traceback in it. The types that OpenAI's API gives these few
+fields hold for every provider; what only ours refuses is admission's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litellm.types.llms.openai import ValidUserMessageContentTypes
+from pydantic_core import from_json
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolgate_core.errors import InvalidRequest
+
+from .checks import Fields
+
+PATH = "/chat/completions"
+
+
+class RequestShape:
+    """ASGI middleware: answers 400 to a chat request whose fields are of the wrong types."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST" or PATH not in scope["path"]:
+            await self._app(scope, receive, send)
+            return
+        messages = await _whole_body(receive)
+        try:
+            check_shape(b"".join(message.get("body", b"") for message in messages))
+        except InvalidRequest as error:
+            await JSONResponse(error.body(), error.status)(scope, receive, send)
+            return
+        await self._app(scope, _again(messages, receive), send)
+
+
+def check_shape(body: bytes) -> None:
+    """Raises InvalidRequest. What is no JSON at all is left to LiteLLM to refuse."""
+    try:
+        values = from_json(body)
+    except ValueError:
+        return
+    if not isinstance(values, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    fields = Fields(values)
+    fields.text("model")
+    fields.flag("stream")
+    for at, message in enumerate(_objects(fields, "messages")):
+        _check_message(message, f"messages[{at}]")
+    _objects(fields, "tools")
+
+
+def _check_message(message: dict[str, Any], param: str) -> None:
+    fields = Fields(message, param)
+    role = fields.text("role")
+    if role is None:
+        raise fields.wrong("role", "a string")
+    _objects(fields, "tool_calls")
+    content = message.get("content")
+    if isinstance(content, list):
+        for at, part in enumerate(_objects(fields, "content")):
+            kind = part.get("type")
+            if role == "user" and kind not in ValidUserMessageContentTypes:
+                raise Fields(part, f"{param}.content[{at}]").wrong(
+                    "type", "a known type of content"
+                )
+    else:
+        fields.text("content")
+
+
+def _objects(fields: Fields, name: str) -> list[dict[str, Any]]:
+    items = fields.items(name) or []
+    for at, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise fields.wrong(f"{name}[{at}]", "an object")
+    return items
+
+
+async def _whole_body(receive: Receive) -> list[Message]:
+    messages = [await receive()]
+    while messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False):
+        messages.append(await receive())
+    return messages
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    """The messages that were read, then those that follow: the client's hanging up among them."""
+    waiting = iter(messages)
+
+    async def read() -> Message:
+        message = next(waiting, None)
+        return await receive() if message is None else message
+
+    return read

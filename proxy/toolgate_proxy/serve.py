@@ -1,0 +1,40 @@
+"""`toolgate serve MODEL`: the stack in the foreground until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import NoReturn
+
+from rich.console import Console
+
+from .processes import ChildFailed
+from .stack import Stack, StackOptions
+
+
+def serve(options: StackOptions) -> int:
+    """Exit status: 0 after Ctrl-C or SIGTERM, 1 when a part of the stack failed."""
+    console = Console(highlight=False)
+    signal.signal(signal.SIGTERM, _interrupt)
+    console.print(f"logs: {options.log_directory}")
+    try:
+        with Stack(options, console) as stack:
+            announce(stack, console)
+            stack.watch()
+    except KeyboardInterrupt:
+        return 0
+    except (ChildFailed, TimeoutError) as error:
+        console.print(f"[red]✗[/] {error}")
+        return 1
+
+
+def announce(stack: Stack, console: Console) -> None:
+    """How to call it. The key is shown once, and only when it was made here."""
+    if stack.key_was_made:
+        console.print(f"TOOLGATE_MASTER_KEY={stack.master_key}")
+    console.print(f"model: {stack.model}")
+    print(f"TOOLGATE READY {stack.url}", flush=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,43 @@
+"""Every setting of the gateway, and the only place that reads the environment."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
+
+    model_config = SettingsConfigDict(env_prefix="TOOLGATE_", env_ignore_empty=True, frozen=True)
+
+    backend_url: str = "http://127.0.0.1:8000"
+    """Where requests go whose deployment names no `api_base`."""
+    backend_key: SecretStr | None = None
+    """The backend's `--api-key`, for deployments that name no `api_key`."""
+    master_key: SecretStr | None = None
+    """The gateway's own key, which `litellm_config.yaml` refers to."""
+    redis_url: SecretStr | None = None
+    """Shared state of a fleet of gateways; without it each process keeps its own."""
+
+    connect_timeout: float = Field(default=5.0, gt=0)
+    """Seconds to open a connection to a backend."""
+    first_token_timeout: float = Field(default=300.0, gt=0)
+    """Seconds until a backend begins its answer: queueing and prefill included."""
+    idle_timeout: float = Field(default=120.0, gt=0)
+    """Seconds without a byte, keep-alives included, after which a stream counts as dead."""
+    request_timeout: float = Field(default=3600.0, gt=0)
+    """Seconds that one answer may take as a whole."""
+    grammar_timeout: float = Field(default=60.0, gt=0)
+    """Seconds in which a backend must answer about grammars and about itself."""
+    info_ttl: float = Field(default=15.0, ge=0)
+    """Seconds for which what a backend said of itself is believed."""
+    max_connections: int = Field(default=1024, gt=0)
+    """Open connections to one backend, one for each request in flight."""
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    return Settings()

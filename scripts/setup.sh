@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes .venv with everything the project runs and tests with. Does nothing when nothing changed.
+# The backend is vLLM's CUDA build where a GPU is found, and its CPU build elsewhere.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+    backend=backend
+else
+    backend=backend-cpu
+fi
+stamp=.venv/.toolgate-setup
+wanted=$(cat pyproject.toml requirements/*.txt scripts/setup.sh <(echo "$backend") | sha256sum)
+if [ -x .venv/bin/toolgate ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    exit 0
+fi
+
+echo "Setting up .venv (extras: proxy, $backend, demo, dev) …"
+[ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.8'
+
+options=(--python .venv/bin/python --constraint requirements/constraints.txt)
+if [ "$backend" = backend-cpu ]; then
+    # A wheel at hand (PIP_FIND_LINKS) comes first; elsewhere uv knows PyTorch's CPU index.
+    if compgen -G "${PIP_FIND_LINKS:-/nowhere}/torch-*.whl" >/dev/null; then
+        export UV_FIND_LINKS="$PIP_FIND_LINKS"
+    else
+        options+=(--torch-backend cpu)
+    fi
+    options+=(--overrides requirements/cpu-overrides.txt)
+fi
+.venv/bin/uv pip install --quiet "${options[@]}" --editable ".[proxy,$backend,demo,dev]"
+echo "$wanted" >"$stamp"

@@ -1,0 +1,97 @@
+"""Many at once, some of which go away: nothing leaks, nothing dies, all that ends is valid."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import httpx
+import openai
+
+from tests import tools
+
+from . import answers
+from .conftest import status
+
+REQUESTS, CONCURRENCY, CANCELLED = 200, 32, 0.3
+
+
+def mixed(rng: random.Random, common: dict[str, Any]) -> dict[str, Any]:
+    offered = rng.sample(tools.ALL, rng.randint(1, len(tools.ALL)))
+    choice: Any = rng.choice(["none", "auto", "required", "named"])
+    if choice == "named":
+        choice = {"type": "function", "function": {"name": offered[0]["function"]["name"]}}
+    return {
+        **common,
+        "messages": [{"role": "user", "content": f"Do it {rng.random()}"}],
+        "tools": offered,
+        "tool_choice": choice,
+        "parallel_tool_calls": rng.random() < 0.5,
+        "reasoning_effort": rng.choice(["none", "high"]),
+        "n": rng.choice([1, 1, 2]),
+        "seed": rng.randrange(10**6),
+        "max_tokens": rng.choice([30, 120, 300]),
+        "stream": rng.random() < 0.5,
+    }
+
+
+async def one(client: openai.AsyncOpenAI, request: dict[str, Any], hang_up: float | None) -> int:
+    """Answers checked, or 0 for a request that was left early."""
+
+    async def run() -> list[answers.Answer]:
+        if not request["stream"]:
+            return answers.from_whole(await client.chat.completions.create(**request))
+        stream = await client.chat.completions.create(**request)
+        return answers.from_chunks([chunk async for chunk in stream])
+
+    try:
+        found = await asyncio.wait_for(run(), hang_up)
+    except TimeoutError:
+        return 0
+    for answer in found:
+        answers.check(answer, request["tools"])
+    return len(found)
+
+
+async def test_two_hundred_mixed_requests_with_random_cancellation(
+    async_client: openai.AsyncOpenAI, backend: httpx.Client, common: dict[str, Any]
+) -> None:
+    rng = random.Random(4)
+    slots = asyncio.Semaphore(CONCURRENCY)
+
+    async def limited(request: dict[str, Any], hang_up: float | None) -> int:
+        async with slots:
+            return await one(async_client, request, hang_up)
+
+    jobs = [
+        limited(mixed(rng, common), rng.uniform(0.05, 1.5) if rng.random() < CANCELLED else None)
+        for _ in range(REQUESTS)
+    ]
+    checked = await asyncio.gather(*jobs)
+    assert sum(1 for count in checked if count) > REQUESTS * (1 - CANCELLED) / 2
+    await asyncio.sleep(1)
+    left = status(backend)
+    assert (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
+
+
+async def test_a_client_that_goes_away_frees_its_slot_within_a_second(
+    async_client: openai.AsyncOpenAI, backend: httpx.Client, common: dict[str, Any]
+) -> None:
+    request = {**common, "logit_bias": {}, "max_tokens": 6000, "reasoning_effort": "none"}
+    request["messages"] = [{"role": "user", "content": "Go on and on."}]
+    for stream in (True, False):
+        running = asyncio.create_task(
+            one(async_client, {**request, "stream": stream, "tools": []}, None)
+        )
+        await until(lambda: backend.get("/status").json()["running"] == 1, seconds=10)
+        running.cancel()
+        await until(lambda: backend.get("/status").json()["running"] == 0, seconds=1)
+
+
+async def until(holds: Any, *, seconds: float) -> None:
+    give_up = time.monotonic() + seconds
+    while not await asyncio.to_thread(holds):
+        assert time.monotonic() < give_up, f"not within {seconds} s"
+        await asyncio.sleep(0.05)

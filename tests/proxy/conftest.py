@@ -1,0 +1,60 @@
+"""One gateway process and one scripted backend for the whole session."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from fake_backend import FakeBackend, running
+from gateway_process import MASTER_KEY, free_port, serving
+
+
+@pytest.fixture(scope="session")
+def backend_of_session() -> Iterator[FakeBackend]:
+    with running(FakeBackend()) as backend:
+        yield backend
+
+
+@pytest.fixture
+def backend(backend_of_session: FakeBackend) -> FakeBackend:
+    backend_of_session.scripts.clear()
+    backend_of_session.requests.clear()
+    backend_of_session.loads.clear()
+    backend_of_session.left.clear()
+    return backend_of_session
+
+
+@pytest.fixture(scope="session")
+def gateway(
+    backend_of_session: FakeBackend, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Base URL of `toolgate proxy`: `tiny` is the scripted backend, nobody serves `down`."""
+    command = [sys.executable, "-m", "toolgate_proxy", "proxy"]
+    command += ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
+    log = tmp_path_factory.mktemp("gateway") / "log"
+    with serving(command, backend_of_session.url, log) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def gateway_log(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return max(tmp_path_factory.getbasetemp().glob("gateway*/log"))
+
+
+@pytest.fixture
+async def http(gateway: str) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    async with httpx.AsyncClient(base_url=gateway, headers=headers, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(gateway: str) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(
+        base_url=f"{gateway}/v1", api_key=MASTER_KEY, max_retries=0, timeout=30
+    ) as client:
+        yield client

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fake_backend import INFO, KEY, FakeBackend, Script
+from gateway_process import free_port
+from pydantic import SecretStr
+
+from toolgate_core import wire
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendTimeout,
+    BackendUnavailable,
+    ContextLengthExceeded,
+    EnforcementFailed,
+    GrammarUnknown,
+)
+from toolgate_proxy.backend_client import Backend
+from toolgate_proxy.settings import Settings
+
+QUICK = Settings(first_token_timeout=0.5, idle_timeout=0.5, request_timeout=1.0)
+
+
+@pytest.fixture
+async def seam(backend: FakeBackend) -> AsyncIterator[Backend]:
+    client = Backend(f"{backend.url}/v1/", SecretStr(KEY), Settings())
+    yield client
+    await client.aclose()
+
+
+def request(script: str, *, stream: bool = True, key: str | None = None) -> wire.GenerateRequest:
+    candidates = (wire.Candidate(name="look", key=key),) if key else ()
+    return wire.GenerateRequest(
+        request_id="r",
+        model="tiny",
+        prompt=wire.ChatPrompt(messages=({"role": "user", "content": script},)),
+        enforcement=wire.Enforcement(candidates=candidates),
+        stream=stream,
+    )
+
+
+async def events(client: Backend, message: wire.GenerateRequest) -> list[wire.StreamEvent]:
+    stream = await client.generate(message)
+    try:
+        return [event async for batch in stream for event in batch]
+    finally:
+        await stream.aclose()
+
+
+async def test_streamed_and_whole_answers_hold_the_same_events(
+    seam: Backend, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello",))
+    streamed = await events(seam, request("hi"))
+    assert streamed == await events(seam, request("hi", stream=False))
+    assert [event.event for event in streamed][-2:] == ["end", "usage"]
+
+
+async def test_info_is_believed_for_a_while(seam: Backend, backend: FakeBackend) -> None:
+    assert await seam.info() == INFO
+    backend.info = INFO.model_copy(update={"model": "other"})
+    try:
+        assert (await seam.info()).model == "tiny"
+        seam.forget_info()
+        assert (await seam.info()).model == "other"
+    finally:
+        backend.info = INFO
+
+
+async def test_info_is_asked_once_however_many_want_it(backend: FakeBackend) -> None:
+    asked = 0
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        return httpx.Response(200, text=INFO.model_dump_json())
+
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(answer))
+    await asyncio.gather(*(client.info() for _ in range(5)))
+    assert asked == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200, json={"format": 99}),
+        httpx.Response(200, json={"format": wire.FORMAT}),
+        httpx.Response(200, json=[]),
+        httpx.Response(200, text="<html>"),
+        httpx.Response(404, json={"detail": "Not Found"}),
+        httpx.Response(401, json={"error": "Unauthorized"}),
+    ],
+)
+async def test_a_peer_of_another_kind_is_refused(answer: httpx.Response) -> None:
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _: answer))
+    with pytest.raises(BackendFailed):
+        await client.info()
+
+
+async def test_no_one_listening() -> None:
+    client = Backend(f"http://127.0.0.1:{free_port()}", None, Settings())
+    with pytest.raises(BackendUnavailable) as failure:
+        await client.info()
+    assert failure.value.retry_after
+
+
+async def test_a_line_that_breaks_before_the_answer_means_unavailable() -> None:
+    def broken(_: httpx.Request) -> httpx.Response:
+        raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(broken))
+    with pytest.raises(BackendUnavailable):
+        await client.generate(request("hi"))
+
+
+async def test_errors_before_the_answer_are_rebuilt(seam: Backend, backend: FakeBackend) -> None:
+    backend.scripts["long"] = Script(
+        ("",),
+        error_status=400,
+        error={"message": "Too long.", "code": "context_length_exceeded", "param": "messages"},
+    )
+    with pytest.raises(ContextLengthExceeded) as failure:
+        await seam.generate(request("long"))
+    assert (failure.value.message, failure.value.param) == ("Too long.", "messages")
+
+
+async def test_lost_grammars_are_told(seam: Backend) -> None:
+    with pytest.raises(GrammarUnknown) as failure:
+        await seam.generate(request("hi", key="lost"))
+    assert failure.value.keys == ("lost",)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_error_event_is_raised_after_what_came_before(
+    seam: Backend, backend: FakeBackend, stream: bool
+) -> None:
+    backend.scripts["err"] = Script(("Hello you",), error_after=2)
+    answer = await seam.generate(request("err", stream=stream))
+    seen: list[str] = []
+    with pytest.raises(EnforcementFailed):
+        async for batch in answer:
+            seen += [event.event for event in batch]
+    assert seen == ["start", "tokens", "tokens"]
+    await answer.aclose()
+
+
+async def test_a_line_that_breaks_in_mid_answer(seam: Backend, backend: FakeBackend) -> None:
+    backend.scripts["break"] = Script(("Hello you",), break_after=2)
+    with pytest.raises(BackendFailed):
+        await events(seam, request("break"))
+
+
+async def test_a_stream_that_ends_before_its_choices() -> None:
+    start = wire.StartEvent(prompt_tokens=1, reasoning_open=False).model_dump_json()
+    for message, text in ((request("x"), f"data: {start}\n\n"), (request("x", stream=False), "[]")):
+        answer = httpx.Response(200, text=text)
+        client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _, a=answer: a))
+        with pytest.raises(BackendFailed):
+            await events(client, message)
+
+
+async def test_an_event_that_is_not_understood() -> None:
+    answer = httpx.Response(200, text='data: {"event": "surprise"}\n\n')
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _: answer))
+    with pytest.raises(BackendFailed):
+        await events(client, request("x"))
+
+
+async def test_silence_is_timed(backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
+    client = Backend(backend.url, SecretStr(KEY), QUICK)
+    with pytest.raises(BackendTimeout):  # keep-alives go on, the request's time does not
+        await events(client, request("hang"))
+    with pytest.raises(BackendTimeout):
+        await client.generate(request("hang", stream=False))
+    await client.aclose()
+
+
+async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
+    answer = await seam.generate(request("hang"))
+    await anext(aiter(answer))
+    assert backend.running == 1
+    await answer.aclose()
+    deadline = time.monotonic() + 1
+    while backend.running and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    assert backend.running == 0

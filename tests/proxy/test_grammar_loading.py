@@ -1,0 +1,117 @@
+"""Tests of toolgate_proxy.grammars; the backend has a module of that name as well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from fake_backend import INFO
+
+from toolgate_core import wire
+from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
+from toolgate_core.plan import Tool, parse_tools
+from toolgate_proxy.backend_client import Backend
+from toolgate_proxy.grammars import Grammars
+from toolgate_proxy.settings import Settings
+
+
+class Loader(Backend):
+    """Answers about grammars by their tools' names, after a moment."""
+
+    def __init__(self) -> None:
+        super().__init__("http://x", None, Settings())
+        self.loads: list[list[str]] = []
+        self.fail = False
+
+    async def load_grammars(
+        self, sources: Iterable[wire.GrammarSource]
+    ) -> tuple[wire.GrammarVerdict, ...]:
+        taken = list(sources)
+        self.loads.append([source.name for source in taken])
+        await asyncio.sleep(0.02)
+        if self.fail:
+            raise BackendFailed("by script")
+        return tuple(
+            wire.GrammarVerdict(key=source.key, status="refused", reason="why", pointer="/not")
+            if source.name.startswith("bad")
+            else wire.GrammarVerdict(key=source.key, status="ready")
+            for source in taken
+        )
+
+
+def tools(*names: str) -> tuple[Tool, ...]:
+    entries: list[dict[str, Any]] = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in names
+    ]
+    return parse_tools(entries)
+
+
+async def test_only_unknown_grammars_are_loaded() -> None:
+    loader = Loader()
+    grammars = Grammars(loader)
+    first = await grammars.ensure(tools("a", "b"), tools("a", "b"), INFO)
+    second = await grammars.ensure(tools("b", "c"), tools("b", "c"), INFO)
+    assert loader.loads == [["a", "b"], ["c"]]
+    (key_of_b,) = set(first.values()) & set(second.values())
+    assert key_of_b.endswith(":qwen3:tok:1")
+
+
+async def test_many_at_once_load_a_grammar_once() -> None:
+    loader = Loader()
+    grammars = Grammars(loader)
+    both = tools("a", "b")
+    await asyncio.gather(*(grammars.ensure(both, both, INFO) for _ in range(10)))
+    assert loader.loads == [["a", "b"]]
+
+
+async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
+    loader = Loader()
+    grammars = Grammars(loader)
+    one = tools("a")
+    first = asyncio.create_task(grammars.ensure(one, one, INFO))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(grammars.ensure(one, one, INFO))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert loader.loads == [["a"]]
+
+
+async def test_a_refusal_names_tool_and_place() -> None:
+    grammars = Grammars(Loader())
+    all_tools = tools("good", "bad")
+    with pytest.raises(SchemaNotEnforceable) as refusal:
+        await grammars.ensure(all_tools, all_tools, INFO)
+    assert refusal.value.param == "tools[1].function.parameters"
+    assert refusal.value.pointer == "/not"
+    assert "'bad'" in refusal.value.message
+    with pytest.raises(SchemaNotEnforceable):
+        await grammars.ensure(all_tools[1:], all_tools, INFO)
+
+
+async def test_what_the_backend_lost_is_loaded_again() -> None:
+    loader = Loader()
+    grammars = Grammars(loader)
+    keys = await grammars.ensure(tools("a"), tools("a"), INFO)
+    grammars.forget([*keys.values(), "never heard of"])
+    await grammars.ensure(tools("a"), tools("a"), INFO)
+    assert loader.loads == [["a"], ["a"]]
+
+
+async def test_a_failed_load_is_tried_anew() -> None:
+    loader = Loader()
+    grammars = Grammars(loader)
+    loader.fail = True
+    with pytest.raises(BackendFailed):
+        await grammars.ensure(tools("a"), tools("a"), INFO)
+    loader.fail = False
+    await grammars.ensure(tools("a"), tools("a"), INFO)
+
+
+async def test_more_tools_than_the_backend_holds_grammars() -> None:
+    many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
+    with pytest.raises(InvalidTools):
+        await Grammars(Loader()).ensure(many, many, INFO)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_proxy.messages import parse_messages
+
+
+def parsed(message: dict[str, Any]) -> dict[str, Any]:
+    return parse_messages([message])[0]
+
+
+def test_text_parts_stay_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, "b", {"type": "refusal", "refusal": "c"}]
+    assert parsed({"role": "user", "content": parts})["content"] == [
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+        {"type": "text", "text": "c"},
+    ]
+
+
+def test_developer_is_what_templates_call_system() -> None:
+    assert parsed({"role": "developer", "content": "x"})["role"] == "system"
+
+
+def test_a_call_goes_back_with_its_reasoning() -> None:
+    message = {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "hm",
+        "tool_calls": [
+            {"id": "call_1", "function": {"name": "look", "arguments": {"at": "é"}}},
+            {"id": "call_2", "type": "function", "function": {"name": "look", "arguments": ""}},
+            {"id": "call_3", "type": "function", "function": {"name": "look", "arguments": "{"}},
+        ],
+    }
+    got = parsed(message)
+    assert got["reasoning_content"] == "hm"
+    assert got["content"] is None
+    arguments = [call["function"]["arguments"] for call in got["tool_calls"]]
+    assert arguments == ['{"at": "é"}', "{}", "{"]
+    assert {call["type"] for call in got["tool_calls"]} == {"function"}
+
+
+def test_unknown_fields_are_left_to_the_template() -> None:
+    assert parsed({"role": "tool", "content": "x", "tool_call_id": "1", "weight": 2})["weight"] == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ("text", "messages[0]"),
+        ({"content": "x"}, "messages[0].role"),
+        ({"role": "zebra", "content": "x"}, "messages[0].role"),
+        ({"role": "user"}, "messages[0].content"),
+        ({"role": "user", "content": 3}, "messages[0].content"),
+        ({"role": "user", "content": [3]}, "messages[0].content[0]"),
+        ({"role": "user", "content": [{"type": "text"}]}, "messages[0].content[0].text"),
+        ({"role": "user", "content": "x", "tool_calls": [{}]}, "messages[0].tool_calls"),
+        ({"role": "assistant", "tool_calls": {}}, "messages[0].tool_calls"),
+        ({"role": "assistant", "tool_calls": [3]}, "messages[0].tool_calls[0]"),
+        ({"role": "assistant", "tool_calls": [{}]}, "messages[0].tool_calls[0].function"),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {}}]},
+            "messages[0].tool_calls[0].function.name",
+        ),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": 3}}]},
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        ({"role": "assistant", "content": "x", "reasoning": 3}, "messages[0].reasoning"),
+    ],
+)
+def test_what_a_template_could_not_render_is_refused(message: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        parse_messages([message])
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {}}]},
+            "messages[0].content[0].type",
+        ),
+        ({"role": "assistant", "audio": {"id": "1"}}, "messages[0].audio"),
+        ({"role": "assistant", "function_call": {"name": "a"}}, "messages[0].function_call"),
+        (
+            {"role": "assistant", "tool_calls": [{"type": "custom"}]},
+            "messages[0].tool_calls[0].type",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named(message: dict[str, Any], param: str) -> None:
+    with pytest.raises(UnsupportedParameter) as refusal:
+        parse_messages([message])
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize("messages", [None, [], {}, "hello"])
+def test_there_must_be_messages(messages: Any) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        parse_messages(messages)
+    assert refusal.value.param == "messages"

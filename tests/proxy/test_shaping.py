@@ -1,0 +1,278 @@
+"""The answer from wire events, streamed and whole: both of the same pieces, whatever the split."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fake_backend import INFO, call, tokenize
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgate_core import wire
+from toolgate_core.dialect import QWEN3
+from toolgate_core.errors import BackendFailed, EnforcementFailed
+from toolgate_core.plan import ChatRequest, NamedTool, ToolChoice, make_plan, parse_tools
+from toolgate_proxy.answer import MAX_JOINED, Answer
+from toolgate_proxy.shaping import Chunks, WholeAnswer
+
+TOOLS = parse_tools(
+    [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("look", "walk")
+    ]
+)
+LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
+
+
+def request(
+    n: int = 1, choice: ToolChoice = "auto", stop: tuple[str, ...] = (), parallel: bool = True
+) -> ChatRequest:
+    return ChatRequest(
+        request_id="chatcmpl-1",
+        model="tiny",
+        messages=(),
+        tools=TOOLS,
+        tool_choice=choice,
+        parallel_tool_calls=parallel,
+        sampling=wire.Sampling(n=n),
+        stop=stop,
+    )
+
+
+def answer_to(asked: ChatRequest) -> Answer:
+    return Answer(asked, make_plan(asked, QWEN3), QWEN3, INFO)
+
+
+def events(
+    *texts: str, finish: str = "stop", logprobs: bool = False, reasoning_open: bool = False
+) -> list[wire.StreamEvent]:
+    """The choices' tokens in turn, as a backend interleaves them."""
+    turns = [tokenize(text + ("<|im_end|>" if finish == "stop" else "")) for text in texts]
+    told: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
+    for at in range(max(map(len, turns))):
+        for choice, turn in enumerate(turns):
+            if at < len(turn):
+                token, text = turn[at]
+                logprob = wire.TokenLogprob(token=text, bytes=tuple(text.encode()), logprob=-1.0)
+                told.append(
+                    wire.TokensEvent(
+                        choice=choice,
+                        ids=(token,),
+                        texts=(text,),
+                        logprobs=(logprob,) if logprobs else None,
+                    )
+                )
+    for choice in range(len(turns)):
+        reason: Any = finish
+        told.append(wire.EndEvent(choice=choice, finish_reason=reason))
+    total = sum(map(len, turns))
+    told.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
+    return told
+
+
+def shaped(
+    asked: ChatRequest, told: list[wire.StreamEvent], cuts: list[int]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
+    answer = answer_to(asked)
+    chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
+    streamed: list[dict[str, Any]] = []
+    at = 0
+    for cut in [*sorted(cuts), len(told)]:
+        pieces = answer.feed(told[at:cut])
+        at = max(at, cut)
+        whole.add(pieces)
+        streamed += [chunk.model_dump() for chunk in chunks.of(pieces)]
+    streamed.append(chunks.usage(answer.counts).model_dump())
+    return streamed, whole.response(answer.counts).model_dump()
+
+
+def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """What a client makes of the chunks; holds them to OpenAI's rules on the way."""
+    choices: dict[int, dict[str, Any]] = {}
+    for chunk in chunks[:-1]:
+        (shown,) = chunk["choices"]
+        delta, index = shown["delta"], shown["index"]
+        if index not in choices:
+            assert delta["role"] == "assistant"
+            choices[index] = {
+                "content": None,
+                "reasoning": None,
+                "calls": [],
+                "finish": None,
+                "logprobs": [],
+            }
+        else:
+            assert delta.get("role") is None
+        choice = choices[index]
+        assert choice["finish"] is None, "nothing comes after the finish"
+        if (text := delta.get("content")) is not None:
+            choice["content"] = (choice["content"] or "") + text
+        if (text := delta.get("reasoning_content")) is not None:
+            choice["reasoning"] = (choice["reasoning"] or "") + text
+        calls = delta.get("tool_calls") or []
+        assert len(calls) <= 1
+        for part in calls:
+            if part["index"] == len(choice["calls"]):
+                assert part["id"].startswith("call_")
+                assert len(part["id"]) == 29
+                assert part["type"] == "function"
+                assert part["function"]["arguments"] == ""
+                choice["calls"].append([part["function"]["name"], ""])
+            else:
+                assert part["index"] == len(choice["calls"]) - 1
+                assert part.get("id") is None
+                assert part["function"].get("name") is None
+                choice["calls"][-1][1] += part["function"]["arguments"]
+        if shown["logprobs"] is not None:
+            choice["logprobs"] += [token["token"] for token in shown["logprobs"]["content"]]
+        choice["finish"] = shown["finish_reason"]
+    assert chunks[-1]["choices"] == []
+    assert {chunk["id"] for chunk in chunks} == {"chatcmpl-1"}
+    assert len({(chunk["created"], chunk["system_fingerprint"]) for chunk in chunks}) == 1
+    return choices
+
+
+def of_whole(response: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    return {
+        choice["index"]: {
+            "content": choice["message"]["content"],
+            "reasoning": choice["message"].get("reasoning_content"),
+            "calls": [
+                [part["function"]["name"], part["function"]["arguments"]]
+                for part in choice["message"]["tool_calls"] or []
+            ],
+            "finish": choice["finish_reason"],
+            "logprobs": [
+                token["token"] for token in (choice.get("logprobs") or {}).get("content", [])
+            ],
+        }
+        for choice in response["choices"]
+    }
+
+
+ANSWERS = {
+    "content": (request(), events("Hello there")),
+    "nothing": (request(), events("")),
+    "reasoning": (request(), events("<think>\nLet me see.\n</think>\n\nHello")),
+    "reasoning only": (request(), events("hm, hm", finish="length", reasoning_open=True)),
+    "two choices": (request(n=2), events("Hello", "<think>\nhm\n</think>\n\nGood day")),
+    "a call": (request(), events(call("look", LONG))),
+    "content and calls": (
+        request(),
+        events("I look.\n" + call("look", LONG) + "\n" + call("walk", {})),
+    ),
+    "calls in one choice of two": (request(n=2), events(call("look", {"a": [1, {}]}), "No.")),
+    "a required call": (request(choice="required"), events(call("walk", {"to": "é"}))),
+    "a named call": (request(choice=NamedTool("walk")), events(call("walk", {}))),
+    "a cut call": (request(), events(call("look", LONG)[:60], finish="length")),
+    "a stop string": (request(stop=("bridge",)), events("Over the old bridge and far away")),
+    "stop strings in both": (
+        request(n=2, stop=("the", "far")),
+        events("Over the old bridge", "So far, so good"),
+    ),
+    "logprobs": (request(), events("Hello there, you", logprobs=True)),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@given(cuts=st.lists(st.integers(0, 80), max_size=12))
+def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None:
+    asked, told = ANSWERS[name]
+    chunks, whole = shaped(asked, told, cuts)
+    streamed = collected(chunks)
+    assert streamed == of_whole(whole)
+    one_by_one, _ = shaped(asked, told, list(range(len(told))))
+    assert collected(one_by_one) == streamed
+    assert chunks[-1]["usage"] == whole["usage"] == one_by_one[-1]["usage"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("content", {"content": "Hello there", "finish": "stop"}),
+        ("nothing", {"content": "", "finish": "stop"}),
+        ("reasoning", {"content": "Hello", "reasoning": "Let me see.", "finish": "stop"}),
+        ("reasoning only", {"content": "", "reasoning": "hm, hm", "finish": "length"}),
+        ("a call", {"content": None, "finish": "tool_calls"}),
+        ("a named call", {"calls": [["walk", "{}"]], "finish": "stop"}),
+        ("a required call", {"calls": [["walk", '{"to": "\\u00e9"}']], "finish": "tool_calls"}),
+        ("a cut call", {"finish": "length"}),
+        ("a stop string", {"content": "Over the old ", "finish": "stop"}),
+        ("logprobs", {"logprobs": ["Hel", "lo ", "the", "re,", " yo", "u"]}),
+    ],
+)
+def test_whole_answers(name: str, expected: dict[str, Any]) -> None:
+    _, whole = shaped(*ANSWERS[name], [])
+    choice = of_whole(whole)[0]
+    assert {key: choice[key] for key in expected} == expected
+
+
+def test_a_long_call_arrives_in_parts_however_late_it_is_read() -> None:
+    chunks, _ = shaped(*ANSWERS["a call"], [])
+    parts = [
+        part["function"]["arguments"]
+        for chunk in chunks
+        for choice in chunk["choices"]
+        for part in choice["delta"].get("tool_calls") or []
+    ]
+    assert "".join(parts) == json.dumps(LONG)
+    assert len(json.dumps(LONG)) >= 80
+    assert 3 <= len(parts) < 10
+    assert max(map(len, parts)) <= MAX_JOINED
+
+
+def test_usage() -> None:
+    _, whole = shaped(*ANSWERS["reasoning"], [])
+    usage = whole["usage"]
+    tokens = len(tokenize("<think>\nLet me see.\n</think>\n\nHello<|im_end|>"))
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (5, tokens)
+    assert usage["total_tokens"] == 5 + tokens
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 2
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 7
+
+
+def test_stop_strings_end_the_answer_before_the_backend_does() -> None:
+    asked, told = ANSWERS["stop strings in both"]
+    answer = answer_to(asked)
+    fed = 0
+    while not answer.complete:
+        answer.feed(told[fed : fed + 1])
+        fed += 1
+    assert fed < len(told) - 3
+    assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
+    answer.feed(told[fed:])
+    assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
+
+
+def test_a_stop_string_does_not_keep_a_choice_from_a_call_it_owes() -> None:
+    asked = request(choice="required", stop=("look",))
+    _, whole = shaped(asked, events("I look.\n" + call("walk", {})), [])
+    assert of_whole(whole)[0]["finish"] == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (request(), events(call("fly", {}))),
+        (request(choice="none"), events(call("look", {}))),
+        (request(choice=NamedTool("walk")), events(call("look", {}))),
+        (request(parallel=False), events(call("look", {}) + "\n" + call("look", {}))),
+        (request(choice="required"), events("Hello")),
+        (request(), events(call("look", "[1]"))),
+        (request(), events("Hello", finish="error")),
+        (request(), events("Hello</tool_call>")),
+    ],
+)
+def test_an_answer_that_breaks_the_plan_is_an_error(
+    asked: ChatRequest, told: list[wire.StreamEvent]
+) -> None:
+    with pytest.raises(EnforcementFailed):
+        answer_to(asked).feed(told)
+
+
+def test_a_choice_that_was_not_asked_for() -> None:
+    with pytest.raises(BackendFailed):
+        answer_to(request()).feed(events("a", "b"))

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgate_proxy.sse import SseParser
+
+STREAM = b': hm\n\ndata: {"a": 1}\r\n\r\nevent: x\ndata:{"b": "\xc3\xa9"}\n\ndata: {"c'
+PAYLOADS = [b'{"a": 1}', b'{"b": "\xc3\xa9"}']
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=8))
+def test_any_split_of_the_bytes_gives_the_same_payloads(cuts: list[int]) -> None:
+    parser, at, payloads = SseParser(), 0, []
+    for cut in [*sorted(cuts), len(STREAM)]:
+        payloads += parser.feed(STREAM[at:cut])
+        at = cut
+    assert payloads == PAYLOADS
