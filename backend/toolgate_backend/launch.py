@@ -37,6 +37,9 @@ def environment(current: Mapping[str, str]) -> dict[str, str]:
     wanted = {
         "VLLM_PLUGINS": ",".join(dict.fromkeys([*plugins, "toolgate"])),
         "VLLM_USE_V2_MODEL_RUNNER": "0",  # the V2 runner has another processor interface
+        # The gateway keeps its connections; one that vLLM closes after its default of 5 s of
+        # silence can meet a request on its way.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": current.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75"),
     }
     if on_cpu():
         wanted["VLLM_CPU_KVCACHE_SPACE"] = current.get("VLLM_CPU_KVCACHE_SPACE", "1")

@@ -188,7 +188,7 @@ class EventStream:
         await self._response.aclose()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        parser, reads = SseParser(), self._response.aiter_raw()
+        parser, reads = SseParser(), self._response.aiter_bytes()
         while (data := await self._read(reads)) is not None:
             events = [_event(payload) for payload in parser.feed(data)]
             for batch in self._checked(events):

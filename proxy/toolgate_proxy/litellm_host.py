@@ -11,6 +11,7 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
 - litellm/proxy/_types.py:4428 `ProxyException.to_dict` makes the error body, with the HTTP status
   for a `code` and with names of classes before the message.
 - litellm/utils.py:8600 `validate_openai_optional_params` cuts `stop` to four in silence.
+- litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
 - litellm/utils.py:8479 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
   whether an error is a database's: without a database, and so without prisma, a 401 became a 500.
@@ -84,6 +85,8 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
     tools = sent.get("tools")
     if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
         params["tools"] = tools  # LiteLLM dropped what is no object; admission refuses it by name
+    if "priority" in sent:
+        params["priority"] = sent["priority"]
     return Call(
         model=kwargs["model"],
         messages=kwargs["messages"],

@@ -106,6 +106,13 @@ class FakeBackend:
         """When clients hung up before the end of their answer, by time.monotonic."""
         self.url = ""
 
+    async def idle_within(self, seconds: float) -> bool:
+        """Whether no answer is under way any more, at the latest after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.running and time.monotonic() < deadline:  # noqa: ASYNC110  another thread's
+            await asyncio.sleep(0.005)
+        return self.running == 0
+
     def app(self) -> Starlette:
         return Starlette(
             routes=[

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -141,9 +140,13 @@ async def test_an_error_event_is_raised_after_what_came_before(
     backend.scripts["err"] = Script(("Hello you",), error_after=2)
     answer = await seam.generate(request("err", stream=stream))
     seen: list[str] = []
-    with pytest.raises(EnforcementFailed):
+
+    async def read() -> None:
         async for batch in answer:
-            seen += [event.event for event in batch]
+            seen.extend(event.event for event in batch)
+
+    with pytest.raises(EnforcementFailed):
+        await read()
     assert seen == ["start", "tokens", "tokens"]
     await answer.aclose()
 
@@ -186,7 +189,4 @@ async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBac
     await anext(aiter(answer))
     assert backend.running == 1
     await answer.aclose()
-    deadline = time.monotonic() + 1
-    while backend.running and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    assert backend.running == 0
+    assert await backend.idle_within(1.0)

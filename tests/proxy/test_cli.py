@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from toolgate_proxy import app as gateway
+from toolgate_proxy.cli import app
+
+RUNNER = CliRunner()
+
+
+def test_proxy_with_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: dict[str, Any] = {}
+
+    def serve(config: Path, **options: Any) -> None:
+        served.update(options, config=yaml.safe_load(config.read_text()), path=config)
+
+    monkeypatch.setattr(gateway, "serve", serve)
+    result = RUNNER.invoke(
+        app, ["proxy", "--model", "a", "--model", "b=c@http://h:1", "--port", "9"]
+    )
+    assert result.exit_code == 0, result.output
+    assert [entry["model_name"] for entry in served["config"]["model_list"]] == ["a", "b"]
+    assert served["config"]["model_list"][1]["litellm_params"]["model"] == "toolgate/c"
+    assert (served["host"], served["port"]) == ("127.0.0.1", 9)
+    assert not served["path"].exists()
+
+
+def test_proxy_with_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    served: list[Path] = []
+    monkeypatch.setattr(gateway, "serve", lambda config, **_: served.append(config))
+    path = tmp_path / "c.yaml"
+    path.write_text("{}")
+    assert RUNNER.invoke(app, ["proxy", "--config", str(path)]).exit_code == 0
+    assert served == [path]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--model", "=x"], ["--config", "nowhere.yaml"], ["--workers", "0"]]
+)
+def test_proxy_refuses(arguments: list[str]) -> None:
+    assert RUNNER.invoke(app, ["proxy", *arguments]).exit_code == 2
+
+
+def test_backend_hands_over_to_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: handed.append(command))
+    RUNNER.invoke(app, ["backend", "org/model", "--port", "8001", "--help"])
+    assert handed == [
+        [sys.executable, "-m", "toolgate_backend.launch", "org/model", "--port", "8001", "--help"]
+    ]

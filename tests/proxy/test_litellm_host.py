@@ -1,0 +1,166 @@
+"""One test for each touch of LiteLLM, failing when the host moves. What the touches amount to on
+the wire is shown by test_gateway.py."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import Any
+
+import litellm
+import litellm.main
+import pytest
+from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
+from litellm.proxy import common_request_processing, proxy_server
+from litellm.proxy._types import ProxyException
+from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
+from litellm.types.completion import CompletionDispatchContext
+
+from toolgate_core.errors import (
+    BackendTimeout,
+    BackendUnavailable,
+    EnforcementFailed,
+    SchemaNotEnforceable,
+    ToolgateError,
+    UnknownTool,
+)
+from toolgate_proxy import litellm_host as host
+from toolgate_proxy.provider import toolgate
+
+
+def source(function: Any) -> str:
+    return inspect.getsource(inspect.unwrap(function))
+
+
+def test_the_version_whose_lines_are_named() -> None:
+    assert version("litellm") == "1.106.2"
+    assert "LiteLLM 1.106.2" in (host.__doc__ or "")
+
+
+def test_registering_twice_touches_once() -> None:
+    touched = litellm.main._complete_custom_providers
+    assert host.register(toolgate) is toolgate
+    assert litellm.main._complete_custom_providers is touched
+    assert inspect.unwrap(touched) is not touched
+    assert inspect.unwrap(touched) is inspect.unwrap(inspect.unwrap(touched))
+
+
+def test_completion_finds_custom_providers_by_the_name_we_replace() -> None:
+    assert "_complete_custom_providers(_dispatch_ctx)" in source(litellm.main.completion)
+    assert "asyncio.iscoroutine(init_response)" in source(litellm.main.acompletion)
+    fields = set(CompletionDispatchContext.__dataclass_fields__)
+    used = {"custom_llm_provider", "stream", "acompletion", "model", "messages", "api_base"}
+    assert used | {"api_key", "optional_params", "litellm_params", "logging"} <= fields
+    assert 'item["provider"] == custom_llm_provider' in source(
+        litellm.main._complete_custom_providers
+    )
+
+
+def test_the_stock_stream_has_what_ours_leans_on() -> None:
+    names = ("aclose", "_restore_consumer_correlation_context", "__anext__")
+    assert all(hasattr(CustomStreamWrapper, name) for name in names)
+    finalize = source(CustomStreamWrapper._finalize_completed_stream)
+    assert '"_on_deferred_stream_complete"' in finalize
+    assert "_deferred_stream_complete_args = (" in finalize
+    assert "dispatch_success_handlers" in finalize
+    assert "stream_to_close.aclose()" in source(CustomStreamWrapper.aclose)
+    assert "isinstance(response, CustomStreamWrapper)" in source(litellm.Router._acompletion)
+
+
+def test_every_openai_parameter_reaches_the_provider() -> None:
+    params = litellm.main.get_optional_params(
+        model="gpt-5",
+        custom_llm_provider="toolgate",
+        reasoning_effort="low",
+        verbosity="high",
+        functions=[{"name": "x"}],
+        top_k=3,
+        stop=["a"] * 5,
+        temperature=3,
+    )
+    assert params["reasoning_effort"] == "low"
+    assert params["verbosity"] == "high"
+    assert params["functions"] == [{"name": "x"}]
+    assert params["top_k"] == 3
+    assert params["temperature"] == 3
+    with pytest.raises(litellm.BadRequestError):
+        litellm.main.get_optional_params(
+            model="m", custom_llm_provider="custom", reasoning_effort="low"
+        )
+
+
+def test_stop_is_not_cut_to_four() -> None:
+    from litellm.utils import validate_openai_optional_params
+
+    assert validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
+
+
+def test_what_litellm_takes_away_is_read_from_the_body() -> None:
+    kwargs = {
+        "model": "m",
+        "messages": [],
+        "optional_params": {"tools": [], "extra_body": {"top_k": 1}},
+        "litellm_params": {"proxy_server_request": {"body": {"tools": ["x"], "priority": 3}}},
+        "api_base": None,
+        "api_key": None,
+        "logging_obj": None,
+    }
+    call = host.read_call(kwargs)
+    assert call.params == {"tools": ["x"], "top_k": 1, "priority": 3}
+
+
+CALL = host.Call("m", [], {}, None, None, SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UnknownTool("No.", param="tool_choice"), litellm.BadRequestError),
+        (BackendUnavailable("No.", retry_after=3), litellm.ServiceUnavailableError),
+        (BackendTimeout("No."), litellm.Timeout),
+        (EnforcementFailed("No."), litellm.InternalServerError),
+    ],
+)
+def test_errors_become_the_hosts_and_their_bodies_stay_ours(
+    error: ToolgateError, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind) as raised, host.errors_raised(CALL):
+        raise error
+    assert getattr(raised.value, "status_code", None) == error.status
+    assert getattr(raised.value, "message", None) == error.message
+    try:
+        raise raised.value
+    except Exception:  # noqa: BLE001  # as the host handles it
+        shown = ProxyException(message="litellm.X: other", type="t", param=None, code=error.status)
+    assert shown.to_dict() == error.body()["error"]
+    assert shown.code == str(error.status)
+
+
+def test_the_hosts_own_errors_keep_their_bodies() -> None:
+    shown = ProxyException(message="No.", type="t", param="p", code=400)
+    assert shown.to_dict() == {"message": "No.", "type": "t", "param": "p", "code": "400"}
+
+
+def test_a_pointer_survives() -> None:
+    error = SchemaNotEnforceable("No.", pointer="/a", param="tools[0]")
+    with pytest.raises(litellm.BadRequestError) as raised, host.errors_raised(CALL):
+        raise error
+    try:
+        raise raised.value
+    except Exception:  # noqa: BLE001  # as the host handles it
+        shown = ProxyException(message="x", type="t", param=None, code=400)
+    assert shown.to_dict()["pointer"] == "/a"
+
+
+def test_where_the_host_makes_its_bodies() -> None:
+    assert "exc.to_dict()" in source(proxy_server.openai_exception_handler)
+    assert "proxy_exception.to_dict()" in source(proxy_server.async_data_generator)
+    handle = common_request_processing.ProxyBaseLLMRequestProcessing.handle_llm_api_exception
+    assert "raise ProxyException(" in source(handle)
+    assert ProxyException in proxy_server.app.exception_handlers
+
+
+def test_without_a_database_nothing_is_a_databases_fault() -> None:
+    assert not PrismaDBExceptionHandler.is_database_service_unavailable_error(ValueError())
+    assert not PrismaDBExceptionHandler.is_database_service_unavailable_error_in_chain(ValueError())
