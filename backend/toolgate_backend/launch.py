@@ -24,7 +24,10 @@ class LaunchRefused(SystemExit):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    model, *flags = sys.argv[1:] if argv is None else argv
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0].startswith("-"):
+        raise LaunchRefused("usage: toolgate backend MODEL [vLLM's options]")
+    model, *flags = arguments
     _refuse_unmasked(flags, os.environ)
     os.environ.update(environment(os.environ))
     ours = ["--logits-processors", PROCESSOR]

@@ -10,20 +10,21 @@ from vllm.exceptions import VLLMClientError
 from vllm.renderers.params import ChatParams
 
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, TemplateRefused
-from toolgate_core.wire import ChatPrompt, MarkIds, Prompt, ReasoningMode
+from toolgate_core.wire import ChatPrompt, MarkIds, Prompt, ReasoningMode, TokensPrompt
 
 from .enforcement.spec import ReasoningStart
 
 
 class Renderer:
-    def __init__(self, engine_client: Any) -> None:
+    def __init__(self, engine_client: Any, vocabulary_size: int) -> None:
         self._renderer = engine_client.renderer
+        self._vocabulary_size = vocabulary_size
 
     async def render(self, prompt: Prompt) -> Any:
         """vLLM's engine input. Raises TemplateRefused with the template's own message,
         ContextLengthExceeded and InvalidRequest."""
         if not isinstance(prompt, ChatPrompt):
-            return {"type": "token", "prompt_token_ids": list(prompt.token_ids)}
+            return self._tokens(prompt)
         template_kwargs: dict[str, Any] = {"add_generation_prompt": True, **prompt.template_kwargs}
         if prompt.tools:
             template_kwargs["tools"] = list(prompt.tools)
@@ -39,6 +40,15 @@ class Renderer:
         except (VLLMClientError, ValueError, TypeError) as error:
             raise _rendering_error(error) from error
         return rendered
+
+    def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
+        ids = list(prompt.token_ids)
+        if not ids or not all(0 <= token < self._vocabulary_size for token in ids):
+            raise InvalidRequest(
+                f"token_ids must hold at least one id, each below {self._vocabulary_size}.",
+                param="prompt.token_ids",
+            )
+        return {"type": "token", "prompt_token_ids": ids}
 
 
 def reasoning_start(

@@ -14,11 +14,12 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ValidationError
 from vllm.entrypoints.serve.utils.api_utils import with_cancellation
+from vllm.exceptions import GracefulHTTPError
 from vllm.logger import init_logger
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
+from toolgate_core.errors import BackendFailed, BackendUnavailable, InvalidRequest, ToolgateError
 
 from .service import Service
 
@@ -43,10 +44,9 @@ async def status(raw_request: Request) -> Response:
 
 @router.put("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
-    """`LoadGrammars` → `GrammarVerdicts`: compiles what is new, on every rank."""
+    """`LoadGrammars` → `GrammarVerdicts`."""
     body = _parse(wire.LoadGrammars, await raw_request.body())
-    verdicts = await _service(raw_request).registry.load(body.grammars)
-    return _json(wire.GrammarVerdicts(grammars=tuple(verdicts)))
+    return _json(await _service(raw_request).load_grammars(body.grammars))
 
 
 @router.post("/generate")
@@ -97,6 +97,8 @@ def _error_event(error: Exception) -> wire.ErrorEvent:
 
 
 def _as_toolgate(error: Exception) -> ToolgateError:
+    if isinstance(error, GracefulHTTPError):  # vLLM's own limits on what may queue
+        return BackendUnavailable(str(error))
     if isinstance(error, EngineDeadError):
         return BackendFailed("The engine died; send the request again once it is back.")
     return BackendFailed("The engine failed in this request; send it again.")

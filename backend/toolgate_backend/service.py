@@ -26,7 +26,7 @@ from .rendering import Renderer, reasoning_start
 from .token_stream import raw_events
 from .vocabulary import MARKLESS, Vocabulary, from_model_config
 
-MAX_GRAMMARS = 4096
+MAX_GRAMMARS = 2048
 ADAPTER = "logits_processor"
 
 
@@ -38,9 +38,9 @@ class Service:
         self._models = models
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
-        self._renderer = Renderer(engine_client)
+        self._renderer = Renderer(engine_client, vocabulary.size)
         self._running = 0
-        self.registry = GrammarRegistry(
+        self._registry = GrammarRegistry(
             engine_client.collective_rpc,
             dialect=self._dialect_name,
             tokenizer=vocabulary.fingerprint,
@@ -73,11 +73,19 @@ class Service:
             ),
         )
 
+    async def load_grammars(self, sources: Sequence[wire.GrammarSource]) -> wire.GrammarVerdicts:
+        """Compiles what is new, on every rank; answers when all of it has a verdict."""
+        if self._vocabulary.dialect is None:
+            raise UnsupportedParameter(
+                "This model's tokenizer has no tool-call marks that Toolgate knows.", param="tools"
+            )
+        return wire.GrammarVerdicts(grammars=tuple(await self._registry.load(sources)))
+
     async def status(self) -> wire.Status:
         ranks = await self._engine.collective_rpc("toolgate_report")
         return wire.Status(
             loaded_grammars=max(rank["grammars"] for rank in ranks),
-            pinned_grammars=self.registry.pinned,
+            pinned_grammars=self._registry.pinned,
             sequences=max(rank["sequences"] for rank in ranks),
             running=self._running,
         )
@@ -92,16 +100,17 @@ class Service:
             lora = self._lora(request.model)
             if request.enforcement is not None:
                 keys = [candidate.key for candidate in request.enforcement.candidates]
-                held.enter_context(self.registry.pin(keys))
-                self.registry.require_ready(keys)
+                held.enter_context(self._registry.pin(keys))
+                self._registry.require_ready(keys)
             prompt = await self._renderer.render(request.prompt)
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
-            spec = self._spec(request, prompt_ids)
+            budget = self._budget(request.sampling, len(prompt_ids))
+            spec = self._spec(request, prompt_ids, budget)
             outputs = self._engine.generate(
                 prompt,
-                self._sampling_params(request.sampling, spec, len(prompt_ids)),
+                self._sampling_params(request.sampling, spec, budget),
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
@@ -141,52 +150,59 @@ class Service:
             raise InvalidRequest(f"This backend does not serve {model!r}.", param="model")
         return adapter
 
-    def _spec(self, request: wire.GenerateRequest, prompt_ids: Sequence[int]) -> Spec | None:
-        enforcement = request.enforcement
-        if enforcement is None:
-            return None
-        if enforcement.candidates and self._vocabulary.dialect is None:
-            raise UnsupportedParameter(
-                "This model's tokenizer has no tool-call marks that Toolgate knows.", param="tools"
-            )
-        return Spec(
-            choice=enforcement.choice,
-            keys=tuple(candidate.key for candidate in enforcement.candidates),
-            max_calls=enforcement.max_calls,
-            reasoning=reasoning_start(prompt_ids, self._vocabulary.marks, enforcement.reasoning),
-            skip_reasoning=enforcement.reasoning == "off",
-            min_tokens=request.sampling.min_tokens,
-        )
-
-    def _sampling_params(
-        self, sampling: wire.Sampling, spec: Spec | None, prompt_tokens: int
-    ) -> SamplingParams:
-        """vLLM's parameters, on top of the model's own generation_config. `min_tokens` is the
-        automaton's where there is one: vLLM would ban the end that the automaton forces."""
-        room = self._config.max_model_len - prompt_tokens
-        wanted = sampling.max_tokens if sampling.max_tokens is not None else room
-        if room < 1 or wanted > room:
+    def _budget(self, sampling: wire.Sampling, prompt_tokens: int) -> int:
+        """Tokens that the answer may take."""
+        room: int = self._config.max_model_len - prompt_tokens
+        wanted = sampling.max_tokens or self._config.get_diff_sampling_param().get("max_tokens")
+        if room < 1 or (sampling.max_tokens or 1) > room:
             raise ContextLengthExceeded(
                 f"This model's context holds {self._config.max_model_len} tokens; the prompt takes "
                 f"{prompt_tokens} and max_tokens asks for {sampling.max_tokens or 1} more. "
                 "Shorten the messages or lower max_tokens.",
                 param="messages" if room < 1 else "max_tokens",
             )
-        failure = self._vocabulary.marks.failure
-        stops = list(sampling.stop_token_ids)
-        given = sampling.model_dump(exclude_none=True, exclude={"max_tokens", "min_tokens"})
-        given["stop_token_ids"] = stops if spec is None or failure is None else [*stops, failure]
+        return min(room, wanted or room)
+
+    def _spec(
+        self, request: wire.GenerateRequest, prompt_ids: Sequence[int], budget: int
+    ) -> Spec | None:
+        enforcement, sampling = request.enforcement, request.sampling
+        if enforcement is None:
+            return None
+        return Spec(
+            choice=enforcement.choice,
+            keys=tuple(candidate.key for candidate in enforcement.candidates),
+            max_calls=enforcement.max_calls,
+            reasoning=reasoning_start(prompt_ids, self._vocabulary.marks, enforcement.reasoning),
+            skip_reasoning=enforcement.reasoning == "off",
+            # An end that is not to be heeded is one that does not come before the budget is spent.
+            min_tokens=budget if sampling.ignore_eos else sampling.min_tokens,
+        )
+
+    def _sampling_params(
+        self, sampling: wire.Sampling, spec: Spec | None, budget: int
+    ) -> SamplingParams:
+        """vLLM's parameters, on top of the model's own generation_config."""
+        params = self._config.get_diff_sampling_param() | sampling.model_dump(exclude_none=True)
+        params |= {
+            "max_tokens": budget,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "detokenize": False,
+            "output_kind": RequestOutputKind.DELTA,
+        }
+        if spec is not None:
+            params |= {
+                # The automaton's: vLLM would ban the very end that the automaton forces.
+                "min_tokens": 0,
+                "ignore_eos": False,
+                "extra_args": spec.to_extra_args(),
+            }
+            if self._vocabulary.marks.failure is not None:
+                params["stop_token_ids"].append(self._vocabulary.marks.failure)
         try:
-            return SamplingParams(
-                **{**self._config.get_diff_sampling_param(), **given},
-                max_tokens=wanted,
-                min_tokens=sampling.min_tokens if spec is None else 0,
-                detokenize=False,
-                output_kind=RequestOutputKind.DELTA,
-                extra_args=spec.to_extra_args() if spec is not None else None,
-            )
+            return SamplingParams(**params)
         except (ValueError, VLLMClientError) as error:
-            raise InvalidRequest(str(error)) from error
+            raise _client_error(error) from error
 
 
 async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -195,7 +211,11 @@ async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for output in outputs:
             yield output
     except VLLMClientError as error:
-        raise InvalidRequest(str(error)) from error
+        raise _client_error(error) from error
+
+
+def _client_error(error: Exception) -> InvalidRequest:
+    return InvalidRequest(str(error), param=getattr(error, "parameter", None))
 
 
 def _vllm_version() -> str:

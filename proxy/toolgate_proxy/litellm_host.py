@@ -71,7 +71,7 @@ def register(provider: CustomLLM) -> CustomLLM:
         ProxyException.__init__ = _carrying(ProxyException.__init__)
         ProxyException.to_dict = _speaking(ProxyException.to_dict)
         if importlib.util.find_spec("prisma") is None:
-            for name in vars(PrismaDBExceptionHandler):
+            for name in list(vars(PrismaDBExceptionHandler)):
                 if name.startswith("is_"):
                     setattr(PrismaDBExceptionHandler, name, staticmethod(_no_database))
         litellm.main._toolgate_registered = True

@@ -125,8 +125,9 @@ class WholeAnswer:
         return ModelResponse(choices=choices, usage=_usage(counts), **vars(self._head))
 
     def _shaped(self, index: int, choice: _Choice) -> Choices:
+        said_otherwise = choice.calls or choice.reasoning
         message = Message(
-            content="".join(choice.content) or (None if choice.calls else ""),
+            content="".join(choice.content) or (None if said_otherwise else ""),
             reasoning_content="".join(choice.reasoning) or None,
             tool_calls=[_whole_call(call) for call in choice.calls] or None,
         )

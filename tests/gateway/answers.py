@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
 from toolgate_proxy.cases import MARKUP, Answer
 
 

@@ -9,12 +9,12 @@ import httpx
 import openai
 import pytest
 from rich.console import Console
+
+from tests.models import tiny_model
 from toolgate_core import wire
 from toolgate_proxy.demo import closers
 from toolgate_proxy.processes import free_port
 from toolgate_proxy.stack import Stack, StackOptions
-
-from tests.models import tiny_model
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ async def test_litellms_own_command_serves_us_too(
 ) -> None:
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""
     backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
-    command = ["litellm", "--config", str(CONFIG), "--host", "127.0.0.1"]
+    litellm = Path(sys.executable).with_name("litellm")
+    command = [str(litellm), "--config", str(CONFIG), "--host", "127.0.0.1"]
     with serving(command, backend.url, tmp_path / "log") as url:
         async with openai.AsyncOpenAI(
             base_url=f"{url}/v1", api_key=MASTER_KEY, max_retries=0

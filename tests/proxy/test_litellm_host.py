@@ -3,6 +3,7 @@ the wire is shown by test_gateway.py."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from importlib.metadata import version
 from types import SimpleNamespace
@@ -11,11 +12,14 @@ from typing import Any
 import litellm
 import litellm.main
 import pytest
+from fake_backend import KEY, FakeBackend, Script
+from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.proxy import common_request_processing, proxy_server
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from litellm.types.completion import CompletionDispatchContext
+from pydantic import SecretStr
 
 from toolgate_core.errors import (
     BackendTimeout,
@@ -26,7 +30,8 @@ from toolgate_core.errors import (
     UnknownTool,
 )
 from toolgate_proxy import litellm_host as host
-from toolgate_proxy.provider import toolgate
+from toolgate_proxy.provider import Toolgate, toolgate
+from toolgate_proxy.settings import Settings
 
 
 def source(function: Any) -> str:
@@ -164,3 +169,84 @@ def test_where_the_host_makes_its_bodies() -> None:
 def test_without_a_database_nothing_is_a_databases_fault() -> None:
     assert not PrismaDBExceptionHandler.is_database_service_unavailable_error(ValueError())
     assert not PrismaDBExceptionHandler.is_database_service_unavailable_error_in_chain(ValueError())
+
+
+class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """What LiteLLM's logging is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Any] = []
+        self.failures: list[Any] = []
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.answers.append(response_obj)
+
+    async def async_log_failure_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.failures.append(kwargs["exception"])
+
+    async def settled(self) -> None:
+        for _ in range(200):
+            if self.answers or self.failures:
+                return
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def recorder(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    provider = Toolgate(Settings(backend_url=backend.url, backend_key=SecretStr(KEY)))
+    entry = {"provider": host.PROVIDER, "custom_handler": provider}
+    monkeypatch.setattr(litellm, "custom_provider_map", [entry])
+    litellm.utils.custom_llm_setup()
+    recorder = Recorder()
+    monkeypatch.setattr(litellm, "callbacks", [recorder])
+    return recorder
+
+
+async def ask(script: str, **params: Any) -> Any:
+    messages = [{"role": "user", "content": script}]
+    return await litellm.acompletion(model="toolgate/tiny", messages=messages, **params)
+
+
+async def test_a_stream_is_logged_as_the_answer_it_was(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello", "Good day"))
+    stream = await ask("hi", stream=True, n=2)
+    assert isinstance(stream, host.PassThroughStream)
+    chunks = [chunk async for chunk in stream]
+    assert all(chunk.choices for chunk in chunks)
+    await recorder.settled()
+    (logged,) = recorder.answers
+    assert [choice.message.content for choice in logged.choices] == ["Hello", "Good day"]
+    whole = await ask("hi", n=2)
+    assert logged.usage.model_dump() == whole.usage.model_dump()
+
+
+async def test_a_stream_that_breaks_is_logged_as_a_failure(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    backend.scripts["bad"] = Script(("Hello there",), error_after=2)
+    stream = await ask("bad", stream=True)
+
+    async def read() -> None:
+        async for _ in stream:
+            pass
+
+    with pytest.raises(litellm.InternalServerError):
+        await read()
+    await recorder.settled()
+    assert [failure.message for failure in recorder.failures] == ["It broke."]
+    assert not recorder.answers
+
+
+async def test_an_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    stream = await ask("hang", stream=True)
+    await anext(stream)
+    await stream.aclose()
+    assert await backend.idle_within(1.0)

@@ -195,7 +195,7 @@ def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None
         ("content", {"content": "Hello there", "finish": "stop"}),
         ("nothing", {"content": "", "finish": "stop"}),
         ("reasoning", {"content": "Hello", "reasoning": "Let me see.", "finish": "stop"}),
-        ("reasoning only", {"content": "", "reasoning": "hm, hm", "finish": "length"}),
+        ("reasoning only", {"content": None, "reasoning": "hm, hm", "finish": "length"}),
         ("a call", {"content": None, "finish": "tool_calls"}),
         ("a named call", {"calls": [["walk", "{}"]], "finish": "stop"}),
         ("a required call", {"calls": [["walk", '{"to": "\\u00e9"}']], "finish": "tool_calls"}),

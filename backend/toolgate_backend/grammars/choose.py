@@ -25,6 +25,10 @@ MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
 MAX_ITEMS = 64
 
+# `false` or `true` here says whether there may be more, it describes no value.
+_WHETHER = frozenset(
+    {"additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
+)
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _ALLOWED: dict[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
@@ -64,10 +68,11 @@ def subschemas(parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             pending.extend(reversed([*_children(pointer, schema)]))
 
 
-def find_keyword(parameters: dict[str, Any], keyword: str) -> str | None:
-    """JSON Pointer of the first occurrence of `keyword` as a keyword (not as a property's name)."""
+def find_keyword(parameters: dict[str, Any], keyword: str, value: str | None = None) -> str | None:
+    """JSON Pointer of the first occurrence of `keyword` as a keyword (not as a property's name),
+    and with this value if one is given."""
     for pointer, schema in subschemas(parameters):
-        if isinstance(schema, dict) and keyword in schema:
+        if isinstance(schema, dict) and keyword in schema and value in (None, schema[keyword]):
             return f"{pointer}/{_escape(keyword)}"
     return None
 
@@ -79,7 +84,7 @@ def _children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]
             yield from ((f"{at}/{_escape(name)}", child) for name, child in value.items())
         elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
             yield from ((f"{at}/{index}", child) for index, child in enumerate(value))
-        elif keyword in SCHEMA_KEYWORDS:
+        elif keyword in SCHEMA_KEYWORDS and not (keyword in _WHETHER and isinstance(value, bool)):
             yield at, value
 
 

@@ -17,6 +17,7 @@ from .choose import find_keyword
 from .closing import close_objects
 from .engine import CompiledGrammar, Matcher, Words, envelope
 
+WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
@@ -58,10 +59,8 @@ class _Matcher:
         self._matcher = matcher
 
     def accept(self, token: int) -> bool:
-        # A consumed token that does not fit would leave an error state; validating it does not.
-        if self._matcher.is_stopped() or not self._matcher.validate_tokens([token]):
-            return False
-        return bool(self._matcher.consume_token(token))
+        # `consume_token` would leave an error state behind a token that does not fit.
+        return not self._matcher.is_stopped() and self._matcher.try_consume_tokens([token]) == 1
 
     def rollback(self, count: int) -> None:
         if not self._matcher.rollback(count):
@@ -83,14 +82,15 @@ def _first_line(error: str) -> str:
 
 
 def _pointer(reason: str, parameters: dict[str, Any]) -> str:
-    found = UNIMPLEMENTED.search(reason)
-    names = re.findall(r'"([^"]+)"', found["keys"]) if found else []
-    if "format" in reason:
-        names.append("format")
-    if "Invalid type" in reason:
-        names.append("type")
-    if "regex" in reason or "look-around" in reason:
-        names += ["pattern", "patternProperties"]
-    if "registry" in reason or "$ref" in reason:
-        names.append("$ref")
-    return next((p for n in names if (p := find_keyword(parameters, n)) is not None), "")
+    """Where the keyword stands that llguidance's message names; "" where it names none."""
+    wanted: list[tuple[str, str | None]] = []
+    if named := UNIMPLEMENTED.search(reason):
+        wanted = [(keyword, None) for keyword in re.findall(r'"([^"]+)"', named["keys"])]
+    elif named := WRONG_VALUE.search(reason):
+        wanted = [(named["keyword"], named["value"])]
+    elif "$ref" in reason or "registry" in reason:
+        wanted = [("$ref", None)]
+    elif "regex" in reason or "look-around" in reason:
+        wanted = [("pattern", None), ("patternProperties", None)]
+    found = (find_keyword(parameters, keyword, value) for keyword, value in wanted)
+    return next((pointer for pointer in found if pointer is not None), "")

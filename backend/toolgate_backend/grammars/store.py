@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -88,33 +89,29 @@ class GrammarStore:
 
     def _compile(self, source: GrammarSource) -> None:
         began = time.perf_counter()
-        choice = choose(source.parameters)
-        if self._dialect is None:
-            return  # such a backend is never asked: its API process refuses tools
-        compiled: CompiledGrammar | None = None
-        status, reason, pointer = "ready", choice.reason, None
-        try:
-            compiled = self._engines[choice.engine].compile(
-                self._dialect, source.name, source.parameters
-            )
-        except GrammarRefused as refused:
-            status, reason, pointer = "refused", refused.reason, refused.pointer
-        except Exception as error:  # noqa: BLE001 - a compile must end in a verdict, whatever it meets
-            status, reason, pointer = "refused", f"{type(error).__name__}: {error}"[:300], ""
-        verdict = GrammarVerdict.model_validate(
-            {
-                "key": source.key,
-                "status": status,
-                "engine": choice.engine,
-                "reason": reason,
-                "pointer": pointer,
-                "compile_ms": (time.perf_counter() - began) * 1e3,
-            }
-        )
+        verdict, compiled = self._try(source)
+        verdict["compile_ms"] = (time.perf_counter() - began) * 1e3
         with self._lock:
             entry = self._entries.get(source.key)
             if entry is not None:
-                entry.compiled, entry.verdict = compiled, verdict
+                entry.compiled = compiled
+                entry.verdict = GrammarVerdict.model_validate({"key": source.key, **verdict})
+
+    def _try(self, source: GrammarSource) -> tuple[dict[str, Any], CompiledGrammar | None]:
+        """The fields of the verdict, and the grammar when it is `ready`."""
+        assert self._dialect is not None, "the API process refuses tools where there are no marks"
+        refusal: dict[str, Any] = {"status": "refused"}
+        try:
+            choice = choose(source.parameters)
+            refusal["engine"] = choice.engine
+            engine = self._engines[choice.engine]
+            compiled = engine.compile(self._dialect, source.name, source.parameters)
+        except GrammarRefused as refused:
+            return refusal | {"reason": refused.reason, "pointer": refused.pointer}, None
+        except Exception as error:  # noqa: BLE001 - whatever a schema breaks, who asked gets a verdict
+            reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
+            return refusal | {"reason": reason[:300], "pointer": ""}, None
+        return {"status": "ready", "engine": choice.engine, "reason": choice.reason}, compiled
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------

@@ -1,0 +1,8 @@
+# vLLM's CPU build, for machines without a GPU.
+FROM python:3.11-slim
+RUN python3 -m pip install --no-cache-dir uv==0.13.8
+COPY . /src
+RUN cd /src && uv pip install --system --no-cache --torch-backend cpu \
+    --constraint requirements/constraints.txt --overrides requirements/cpu-overrides.txt \
+    ".[backend-cpu]" && rm -rf /src
+ENTRYPOINT ["python3", "-m", "toolgate_backend.launch"]

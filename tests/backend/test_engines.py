@@ -1,0 +1,148 @@
+"""Both engines behind the seam: what they let end is valid, what they can't hold they refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from toolgate_backend.enforcement import masks
+from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars.closing import close_objects
+from toolgate_backend.grammars.engine import Engine, envelope, words_for
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.dialect import QWEN3
+from toolgate_core.keys import canonical_parameters
+
+SCHEMA = canonical_parameters(
+    {
+        "properties": {
+            "city": {"type": "string"},
+            "days": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2},
+        },
+        "required": ["city"],
+    }
+)
+ENGINES = ["xgrammar", "llguidance"]
+
+
+def takes(engine: Engine, vocabulary: Vocabulary, arguments: str) -> bool:
+    """Whether the whole call text with these arguments is accepted, and ends the grammar."""
+    matcher = engine.compile(QWEN3, "look_up", SCHEMA).matcher()
+    before, after = envelope(QWEN3, "look_up")
+    ids = vocabulary.encode(before + arguments + after)
+    return all(matcher.accept(token) for token in ids) and matcher.finished
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"city": "Paris"}',
+        '{"city": "北京 🙂", "days": [1]}',
+        '{"city": "a \\"b\\" \\n", "days": [1, -2]}',
+    ],
+)
+def test_valid_arguments_are_taken(
+    engines: dict[str, Engine], vocabulary: Vocabulary, name: str, arguments: str
+) -> None:
+    jsonschema.validate(json.loads(arguments), SCHEMA)
+    assert takes(engines[name], vocabulary, arguments)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "{}",
+        '{"city": 1}',
+        '{"city": "Paris", "days": []}',
+        '{"city": "Paris", "days": [1, 2, 3]}',
+        '{"city": "Paris", "more": 1}',
+        '{"city": "Paris", "city": "Rome"}',
+        '{"city": "a\nb"}',
+        '{"city":    "white space without end"}',
+        '{"city": "Paris"} ',
+        "[]",
+    ],
+)
+def test_invalid_arguments_are_not(
+    engines: dict[str, Engine], vocabulary: Vocabulary, name: str, arguments: str
+) -> None:
+    assert not takes(engines[name], vocabulary, arguments)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_refused_token_changes_nothing(
+    engines: dict[str, Engine], vocabulary: Vocabulary, name: str
+) -> None:
+    matcher = engines[name].compile(QWEN3, "look_up", SCHEMA).matcher()
+    before, after = np.zeros((2, words_for(vocabulary.size)), dtype=np.int32)
+    matcher.fill(before)
+    assert not matcher.accept(vocabulary.encode("x")[0])
+    matcher.fill(after)
+    assert np.array_equal(before, after)
+    assert masks.unpack(before).size
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_rollback_restores_the_mask(
+    engines: dict[str, Engine], vocabulary: Vocabulary, name: str
+) -> None:
+    matcher = engines[name].compile(QWEN3, "look_up", SCHEMA).matcher()
+    text, _ = envelope(QWEN3, "look_up")
+    for token in vocabulary.encode(text):
+        assert matcher.accept(token)
+    rows = np.zeros((2, words_for(vocabulary.size)), dtype=np.int32)
+    matcher.fill(rows[0])
+    more = vocabulary.encode('{"city": "Par')
+    assert all(matcher.accept(token) for token in more)
+    matcher.rollback(len(more))
+    matcher.fill(rows[1])
+    assert np.array_equal(rows[0], rows[1])
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"type": "array", "uniqueItems": True}, "/properties/x/uniqueItems"),
+        ({"not": {"type": "string"}}, "/properties/x/not"),
+        ({"type": "string", "format": "of-my-own"}, "/properties/x/format"),
+        ({"type": "strange"}, "/properties/x/type"),
+        ({"type": "string", "pattern": "(?=a)b"}, "/properties/x/pattern"),
+        ({"$ref": "https://example.com/schema"}, "/properties/x/$ref"),
+    ],
+)
+def test_what_llguidance_cannot_hold_is_refused_at_its_place(
+    engines: dict[str, Engine], schema: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(GrammarRefused) as refused:
+        engines["llguidance"].compile(
+            QWEN3, "x", canonical_parameters({"properties": {"x": schema}})
+        )
+    assert refused.value.pointer == pointer
+    assert refused.value.reason
+
+
+def test_objects_that_name_their_properties_are_closed() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {}}}}}
+    closed = close_objects(schema)
+    assert closed["additionalProperties"] is False
+    assert closed["properties"]["a"]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {}}, "allOf": [{"properties": {"b": {}}}]},
+        {"properties": {"a": {}}, "anyOf": [{"required": ["b"]}]},
+        {"properties": {"a": {}}, "required": ["b"]},
+        {"properties": {"a": {}}, "patternProperties": {"^b": {}}},
+        {"properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+    ],
+)
+def test_closing_never_forbids_what_the_schema_needs(schema: dict[str, Any]) -> None:
+    assert close_objects(schema) == schema

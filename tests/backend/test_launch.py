@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from toolgate_backend import launch
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    flags: list[str] = []
+    monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
+    monkeypatch.setattr(launch.os, "environ", {})
+    return flags
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--speculative-config", "{}"],
+        ["--speculative_config={}"],
+        ["--speculative-config.method=ngram"],
+        ["--logits-processors", "a:B"],
+    ],
+)
+def test_what_would_drop_the_masks_is_refused(started: list[str], flags: list[str]) -> None:
+    with pytest.raises(launch.LaunchRefused):
+        launch.main(["model", *flags])
+    assert not started
+
+
+def test_the_runner_without_v1_processors_is_refused(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.os, "environ", {"VLLM_USE_V2_MODEL_RUNNER": "1"})
+    with pytest.raises(launch.LaunchRefused):
+        launch.main(["model"])
+
+
+def test_the_plugin_and_the_processor_are_named(started: list[str]) -> None:
+    launch.main(["model", "--port", "1"])
+    assert started[:2] == ["serve", "model"]
+    assert started[started.index("--logits-processors") + 1] == launch.PROCESSOR
+    assert launch.os.environ["VLLM_PLUGINS"] == "toolgate"
+    assert launch.os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+
+
+def test_other_plugins_stay() -> None:
+    assert launch.environment({"VLLM_PLUGINS": "mine"})["VLLM_PLUGINS"] == "mine,toolgate"
+
+
+@pytest.mark.parametrize("flags", [["--max-model-len", "4096"], ["--max_model_len=4096"]])
+def test_on_a_cpu_no_prompt_is_prefilled_in_parts(started: list[str], flags: list[str]) -> None:
+    if not launch.on_cpu():
+        pytest.skip("the installed vLLM is not its CPU build")
+    launch.main(["model", *flags])
+    assert started[started.index("--max-num-batched-tokens") + 1] == "4096"
+    assert "--no-enable-chunked-prefill" in started
