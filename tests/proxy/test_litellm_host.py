@@ -203,6 +203,9 @@ async def recorder(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Rec
     monkeypatch.setattr(litellm, "custom_provider_map", [entry])
     litellm.utils.custom_llm_setup()
     recorder = Recorder()
+    for name in ("success_callback", "failure_callback"):  # else LiteLLM keeps the test before's
+        monkeypatch.setattr(litellm, name, [])
+        monkeypatch.setattr(litellm, f"_async_{name}", [])
     monkeypatch.setattr(litellm, "callbacks", [recorder])
     return recorder
 

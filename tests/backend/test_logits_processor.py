@@ -1,0 +1,168 @@
+"""The V1 adapter over vLLM's own batch updates: rows come, go, move, are preempted, and fail."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from vllm import SamplingParams
+from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
+
+from tests import tools
+from tests.models import tiny_model
+from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.grammars import store
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core import keys
+from toolgate_core.plan import parse_tools
+from toolgate_core.wire import GrammarSource
+
+
+@pytest.fixture(scope="module")
+def model_config() -> Any:
+    from vllm.config import ModelConfig
+
+    return ModelConfig(model=str(tiny_model()), dtype="float32")
+
+
+@pytest.fixture
+def processor(model_config: Any) -> EnforcementLogitsProcessor:
+    config = SimpleNamespace(model_config=model_config)
+    return EnforcementLogitsProcessor(config, torch.device("cpu"), False)
+
+
+@pytest.fixture
+def key(processor: EnforcementLogitsProcessor) -> str:
+    """A loaded grammar of get_weather."""
+    [tool] = parse_tools([tools.WEATHER])
+    key = keys.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
+    source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+    store.installed().load("test", [source])
+    while not store.installed().verdicts([key]):
+        time.sleep(0.001)
+    return key
+
+
+def params(**spec: Any) -> SamplingParams:
+    return SamplingParams(extra_args=Spec(**spec).to_extra_args())
+
+
+def update(
+    processor: EnforcementLogitsProcessor,
+    added: list[tuple[int, SamplingParams, list[int]]] | None = None,
+    removed: list[int] | None = None,
+    moved: list[tuple[int, int, MoveDirectionality]] | None = None,
+) -> None:
+    processor.update_state(
+        BatchUpdate(
+            batch_size=8,
+            removed=removed or [],
+            added=[(row, given, None, output) for row, given, output in added or []],
+            moved=moved or [],
+        )
+    )
+
+
+def allowed(processor: EnforcementLogitsProcessor, vocabulary: Vocabulary) -> list[set[int]]:
+    """What each of four rows may sample."""
+    logits = processor.apply(torch.zeros(4, vocabulary.size))
+    return [set(torch.nonzero(row > float("-inf")).flatten().tolist()) for row in logits]
+
+
+def test_only_requests_of_ours_are_masked(
+    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
+) -> None:
+    update(
+        processor,
+        [(0, SamplingParams(), []), (1, params(choice="required", keys=(key,)), [])],
+    )
+    free, forced, *_ = allowed(processor, vocabulary)
+    assert len(free) == vocabulary.size
+    assert forced == {vocabulary.marks.call_begin}
+
+
+def test_rows_keep_their_state_as_they_move_and_swap(
+    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
+) -> None:
+    begun = [vocabulary.marks.call_begin]
+    update(
+        processor,
+        [(0, params(choice="required", keys=(key,)), begun), (1, params(choice="none"), [])],
+    )
+    in_call, content, *_ = allowed(processor, vocabulary)
+    assert in_call != content
+    update(processor, moved=[(0, 1, MoveDirectionality.SWAP)])
+    assert allowed(processor, vocabulary)[:2] == [content, in_call]
+    update(processor, moved=[(1, 3, MoveDirectionality.UNIDIRECTIONAL)])
+    rows = allowed(processor, vocabulary)
+    assert rows[3] == in_call
+    assert len(rows[1]) == vocabulary.size
+
+
+def test_a_preempted_sequence_is_rebuilt_from_its_output(
+    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
+) -> None:
+    text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
+    output: list[int] = []
+    given = params(choice="required", keys=(key,))
+    update(processor, [(0, given, output)])
+    for token in [vocabulary.marks.call_begin, *text]:
+        before = allowed(processor, vocabulary)[0]
+        assert token in before
+        output.append(token)
+    expected = allowed(processor, vocabulary)[0]
+    update(processor, removed=[0])
+    update(processor, [(2, given, output)])
+    assert allowed(processor, vocabulary)[2] == expected
+
+
+@pytest.mark.parametrize("trouble", ["grammar missing", "masked token", "matcher breaks"])
+def test_one_sequences_trouble_is_its_own(
+    processor: EnforcementLogitsProcessor,
+    vocabulary: Vocabulary,
+    key: str,
+    trouble: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It gets the failure token, its neighbour goes on; nothing is raised into the engine."""
+    output: list[int] = []
+    keys_ = ("gone",) if trouble == "grammar missing" else (key,)
+    update(
+        processor,
+        [(0, params(choice="required", keys=keys_), output), (1, params(choice="none"), [])],
+    )
+    if trouble == "masked token":
+        allowed(processor, vocabulary)
+        output.append(vocabulary.encode("a")[0])
+    if trouble == "matcher breaks":
+        output.append(vocabulary.marks.call_begin or 0)
+        monkeypatch.setattr("toolgate_backend.enforcement.union.Union.mask", lambda _: 1 / 0)
+    broken, neighbour, *_ = allowed(processor, vocabulary)
+    assert broken == {vocabulary.marks.failure}
+    assert len(neighbour) > 1000
+
+
+@pytest.mark.parametrize("prefix", ["", '\n{"name": "get_weather", "arguments": {"city": "a'])
+def test_the_applied_mask_is_the_automatons(
+    processor: EnforcementLogitsProcessor,
+    vocabulary: Vocabulary,
+    key: str,
+    automaton: Any,
+    prefix: str,
+) -> None:
+    """Sparse or dense, what apply leaves is what fill_bitmask says."""
+    import numpy as np
+
+    from toolgate_backend.enforcement.masks import unpack
+
+    output = [vocabulary.marks.call_begin, *vocabulary.encode(prefix)]
+    update(processor, [(0, params(choice="required", keys=(key,)), output)])
+    machine = automaton([tools.WEATHER], choice="required")
+    assert machine.accept_tokens(output)
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    machine.fill_bitmask(row)
+    assert allowed(processor, vocabulary)[0] == set(unpack(row).tolist())
