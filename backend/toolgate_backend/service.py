@@ -24,7 +24,7 @@ from .grammars.registry import GrammarRegistry
 from .grammars.store import grammar_format
 from .rendering import Renderer, reasoning_start
 from .token_stream import raw_events
-from .vocabulary import MARKLESS, Vocabulary, from_model_config
+from .vocabulary import Vocabulary, from_model_config
 
 MAX_GRAMMARS = 2048
 ADAPTER = "logits_processor"
@@ -42,7 +42,7 @@ class Service:
         self._running = 0
         self._registry = GrammarRegistry(
             engine_client.collective_rpc,
-            dialect=self._dialect_name,
+            dialect=vocabulary.dialect.name,
             tokenizer=vocabulary.fingerprint,
             grammar_format=grammar_format(),
             capacity=MAX_GRAMMARS,
@@ -62,7 +62,7 @@ class Service:
             models=(*self._served_names(), *self._models.lora_requests),
             vllm_version=_vllm_version(),
             adapter=ADAPTER,
-            dialect=self._dialect_name,
+            dialect=self._vocabulary.dialect.name,
             marks=self._vocabulary.marks,
             tokenizer=self._vocabulary.fingerprint,
             grammar_format=grammar_format(),
@@ -75,7 +75,7 @@ class Service:
 
     async def load_grammars(self, sources: Sequence[wire.GrammarSource]) -> wire.GrammarVerdicts:
         """Compiles what is new, on every rank; answers when all of it has a verdict."""
-        if self._vocabulary.dialect is None:
+        if not self._vocabulary.dialect.calls:
             raise UnsupportedParameter(
                 "This model's tokenizer has no tool-call marks that Toolgate knows.", param="tools"
             )
@@ -133,11 +133,6 @@ class Service:
             yield
         finally:
             self._running -= 1
-
-    @property
-    def _dialect_name(self) -> str:
-        dialect = self._vocabulary.dialect
-        return dialect.name if dialect is not None else MARKLESS
 
     def _served_names(self) -> list[str]:
         return [base.name for base in self._models.base_model_paths]

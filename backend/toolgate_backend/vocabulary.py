@@ -9,11 +9,8 @@ from typing import Any
 
 import xgrammar
 
-from toolgate_core.dialect import HERMES, Dialect, detect
+from toolgate_core.dialect import Dialect, detect
 from toolgate_core.wire import MarkIds
-
-MARKLESS = "none"
-"""Dialect name of a model whose tokenizer has the marks of no dialect: no tools, no reasoning."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,7 @@ class Vocabulary:
     special: frozenset[int]
     """Added tokens and ids without text: never part of what a grammar or a free text may hold."""
     marks: MarkIds
-    dialect: Dialect | None
+    dialect: Dialect
     fingerprint: str
 
     @property
@@ -73,14 +70,13 @@ def make_vocabulary(tokenizer: Any, size: int, ends: Iterable[int]) -> Vocabular
     )
 
 
-def _marks(ids: dict[str, int], dialect: Dialect | None, ends: tuple[int, ...]) -> MarkIds:
-    marks = dialect or HERMES
-    taken = {ids[mark] for mark in marks.marks if mark in ids} | {*ends}
+def _marks(ids: dict[str, int], dialect: Dialect, ends: tuple[int, ...]) -> MarkIds:
+    taken = {ids[mark] for mark in dialect.marks} | {*ends}
     return MarkIds(
-        call_begin=ids.get(marks.call_begin) if dialect else None,
-        call_end=ids.get(marks.call_end) if dialect else None,
-        reasoning_begin=ids.get(marks.reasoning_begin or "") if dialect else None,
-        reasoning_end=ids.get(marks.reasoning_end or "") if dialect else None,
+        call_begin=ids.get(dialect.call_begin),
+        call_end=ids.get(dialect.call_end),
+        reasoning_begin=ids.get(dialect.reasoning_begin or ""),
+        reasoning_end=ids.get(dialect.reasoning_end or ""),
         end_of_turn=ends,
         failure=next((i for i in sorted(ids.values()) if i not in taken), None),
     )

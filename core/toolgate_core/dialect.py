@@ -31,9 +31,14 @@ class Dialect:
     """Text the family writes between the end of its reasoning and its answer."""
 
     @property
+    def calls(self) -> bool:
+        """Whether the family has a way to call tools that can be enforced."""
+        return bool(self.call_begin)
+
+    @property
     def marks(self) -> tuple[str, ...]:
         reasoning = (self.reasoning_begin, self.reasoning_end)
-        return tuple(m for m in (self.call_begin, self.call_end, *reasoning) if m is not None)
+        return tuple(mark for mark in (self.call_begin, self.call_end, *reasoning) if mark)
 
 
 # Qwen3, Qwen2.5, Hermes 2/3: huggingface.co/Qwen/Qwen3-8B, NousResearch/Hermes-Function-Calling.
@@ -57,11 +62,14 @@ QWEN3 = replace(
     after_reasoning="\n\n",
 )
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (QWEN3, HERMES)}
+# A tokenizer with the marks of none of these: all it writes is text.
+PLAIN = replace(HERMES, name="plain", call_begin="", call_end="")
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (QWEN3, HERMES, PLAIN)}
 
 
-def detect(single_tokens: Iterable[str]) -> Dialect | None:
-    """The richest dialect all of whose marks are single tokens of this tokenizer, if any."""
+def detect(single_tokens: Iterable[str]) -> Dialect:
+    """The richest dialect all of whose marks are single tokens of this tokenizer."""
     known = set(single_tokens)
-    fitting = [d for d in DIALECTS.values() if known.issuperset(d.marks)]
-    return max(fitting, key=lambda d: len(d.marks), default=None)
+    fitting = (dialect for dialect in DIALECTS.values() if known.issuperset(dialect.marks))
+    return max(fitting, key=lambda dialect: len(dialect.marks))

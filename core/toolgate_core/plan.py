@@ -116,6 +116,12 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         raise InvalidTools('tool_choice "required" needs at least one tool.', param="tools")
     if choice == "none" or not request.tools:
         choice, candidates = "none", ()
+    elif not dialect.calls:
+        raise UnsupportedParameter(
+            f"The model {request.model!r} has no marks for tool calls that could be enforced; "
+            "leave the tools out.",
+            param="tools",
+        )
     single = named or not request.parallel_tool_calls
     return EnforcementPlan(
         choice=choice,

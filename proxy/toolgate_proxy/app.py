@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,6 +69,8 @@ def write_config(routes: Sequence[Route]) -> Path:
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     """Runs the gateway until it is told to stop."""
     prepare(config)
+    # When uvicorn is done it sends itself the signal again: an exit, unlike that death, cleans up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run("toolgate_proxy.app:create", factory=True, host=host, port=port, workers=workers)
 
 

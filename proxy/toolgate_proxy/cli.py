@@ -9,11 +9,14 @@ from typing import Annotated
 
 import typer
 
+from .settings import settings
+
 app = typer.Typer(
     name="toolgate",
     help="Tool calls that cannot be malformed: vLLM behind a LiteLLM gateway.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,  # the help has square brackets in it
     pretty_exceptions_show_locals=False,  # they would show keys
 )
 
@@ -42,6 +45,8 @@ def proxy(
     if config is not None:
         gateway.serve(config, host=host, port=port, workers=workers)
         return
+    if settings().master_key is None:
+        raise typer.BadParameter("Set TOOLGATE_MASTER_KEY: without it anyone would be let in.")
     try:
         routes = [gateway.Route.parse(text) for text in model or ()]
     except ValueError as error:

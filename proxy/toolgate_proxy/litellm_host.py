@@ -10,9 +10,9 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
   not know a provider to take (reasoning_effort, verbosity …): ours takes or refuses them itself.
 - litellm/proxy/_types.py:4428 `ProxyException.to_dict` makes the error body, with the HTTP status
   for a `code` and with names of classes before the message.
-- litellm/utils.py:8600 `validate_openai_optional_params` cuts `stop` to four in silence.
+- litellm/utils.py:8618 `validate_openai_optional_params` cuts `stop` to four in silence.
 - litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
-- litellm/utils.py:8479 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
+- litellm/utils.py:8493 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
   whether an error is a database's: without a database, and so without prisma, a 401 became a 500.
 """
@@ -51,7 +51,7 @@ _WHOLE = "toolgate_answer"
 
 @dataclass(frozen=True)
 class Call:
-    """What of LiteLLM's arguments a provider needs (litellm/main.py:5040)."""
+    """What of LiteLLM's arguments a provider needs (litellm/main.py:5045)."""
 
     model: str
     messages: list[Any]
@@ -146,7 +146,7 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
         return chunk
 
     def _log_success(self) -> None:
-        """As litellm/litellm_core_utils/streaming_handler.py:2189."""
+        """As litellm/litellm_core_utils/streaming_handler.py:2195."""
         whole = getattr(self.logging_obj, _WHOLE, None)
         if getattr(self.logging_obj, "_on_deferred_stream_complete", None) is not None:
             self.logging_obj._deferred_stream_complete_args = (whole, False)
@@ -191,7 +191,7 @@ async def _open(ctx: Any) -> PassThroughStream:
 
 
 def _provider() -> Any:
-    """As litellm/main.py:5030 finds it."""
+    """As litellm/main.py:5032 finds it."""
     handlers = [
         item["custom_handler"]
         for item in litellm.custom_provider_map

@@ -48,7 +48,6 @@ def compile_tool(
     vocabulary: Vocabulary, engines: dict[str, Engine]
 ) -> Callable[[Tool], CompiledGrammar]:
     def compile_(tool: Tool) -> CompiledGrammar:
-        assert vocabulary.dialect is not None
         engine = engines[choose(tool.parameters).engine]
         return engine.compile(vocabulary.dialect, tool.name, tool.parameters)
 

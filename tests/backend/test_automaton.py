@@ -58,7 +58,6 @@ def walk(
 
 def segment(vocabulary: Vocabulary, tokens: list[int], ended: bool, **how: bool) -> list[Event]:
     decoder = TextDecoder(vocabulary)
-    assert vocabulary.dialect is not None
     segmenter = Segmenter(vocabulary.dialect, vocabulary.marks, **how)
     events = segmenter.feed(tokens, [decoder.decode(t) for t in tokens])
     return events + segmenter.finish("stop" if ended else "length", None, decoder.rest())

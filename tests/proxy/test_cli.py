@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,17 @@ from typer.testing import CliRunner
 
 from toolgate_proxy import app as gateway
 from toolgate_proxy.cli import app
+from toolgate_proxy.settings import settings
 
 RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _with_a_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-1")
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
 
 
 def test_proxy_with_models(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +56,13 @@ def test_proxy_with_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 )
 def test_proxy_refuses(arguments: list[str]) -> None:
     assert RUNNER.invoke(app, ["proxy", *arguments]).exit_code == 2
+
+
+def test_proxy_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOOLGATE_MASTER_KEY")
+    result = RUNNER.invoke(app, ["proxy", "--model", "m"])
+    assert result.exit_code == 2
+    assert "TOOLGATE_MASTER_KEY" in result.output
 
 
 def test_backend_hands_over_to_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:

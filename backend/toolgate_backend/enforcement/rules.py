@@ -6,8 +6,6 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from toolgate_core.dialect import Dialect
-
 from ..grammars.engine import CompiledGrammar, words_for
 from ..vocabulary import Vocabulary
 from . import masks
@@ -16,15 +14,16 @@ from .union import Union
 
 
 class Rules:
-    """`dialect` is None for a model without marks: its sequences stay in CONTENT."""
-
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_size = vocabulary.size
         self.marks = vocabulary.marks
         self.special = vocabulary.special
         dialect = vocabulary.dialect
-        self.after_reasoning = vocabulary.encode(dialect.after_reasoning) if dialect else ()
-        self.between_calls = self._between_calls(vocabulary, dialect)
+        self.after_reasoning = vocabulary.encode(dialect.after_reasoning)
+        self.between_calls = (
+            *vocabulary.encode(dialect.call_separator),
+            *(mark for mark in (self.marks.call_begin,) if mark is not None),
+        )
         mark = dialect.call_begin.encode() if dialect else b""
         self._spelling = (
             Spelling(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
@@ -66,8 +65,3 @@ class Rules:
             return b""
         text = before + self._token_bytes[token]
         return text[-self._spelling.reach :]
-
-    def _between_calls(self, vocabulary: Vocabulary, dialect: Dialect | None) -> tuple[int, ...]:
-        if dialect is None or self.marks.call_begin is None:
-            return (-1,)  # no token: such a model never reaches SELECT
-        return (*vocabulary.encode(dialect.call_separator), self.marks.call_begin)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import tools
+from toolgate_core.dialect import DIALECTS, HERMES, PLAIN, QWEN3, detect
+from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.plan import ChatRequest, NamedTool, make_plan, parse_tools
+
+TOOLS = parse_tools([tools.WEATHER, tools.TAGS])
+
+
+def request(**fields: Any) -> ChatRequest:
+    return ChatRequest(request_id="r", model="m", messages=(), **{"tools": TOOLS, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "choice", "names", "max_calls"),
+    [
+        ({}, "auto", ["get_weather", "set_tags"], None),
+        ({"parallel_tool_calls": False}, "auto", ["get_weather", "set_tags"], 1),
+        ({"tool_choice": "none"}, "none", [], None),
+        ({"tools": ()}, "none", [], None),
+        ({"tool_choice": "required"}, "required", ["get_weather", "set_tags"], None),
+        ({"tool_choice": NamedTool("set_tags")}, "required", ["set_tags"], 1),
+    ],
+)
+def test_what_may_and_must_come(
+    fields: dict[str, Any], choice: str, names: list[str], max_calls: int | None
+) -> None:
+    plan = make_plan(request(**fields), QWEN3)
+    assert plan.choice == choice
+    assert [tool.name for tool in plan.candidates] == names
+    assert plan.max_calls == max_calls
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "param"),
+    [
+        ({"tool_choice": NamedTool("nope")}, UnknownTool, "tool_choice"),
+        ({"tool_choice": "required", "tools": ()}, InvalidTools, "tools"),
+        ({"reasoning": "on"}, UnsupportedParameter, "reasoning_effort"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    fields: dict[str, Any], error: type[Exception], param: str
+) -> None:
+    with pytest.raises(error) as refused:
+        make_plan(request(**fields), HERMES)
+    assert refused.value.param == param  # type: ignore[attr-defined]
+
+
+def test_a_model_without_marks_talks_but_does_not_call() -> None:
+    assert make_plan(request(tools=()), PLAIN).choice == "none"
+    with pytest.raises(UnsupportedParameter):
+        make_plan(request(), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("entry", "param"),
+    [
+        ("x", "tools[0]"),
+        ({"type": "web_search"}, "tools[0]"),
+        ({"type": "function"}, "tools[0].function"),
+        ({"type": "function", "function": {}}, "tools[0].function.name"),
+        ({"type": "function", "function": {"name": 'a"b'}}, "tools[0].function.name"),
+        (
+            {"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}},
+            "tools[0].function.parameters",
+        ),
+    ],
+)
+def test_a_wrong_tool_is_named(entry: object, param: str) -> None:
+    with pytest.raises(InvalidTools) as refused:
+        parse_tools([entry])
+    assert refused.value.param == param
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(InvalidTools, match="unique"):
+        parse_tools([tools.TAGS, tools.TAGS])
+
+
+def test_a_dialect_is_told_by_its_marks() -> None:
+    assert detect(QWEN3.marks) is QWEN3
+    assert detect(HERMES.marks) is HERMES
+    assert detect(["<s>"]) is PLAIN
+    assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
