@@ -21,10 +21,14 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendUnavailable, InvalidRequest, ToolgateError
 
+from .keepalive import with_keepalives
 from .service import Service
 
 logger = init_logger(__name__)
 router = APIRouter(prefix="/v1/toolgate")
+
+KEEPALIVE_SECONDS = 15.0
+"""Silence after which an SSE comment says that the request lives: it is queued, or prefilling."""
 
 
 def attach(app: FastAPI) -> None:
@@ -83,8 +87,8 @@ async def _sse(
     async with aclosing(events):
         yield _data(first)
         try:
-            async for event in events:
-                yield _data(event)
+            async for event in with_keepalives(events, KEEPALIVE_SECONDS):
+                yield _data(event) if event is not None else b": keep-alive\n\n"
         except Exception as error:  # noqa: BLE001 - the status is sent: the stream must say what broke
             yield _data(_error_event(error))
 

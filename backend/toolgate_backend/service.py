@@ -110,7 +110,7 @@ class Service:
             spec = self._spec(request, prompt_ids, budget)
             outputs = self._engine.generate(
                 prompt,
-                self._sampling_params(request.sampling, spec, budget),
+                self._sampling_params(request.sampling, spec, budget, stream=request.stream),
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
@@ -175,7 +175,7 @@ class Service:
         )
 
     def _sampling_params(
-        self, sampling: wire.Sampling, spec: Spec | None, budget: int
+        self, sampling: wire.Sampling, spec: Spec | None, budget: int, *, stream: bool
     ) -> SamplingParams:
         """vLLM's parameters, on top of the model's own generation_config."""
         params = self._config.get_diff_sampling_param() | sampling.model_dump(exclude_none=True)
@@ -183,7 +183,7 @@ class Service:
             "max_tokens": budget,
             "stop_token_ids": list(sampling.stop_token_ids),
             "detokenize": False,
-            "output_kind": RequestOutputKind.DELTA,
+            "output_kind": RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
         }
         if spec is not None:
             params |= {
