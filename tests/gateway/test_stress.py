@@ -80,6 +80,7 @@ async def test_a_client_that_goes_away_frees_its_slot_within_a_second(
     async_client: openai.AsyncOpenAI, backend: httpx.Client, common: dict[str, Any]
 ) -> None:
     request = {**common, "logit_bias": {}, "max_tokens": 6000, "reasoning_effort": "none"}
+    request["extra_body"] = {"ignore_eos": True}
     request["messages"] = [{"role": "user", "content": "Go on and on."}]
     for stream in (True, False):
         running = asyncio.create_task(
