@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conformance_report import report
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
 OUT = ROOT / ".cache" / "conformance"
@@ -256,69 +258,6 @@ def run_all(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-COLUMNS = (
-    "contender",
-    "model",
-    "bias",
-    "requests",
-    "errors",
-    "choices",
-    "ok",
-    "truncated",
-    "bad",
-    "complete calls",
-    "schema-valid",
-    "forced calls right",
-    "violations",
-    "T=0 pairs equal/different",
-    "grid s",
-)
-
-
-def report_row(data: dict[str, Any]) -> list[str]:
-    run = data["run"]
-    head = [f"{run['contender']}{' (died)' if run['died'] else ''}", run["model"], run["bias"]]
-    if "total" not in data:
-        return [*head, f"no result, exit {run['exit_code']}", *[""] * (len(COLUMNS) - 4)]
-    total, pairs = data["total"], data["pairs"]
-    forced = [data["cells"][f"C/{choice}"] for choice in ("required", "named")]
-    errors = ", ".join(f"{count} {kind}" for kind, count in total["err"].items()) or "0"
-    valid = f"{100 * total['calls_valid'] / total['complete']:.1f} %" if total["complete"] else "-"
-    other = {kind: count for kind, count in pairs.items() if kind not in ("equal", "different")}
-    return [
-        *head,
-        str(total["req"]),
-        errors,
-        str(total["choices"]),
-        str(total["ok"]),
-        str(total["trunc"]),
-        str(total["bad"]),
-        str(total["complete"]),
-        valid,
-        f"{sum(c['ok'] for c in forced)}/{sum(c['choices'] for c in forced)}",
-        str(sum(v["count"] for v in data["violations"].values())),
-        f"{pairs.get('equal', 0)}/{pairs.get('different', 0)}"
-        + "".join(f", {count} {kind}" for kind, count in other.items()),
-        f"{data['grid_seconds']:.0f}",
-    ]
-
-
-def report() -> int:
-    results = [json.loads(path.read_text()) for path in OUT.glob("*.json")]
-    results.sort(
-        key=lambda data: (
-            data["run"]["model"],
-            BIASES.index(data["run"]["bias"]),
-            CONTENDERS.index(data["run"]["contender"]),
-        )
-    )
-    print("| " + " | ".join(COLUMNS) + " |")
-    print("|" + "---|" * len(COLUMNS))
-    for data in results:
-        print("| " + " | ".join(report_row(data)) + " |")
-    return 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
@@ -335,7 +274,7 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="only print the table of all results")
     options = parser.parse_args()
     if options.report:
-        return report()
+        return report(OUT)
     if not options.contender or not options.model:
         parser.error("--contender and --model are needed (or --report)")
     options.model = options.model.resolve()
