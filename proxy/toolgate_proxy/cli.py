@@ -78,13 +78,21 @@ def serve(
     port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
     host: Annotated[str, typer.Option(help="Address of the gateway.")] = "127.0.0.1",
     name: Annotated[str | None, typer.Option(help="What clients call the model.")] = None,
+    backend_port: Annotated[
+        int | None, typer.Option(help="Port of vLLM, for its /metrics; any free one by default.")
+    ] = None,
 ) -> None:
     """Redis, backend and gateway for a model, until Ctrl-C. Further options go to vLLM."""
     from .serve import serve as run
     from .stack import StackOptions
 
     options = StackOptions(
-        model=model, port=port, host=host, served_name=name, backend_flags=context.args
+        model=model,
+        port=port,
+        host=host,
+        served_name=name,
+        backend_port=backend_port,
+        backend_flags=context.args,
     )
     raise typer.Exit(run(options))
 

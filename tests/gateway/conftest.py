@@ -1,32 +1,69 @@
-"""The whole stack, started once: Valkey, vLLM with the tiny random model, the LiteLLM gateway."""
+"""The whole stack, started once by `toolgate serve` as a user would: Valkey, vLLM with the tiny
+random model, the LiteLLM gateway. Ending it is a test too: one Ctrl-C, and nothing is left."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
-from rich.console import Console
 
 from tests.models import tiny_model
 from toolgate_core import wire
 from toolgate_proxy.demo import closers
 from toolgate_proxy.processes import free_port
-from toolgate_proxy.stack import Stack, StackOptions
+
+START_SECONDS, STOP_SECONDS = 600, 60
+
+
+@dataclass(frozen=True)
+class Stack:
+    url: str
+    master_key: str
+    backend_url: str
+    backend_key: str
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    options = StackOptions(
-        model=str(tiny_model()),
-        port=free_port(),
-        backend_flags=["--max-num-seqs", "16"],
-        log_directory=tmp_path_factory.mktemp("logs"),
+    port, backend_port, marker = free_port(), free_port(), uuid.uuid4().hex
+    running = Stack(
+        url=f"http://127.0.0.1:{port}",
+        master_key=f"sk-{uuid.uuid4().hex}",
+        backend_url=f"http://127.0.0.1:{backend_port}",
+        backend_key=uuid.uuid4().hex,
     )
-    with Stack(options, Console(stderr=True)) as running:
+    command = [sys.executable, "-m", "toolgate_proxy", "serve", str(tiny_model())]
+    command += ["--port", str(port), "--backend-port", str(backend_port), "--max-num-seqs", "16"]
+    environment = {
+        "TOOLGATE_MASTER_KEY": running.master_key,
+        "TOOLGATE_BACKEND_KEY": running.backend_key,
+        "TOOLGATE_TEST_RUN": marker,
+    }
+    output = tmp_path_factory.mktemp("serve") / "output"
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command, env={**os.environ, **environment}, stdout=sink, stderr=subprocess.STDOUT
+        )
+    try:
+        _wait_ready(process, output, running.url)
         yield running
+    finally:
+        process.send_signal(signal.SIGINT)
+        status = process.wait(STOP_SECONDS)
+    assert status == 0, output.read_text()
+    assert _alive(marker) == []
+    assert running.master_key not in output.read_text()
 
 
 @pytest.fixture
@@ -63,7 +100,7 @@ def status(backend: httpx.Client) -> wire.Status:
     """The backend's status after a step of the engine in which nothing of ours takes part: what
     ended leaves the batch with the next step."""
     request = wire.GenerateRequest(
-        request_id=f"status-{free_port()}",
+        request_id=f"status-{uuid.uuid4().hex}",
         model="tiny",
         prompt=wire.TokensPrompt(token_ids=(1, 2, 3)),
         sampling=wire.Sampling(max_tokens=2),
@@ -71,3 +108,24 @@ def status(backend: httpx.Client) -> wire.Status:
     )
     backend.post("/generate", content=request.model_dump_json()).raise_for_status()
     return wire.Status.model_validate_json(backend.get("/status").content)
+
+
+def _wait_ready(process: subprocess.Popen[bytes], output: Path, url: str) -> None:
+    give_up = time.monotonic() + START_SECONDS
+    while f"TOOLGATE READY {url}" not in output.read_text(errors="replace"):
+        assert process.poll() is None, output.read_text(errors="replace")
+        assert time.monotonic() < give_up, output.read_text(errors="replace")
+        time.sleep(0.2)
+
+
+def _alive(marker: str) -> list[str]:
+    """Every process that carries the run's marker in its environment. Linux only."""
+    wanted = f"TOOLGATE_TEST_RUN={marker}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append((entry / "cmdline").read_text())
+        except OSError:
+            continue  # gone meanwhile
+    return found

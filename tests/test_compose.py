@@ -1,0 +1,53 @@
+"""docker-compose.yml as far as it can be held without a Docker engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)["services"]
+
+
+@pytest.mark.parametrize(
+    ("service", "after"),
+    [("backend", "redis"), ("backend-cpu", "redis"), ("proxy", "backend")],
+)
+def test_each_starts_when_the_one_before_is_healthy(
+    services: dict[str, Any], service: str, after: str
+) -> None:
+    assert services[service]["depends_on"] == {after: {"condition": "service_healthy"}}
+    assert services[after]["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("profile", ["gpu", "cpu"])
+def test_a_profile_is_a_whole_stack(services: dict[str, Any], profile: str) -> None:
+    chosen = {name for name, service in services.items() if profile in service["profiles"]}
+    assert {name.removesuffix("-cpu") for name in chosen} == {"redis", "backend", "proxy"}
+    for name in chosen:
+        assert set(services[name].get("depends_on", {})) <= chosen
+
+
+def test_secrets_come_from_the_environment(services: dict[str, Any]) -> None:
+    secrets = {
+        value
+        for service in services.values()
+        for name, value in service["environment"].items()
+        if name.endswith(("KEY", "PASSWORD", "TOKEN"))
+    }
+    assert len(secrets) >= 4
+    assert all(value.startswith("${") for value in secrets)
+
+
+def test_what_it_builds_is_there(services: dict[str, Any]) -> None:
+    for service in services.values():
+        if "build" in service:
+            assert (ROOT / service["build"]["dockerfile"]).is_file()
