@@ -19,7 +19,7 @@ echo "Setting up .venv (extras: proxy, $backend, demo, dev) …"
 [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.8'
 
-options=(--python .venv/bin/python --constraint requirements/constraints.txt)
+options=(--python .venv/bin/python)
 if [ "$backend" = backend-cpu ]; then
     # A wheel at hand (PIP_FIND_LINKS) comes first; elsewhere uv knows PyTorch's CPU index.
     if compgen -G "${PIP_FIND_LINKS:-/nowhere}/torch-*.whl" >/dev/null; then
@@ -27,7 +27,8 @@ if [ "$backend" = backend-cpu ]; then
     else
         options+=(--torch-backend cpu)
     fi
-    options+=(--overrides requirements/cpu-overrides.txt)
+    # The constraints are those of a CPU machine; vLLM's CUDA build brings its own.
+    options+=(--constraint requirements/constraints.txt --overrides requirements/cpu-overrides.txt)
 fi
 .venv/bin/uv pip install --quiet "${options[@]}" --editable ".[proxy,$backend,demo,dev]"
 echo "$wanted" >"$stamp"

@@ -14,6 +14,11 @@ from typing import Any
 import uvicorn
 import yaml
 
+KEEP_ALIVE_SECONDS = 75
+"""How long a client's idle connection is kept. uvicorn's 5 s are less than what SDKs and load
+balancers keep theirs: one that is closed here just as a request is written to it is an error there.
+"""
+
 HOST_ENVIRONMENT = {
     # Otherwise LiteLLM fetches its table of prices from the network as it is imported.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -71,7 +76,14 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     prepare(config)
     # When uvicorn is done it sends itself the signal again: an exit, unlike that death, cleans up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    uvicorn.run("toolgate_proxy.app:create", factory=True, host=host, port=port, workers=workers)
+    uvicorn.run(
+        "toolgate_proxy.app:create",
+        factory=True,
+        host=host,
+        port=port,
+        workers=workers,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
 
 
 def prepare(config: Path) -> None:

@@ -48,12 +48,7 @@ class Backend:
             # Reads are timed by `_within`: httpx knows one read timeout, and the wait for a first
             # token and the wait for the next are different matters.
             timeout=httpx.Timeout(settings.connect_timeout, read=None),
-            limits=httpx.Limits(
-                max_connections=settings.max_connections,
-                max_keepalive_connections=settings.max_connections,
-                keepalive_expiry=KEEPALIVE_EXPIRY,
-            ),
-            transport=transport,
+            transport=transport or _transport(settings),
             trust_env=False,
         )
         self._info: wire.Info | None = None
@@ -159,6 +154,20 @@ class Backend:
             # Its body speaks of a wrong key; to our client that would mean the client's own.
             return errors.from_body(status, None)
         return errors.from_body(status, _body(response))
+
+
+def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
+    """Connecting is tried twice, which repeats no request: a process that was held up for longer
+    than the connect time-out finds it run out, though the backend had answered at once."""
+    return httpx.AsyncHTTPTransport(
+        limits=httpx.Limits(
+            max_connections=settings.max_connections,
+            max_keepalive_connections=settings.max_connections,
+            keepalive_expiry=KEEPALIVE_EXPIRY,
+        ),
+        retries=1,
+        trust_env=False,
+    )
 
 
 class EventStream:

@@ -49,6 +49,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "messages",
         "context_length_exceeded",
     ),
+    "a bias on a token that there is not": (
+        {"logit_bias": {"999999": 1}},
+        "logit_bias",
+        "invalid_request",
+    ),
     "max_tokens that do not fit": (
         {"max_tokens": 100_000},
         "max_tokens",

@@ -1,0 +1,34 @@
+"""Real tool sets (BFCL): every one of them is held by an engine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.models import ROOT
+from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars.engine import CompiledGrammar
+from toolgate_core.plan import Tool, parse_tools
+
+DATA = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared")) / "data" / "bfcl.jsonl.gz"
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
+def test_every_real_tool_is_held(compile_tool: Callable[[Tool], CompiledGrammar]) -> None:
+    tools: dict[str, Tool] = {}
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            tools |= {tool.hash: tool for tool in parse_tools(json.loads(line)["tools"])}
+    assert len(tools) > 1000
+    refused = []
+    for tool in tools.values():
+        try:
+            compile_tool(tool)
+        except GrammarRefused as error:
+            refused.append((tool.name, error.reason))
+    assert not refused
