@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .cases import Answer, Case, cases
-from .processes import ChildFailed
-from .serve import announce
+from .serve import announce, run
 from .stack import Stack, StackOptions
 
 MAX_TOKENS = 400
@@ -26,23 +25,19 @@ CLOSERS = {"</think>": 6.0, "<|im_end|>": 7.5, '"': 9.0, "}": 7.5, '"}': 8.0, '"
 
 def demo(options: StackOptions, *, once: bool) -> int:
     """Exit status: 0 when every property held, 1 otherwise."""
-    console = Console(highlight=False)
-    try:
-        with Stack(options, console) as stack:
-            failed = _run_cases(stack, options, console)
-            if failed:
-                console.print(f"[red]✗ {failed} properties failed[/]")
-            else:
-                console.print("[green]✓ every property held, streamed and not[/]")
-            if once or failed:
-                return 1 if failed else 0
+
+    def show(stack: Stack, console: Console) -> int:
+        failed = _run_cases(stack, options, console)
+        if failed:
+            console.print(f"[red]✗ {failed} properties failed[/]")
+            return 1
+        console.print("[green]✓ every property held, streamed and not[/]")
+        if not once:
             _say_how_to_call(stack, console)
             stack.watch()
-    except KeyboardInterrupt:
         return 0
-    except (ChildFailed, TimeoutError) as error:
-        console.print(f"[red]✗[/] {escape(str(error))}")
-    return 1
+
+    return run(options, show)
 
 
 def _run_cases(stack: Stack, options: StackOptions, console: Console) -> int:

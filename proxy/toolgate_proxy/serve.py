@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
 from rich.console import Console
+from rich.markup import escape
 
 from .processes import ChildFailed
 from .stack import Stack, StackOptions
@@ -14,17 +16,26 @@ from .stack import Stack, StackOptions
 
 def serve(options: StackOptions) -> int:
     """Exit status: 0 after Ctrl-C or SIGTERM, 1 when a part of the stack failed."""
+
+    def until_stopped(stack: Stack, console: Console) -> int:
+        announce(stack, console)
+        stack.watch()
+
+    return run(options, until_stopped)
+
+
+def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
+    """Runs `inside` while the stack answers requests; its result is the exit status."""
     console = Console(highlight=False)
     signal.signal(signal.SIGTERM, _interrupt)
     console.print(f"logs: {options.log_directory}")
     try:
         with Stack(options, console) as stack:
-            announce(stack, console)
-            stack.watch()
+            return inside(stack, console)
     except KeyboardInterrupt:
         return 0
     except (ChildFailed, TimeoutError) as error:
-        console.print(f"[red]✗[/] {error}")
+        console.print(f"[red]✗[/] {escape(str(error))}")
         return 1
 
 
