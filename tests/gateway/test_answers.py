@@ -1,0 +1,63 @@
+"""What stands beside the calls: logprobs, stop strings, usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+
+from tests import tools
+
+from . import answers
+
+USER = [{"role": "user", "content": "Tell me a story."}]
+
+
+def test_logprobs_line_up_with_the_content(client: openai.OpenAI, common: dict[str, Any]) -> None:
+    request = {**common, "messages": USER, "logprobs": True, "top_logprobs": 2, "max_tokens": 40}
+    request |= {"reasoning_effort": "none"}
+    whole = client.chat.completions.create(**request).choices[0]
+    assert whole.logprobs is not None
+    tokens = whole.logprobs.content or []
+    spelled = b"".join(bytes(token.bytes or []) for token in tokens)
+    assert spelled.decode(errors="replace").rstrip("�") == (whole.message.content or "").rstrip("�")
+    assert all(len(token.top_logprobs) == 2 and token.logprob <= 0 for token in tokens)
+    chunks = [*client.chat.completions.create(**request, stream=True)]
+    streamed = [
+        token
+        for chunk in chunks
+        for choice in chunk.choices
+        if choice.logprobs is not None
+        for token in choice.logprobs.content or []
+    ]
+    assert [token.token for token in streamed] == [token.token for token in tokens]
+
+
+def test_a_stop_string_ends_the_content_in_both_forms(
+    client: openai.OpenAI, common: dict[str, Any]
+) -> None:
+    request = {**common, "messages": USER, "reasoning_effort": "none", "logit_bias": {}}
+    request |= {"max_tokens": 200, "extra_body": {"ignore_eos": True}}
+    [full] = answers.from_whole(client.chat.completions.create(**request))
+    assert full.content
+    stop = full.content[60:63]
+    [whole] = answers.from_whole(client.chat.completions.create(**request, stop=[stop]))
+    [streamed] = answers.from_chunks(
+        [*client.chat.completions.create(**request, stop=[stop], stream=True)]
+    )
+    assert whole == streamed
+    assert whole.finish_reason == "stop"
+    assert whole.content == full.content[: full.content.index(stop)]
+
+
+def test_a_prompt_seen_before_is_counted_as_cached(
+    client: openai.OpenAI, common: dict[str, Any]
+) -> None:
+    messages = [{"role": "user", "content": "word " * 400}]
+    request = {**common, "messages": messages, "tools": tools.ALL, "max_tokens": 4}
+    usages = [client.chat.completions.create(**request).usage for _ in range(2)]
+    assert usages[0]
+    assert usages[1]
+    assert usages[0].prompt_tokens == usages[1].prompt_tokens > 400
+    assert usages[1].prompt_tokens_details
+    assert (usages[1].prompt_tokens_details.cached_tokens or 0) >= 128
