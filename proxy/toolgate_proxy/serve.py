@@ -27,7 +27,8 @@ def serve(options: StackOptions) -> int:
 def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
     """Runs `inside` while the stack answers requests; its result is the exit status."""
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job ignores SIGINT
+        signal.signal(number, _interrupt)
     console.print(f"logs: {options.log_directory}")
     try:
         with Stack(options, console) as stack:
