@@ -97,6 +97,28 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
     )
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where a deployment of ours points to."""
+
+    api_base: str | None
+    api_key: str | None
+
+
+def placements(model: str | None) -> list[Placement]:
+    """Our deployments of a model, as clients name it, or of all models (litellm/router.py:12310:
+    aliases and groups are resolved by `get_model_list`)."""
+    from litellm.proxy import proxy_server  # reads the environment as it is imported
+
+    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
+    params = [row["litellm_params"] for row in rows or []]
+    return [
+        Placement(each.get("api_base"), each.get("api_key"))
+        for each in params
+        if each["model"].startswith(f"{PROVIDER}/")
+    ]
+
+
 @contextmanager
 def errors_raised(call: Call) -> Iterator[None]:
     """Raises our errors as LiteLLM's, which keep them, so that its router can tell them apart."""
@@ -171,7 +193,7 @@ def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 async def _open(ctx: Any) -> PassThroughStream:
-    chunks = _provider().astreaming(
+    chunks = provider().astreaming(
         model=ctx.model,
         messages=ctx.messages,
         api_base=ctx.api_base,
@@ -190,8 +212,8 @@ async def _open(ctx: Any) -> PassThroughStream:
     )
 
 
-def _provider() -> Any:
-    """As litellm/main.py:5032 finds it."""
+def provider() -> Any:
+    """Ours, as litellm/main.py:5032 finds it."""
     handlers = [
         item["custom_handler"]
         for item in litellm.custom_provider_map
