@@ -147,17 +147,11 @@ def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
     for text that is no Unicode (a lone surrogate), which no message to a backend can hold."""
     check_limits(tool.parameters, limits, param=param)
     try:
-        size = len(json.dumps(tool.parameters, ensure_ascii=False).encode())
+        json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidTools(
             f"The parameters of {tool.name!r} hold text that is not valid Unicode.", param=param
         ) from error
-    if size > limits.bytes:
-        raise SchemaTooComplex(
-            f"This schema takes more than {limits.bytes:,} bytes; split the tool or simplify it.",
-            pointer="",
-            param=param,
-        )
 
 
 def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:

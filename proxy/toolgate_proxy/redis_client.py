@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import redis.exceptions
 from pydantic import SecretStr
@@ -31,6 +32,9 @@ LONGEST_PAUSE = 2.0
 """Seconds between the probes of a server that does not answer."""
 PATIENT_TIMEOUT = 1.0
 """Seconds for what no request waits for: long enough to open a connection on a busy machine."""
+
+TURNS_TO_READ = 5
+"""Turns of the event loop in which an answer that has arrived becomes a result."""
 
 
 class SharedRedis:
@@ -64,9 +68,9 @@ class SharedRedis:
         pipeline = self._redis.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
+        seconds = PATIENT_TIMEOUT if patient else self._timeout
         try:
-            async with asyncio.timeout(PATIENT_TIMEOUT if patient else self._timeout):
-                replies: list[object] = await pipeline.execute(raise_on_error=False)
+            replies: list[object] = await _within(seconds, pipeline.execute(raise_on_error=False))
         except (RedisError, OSError, TimeoutError) as error:
             self._failed(error)
             return None
@@ -107,11 +111,25 @@ class SharedRedis:
         pause = FIRST_PROBE
         while True:
             try:
-                async with asyncio.timeout(PATIENT_TIMEOUT):
-                    await self._redis.ping()
+                await _within(PATIENT_TIMEOUT, self._redis.execute_command("PING"))  # type: ignore[no-untyped-call]
                 break
             except (RedisError, OSError, TimeoutError):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         self._probing = None
         metrics.REDIS_BREAKER.set(0)
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """Raises TimeoutError. Unlike asyncio.timeout it does not blame the server for a time in which
+    this process was busy: an answer that lies here unread is read first."""
+    task = asyncio.create_task(work)
+    try:
+        if not (await asyncio.wait({task}, timeout=seconds))[0]:
+            for _ in range(TURNS_TO_READ):
+                await asyncio.sleep(0)
+            if not task.done():
+                raise TimeoutError
+        return task.result()
+    finally:
+        task.cancel()
