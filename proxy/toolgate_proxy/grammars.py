@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -77,10 +78,10 @@ class Grammars:
                 raise refusal(verdict, tool, _param(position[tool.name]))
         if self._fleet is not None:
             self._fleet.used(key_of.values())
-        tiers = [each.tier for each in found.values()]
-        tiers += ["memory"] * (len(key_of) - len(found))
-        for tier in tiers:
-            metrics.GRAMMARS.labels(tier).inc()
+        tiers = Counter(each.tier for each in found.values())
+        tiers["memory"] += len(key_of) - len(found)
+        for tier, count in tiers.items():
+            metrics.GRAMMARS.labels(tier).inc(count)
         return Loaded(key_of, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, Found]:

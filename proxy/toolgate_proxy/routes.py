@@ -17,7 +17,8 @@ from fastapi import APIRouter, Depends
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import litellm_host as host
@@ -44,9 +45,15 @@ Caller = Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]
 
 
 @router.post("/prewarm")
-async def prewarm_route(body: PrewarmRequest, caller: Caller) -> Response:
+async def prewarm_route(request: Request, caller: Caller) -> Response:
     if refused := _not_admin(caller):
         return refused
+    try:
+        body = PrewarmRequest.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors()[0]
+        param = ".".join(map(str, first["loc"])) or None
+        return _error(400, "invalid_request", f"{param or 'The body'}: {first['msg']}.", param)
     deployments = _deployments(body.model)
     if not deployments:
         return _error(404, "model_not_found", f"No backend serves {body.model!r}.", "model")

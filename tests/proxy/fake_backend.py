@@ -111,6 +111,8 @@ class FakeBackend:
         self.compiles: Counter[str] = Counter()
         """By key: how often a grammar was sent that was neither loaded nor examined elsewhere."""
         self.load_pause = 0.0
+        self.lacking = 0
+        """How often it answered grammar_unknown."""
         self.info = INFO
         self.running = 0
         self.left: list[float] = []
@@ -187,6 +189,7 @@ class FakeBackend:
         assert message.enforcement is not None
         missing = [c.key for c in message.enforcement.candidates if c.key not in self.loaded]
         if missing:
+            self.lacking += 1
             error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
             return JSONResponse({"error": error}, 409)
         assert isinstance(message.prompt, wire.ChatPrompt)

@@ -111,6 +111,19 @@ async def test_a_dead_gateway_is_replaced(backend: FakeBackend, redis_at_hand: R
     assert backend.compiles[key] == 1
 
 
+async def test_patience_with_another_gateway_ends(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    wanted = tool("stuck")
+    key = grammar_key(wanted, INFO)
+    redis_at_hand.client.set(f"toolgate:lock:{key}", "someone", ex=60)
+    async with gateway(backend.url, redis_at_hand.url, grammar_timeout=0.5) as waiting:
+        assert 0.4 < await waiting.timed(wanted) < 5.0
+        await waiting.fleet.settle()
+        assert await waiting.fleet.find([key]), "the record helps the others nevertheless"
+    assert redis_at_hand.client.get(f"toolgate:lock:{key}") == b"someone", "not ours to release"
+
+
 async def test_a_lock_outlives_a_long_compile(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
