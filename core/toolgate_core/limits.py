@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import SchemaTooComplex
+from .keys import canonical_json
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class SchemaLimits:
     bytes: int = 1_000_000
     """Of its canonical JSON."""
     depth: int = 64
-    """Levels of arrays and objects, schemas and data alike."""
+    """Levels of JSON, the values at the leaves included: each level of objects takes two."""
     nodes: int = 50_000
     """Values of any kind."""
     properties: int = 5_000
@@ -34,7 +35,9 @@ class SchemaLimits:
 def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str) -> None:
     """Raises SchemaTooComplex with the pointer of the place at which a limit was passed.
 
-    One pass, level by level, without recursion; it stops at the first limit it meets.
+    One pass, level by level, without recursion; it stops at the first limit it meets. What JSON
+    cannot spell (NaN, lone halves of surrogate pairs) passes: `keys.tool_hash` and the engines have
+    their own words for it.
     """
     counts = {"nodes": 0, "properties": 0, "enum_values": 0, "text": 0}
     level: list[tuple[str, object]] = [("", parameters)]
@@ -51,7 +54,19 @@ def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str
                 if counts[name] > getattr(limits, name):
                     raise _too_complex(name, getattr(limits, name), pointer, param)
             below.extend(_children(pointer, value))
+            if counts["nodes"] + len(below) > limits.nodes:
+                raise _too_complex("nodes", limits.nodes, pointer, param)
         level = below
+    if _size(parameters) > limits.bytes:
+        raise _too_complex("bytes", limits.bytes, "", param)
+
+
+def _size(parameters: dict[str, Any]) -> int:
+    """Of the canonical JSON; recursive, so only for what is known to be shallow."""
+    try:
+        return len(canonical_json(parameters))
+    except ValueError:
+        return 0
 
 
 def _count(value: object, counts: dict[str, int]) -> None:
@@ -81,6 +96,7 @@ def _escape(name: str) -> str:
 
 
 _NAMES = {
+    "bytes": "bytes of canonical JSON",
     "depth": "levels of nesting",
     "nodes": "values",
     "properties": "properties",
