@@ -13,6 +13,8 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
 - litellm/utils.py:8618 `validate_openai_optional_params` cuts `stop` to four in silence.
 - litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
 - litellm/utils.py:8493 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
+- litellm/router.py:12498 `get_model_list`, of the router that proxy_server.py:2790 holds: where the
+  deployments of a model are, for loading grammars ahead.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
   whether an error is a database's: without a database, and so without prisma, a 401 became a 500.
 """
@@ -106,8 +108,7 @@ class Placement:
 
 
 def placements(model: str | None) -> list[Placement]:
-    """Our deployments of a model, as clients name it, or of all models (litellm/router.py:12310:
-    aliases and groups are resolved by `get_model_list`)."""
+    """Our deployments of a model, as clients name it (aliases too), or of all models."""
     from litellm.proxy import proxy_server  # reads the environment as it is imported
 
     rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
