@@ -27,6 +27,8 @@ class RedisServer:
         self._server.terminate()
 
     def restart(self) -> None:
+        """As a new, empty one at the same address."""
+        self.kill()
         self._server = ValkeyServer(port=self._port)
         self._server.start()
 
