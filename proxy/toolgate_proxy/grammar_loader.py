@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import wire
@@ -41,19 +41,29 @@ class Loader:
     async def load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, Found]:
         """By key; every source has a verdict. Raises what keeps the backend from answering."""
         if self._fleet is None:
-            return _found(await self._ask(sources), "compiled")
+            return _compiled(await self._ask(sources))
         records = await self._fleet.find([source.key for source in sources])
+        old = [source for source in sources if source.key in records]
         new = [source for source in sources if source.key not in records]
         known, compiled = await asyncio.gather(
-            self._reload(records.values()), self._compile_once(self._fleet, new)
+            self._reload(old, records), self._compile_once(self._fleet, new)
         )
         return known | compiled
 
-    async def _reload(self, records: Collection[GrammarRecord]) -> dict[str, Found]:
+    async def _reload(
+        self, sources: Iterable[wire.GrammarSource], records: Mapping[str, GrammarRecord]
+    ) -> dict[str, Found]:
         """A schema that the fleet knows to be refused is not even sent."""
-        refused = [record.verdict for record in records if record.verdict.status == "refused"]
-        ready = [record.source for record in records if record.verdict.status == "ready"]
-        return _found(refused, "redis") | _found(await self._ask(ready), "redis")
+        verdicts: list[wire.GrammarVerdict] = []
+        ready: list[wire.GrammarSource] = []
+        for source in sources:
+            verdict = records[source.key].verdict
+            if verdict.status == "refused":
+                verdicts.append(verdict)
+            else:
+                examined = {"examined": True, "blob": verdict.blob}
+                ready.append(source.model_copy(update=examined))
+        return _found([*verdicts, *await self._ask(ready)], "redis")
 
     async def _compile_once(
         self, fleet: FleetCache, sources: Sequence[wire.GrammarSource]
@@ -67,10 +77,10 @@ class Loader:
             claim = await fleet.claim(list(waiting))
             if time.monotonic() > give_up:
                 claim = Claim(claim.token, tuple(set(waiting) - set(claim.found)), claim.found)
-            told = [waiting.pop(key).key for key in claim.found]
+            told = [waiting.pop(key) for key in claim.found]
             mine = [waiting.pop(key) for key in claim.won]
-            found |= await self._reload([claim.found[key] for key in told])
             found |= await self._compile(fleet, claim, mine)
+            found |= await self._reload(told, claim.found)
             if waiting:
                 if pause == FIRST_POLL:
                     metrics.FLIGHT_WAITS.labels("fleet").inc(len(waiting))
@@ -87,7 +97,7 @@ class Loader:
                 GrammarRecord(name=source.name, parameters=source.parameters, verdict=verdict)
                 for source, verdict in zip(sources, verdicts, strict=True)
             ]
-        return _found(verdicts, "compiled")
+        return _compiled(verdicts)
 
     async def _ask(
         self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
@@ -99,8 +109,6 @@ class Loader:
         verdicts = {verdict.key: verdict for verdict in answer}
         if any(source.key not in verdicts for source in sources):
             raise BackendFailed("The backend left grammars without a verdict.")
-        for verdict in verdicts.values():
-            _count(verdict)
         return [verdicts[source.key] for source in sources]
 
 
@@ -108,8 +116,10 @@ def _found(verdicts: Iterable[wire.GrammarVerdict], tier: Tier) -> dict[str, Fou
     return {verdict.key: Found(verdict, tier) for verdict in verdicts}
 
 
-def _count(verdict: wire.GrammarVerdict) -> None:
-    if verdict.status == "refused":
-        metrics.REFUSED.labels(verdict.code or "schema_not_enforceable").inc()
-    elif verdict.compile_ms is not None:
-        metrics.COMPILE_SECONDS.labels(verdict.engine or "?").observe(verdict.compile_ms / 1000)
+def _compiled(verdicts: Sequence[wire.GrammarVerdict]) -> dict[str, Found]:
+    for verdict in verdicts:
+        if verdict.status == "refused":
+            metrics.REFUSED.labels(verdict.code or "schema_not_enforceable").inc()
+        elif verdict.compile_ms is not None:
+            metrics.COMPILE_SECONDS.labels(verdict.engine or "?").observe(verdict.compile_ms / 1000)
+    return _found(verdicts, "compiled")

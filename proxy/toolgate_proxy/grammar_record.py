@@ -41,17 +41,6 @@ class GrammarRecord(BaseModel):
     def key(self) -> str:
         return self.verdict.key
 
-    @property
-    def source(self) -> wire.GrammarSource:
-        """For a backend: some other one has compiled it already."""
-        return wire.GrammarSource(
-            key=self.key,
-            name=self.name,
-            parameters=self.parameters,
-            examined=True,
-            blob=self.verdict.blob,
-        )
-
     def without_blob(self) -> GrammarRecord:
         verdict = self.verdict.model_copy(update={"blob": None})
         return self.model_copy(update={"verdict": verdict})

@@ -85,6 +85,24 @@ async def test_hung_costs_one_time_out_and_recovers(
         assert (await asked.fleet.find([grammar_key(tool("woken"), INFO)])) != {}
 
 
+async def test_a_hung_redis_adds_no_more_than_its_time_out(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    """The best of some rounds: a busy machine adds to any of them."""
+    added: list[float] = []
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        for at in range(5):
+            usual = await asked.timed(tool(f"usual{at}"))
+            await asked.fleet.settle()
+            redis_at_hand.hang()
+            try:
+                added.append(await asked.timed(tool(f"late{at}")) - usual)
+            finally:
+                redis_at_hand.wake()
+            await until(lambda: up(asked))
+    assert min(added) < 0.15, added
+
+
 async def test_hung_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
 
