@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected
-from .compiler import Compiler, Outcome
+from .compiler import Compiler
+from .engine import CompiledGrammar
 
 BLOB_MARGIN = 5.0
 """A blob is given where loading it is this many times cheaper than compiling: the rest pays for its
@@ -49,6 +50,8 @@ class Answer(BaseModel):
     """None when memory ran out, which is the one limit that a process lives to tell."""
     renew: bool
     """This process takes no more jobs."""
+    packing: bool = False
+    """A second answer follows, the verdict with what a blob costs; if that dies, this one holds."""
 
 
 def frame(message: BaseModel) -> bytes:
@@ -56,28 +59,33 @@ def frame(message: BaseModel) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def examine(compiler: Compiler, job: Job) -> Answer:
+def examine(compiler: Compiler, job: Job) -> tuple[Answer, CompiledGrammar | None]:
+    """The answer, and the grammar that `pack` is to be asked about when it says so."""
     try:
         outcome = compiler.compile(job.key, job.name, job.parameters)
-        verdict = _with_blob(compiler, job, outcome)
     except MemoryError:
-        return Answer(verdict=None, renew=True)
-    return Answer(verdict=verdict, renew=(verdict.compile_ms or 0.0) > RENEW_MS)
-
-
-def _with_blob(compiler: Compiler, job: Job, outcome: Outcome) -> GrammarVerdict:
-    """The verdict, with what loading the blob costs, and the blob where that pays."""
+        return Answer(verdict=None, renew=True), None
     compile_ms = outcome.verdict.compile_ms or 0.0
-    if outcome.grammar is None or compile_ms < BLOB_FLOOR_MS:
-        return outcome.verdict
-    packed = compiler.pack(job.key, outcome.grammar)
-    if packed is None:
-        return outcome.verdict
-    began = time.thread_time()
+    packing = outcome.grammar is not None and compile_ms >= BLOB_FLOOR_MS
+    renew = compile_ms > RENEW_MS
+    return Answer(verdict=outcome.verdict, renew=renew, packing=packing), outcome.grammar
+
+
+def pack(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar) -> Answer:
+    """The verdict, with what loading the blob costs, and the blob where that pays."""
+    answer = answer.model_copy(update={"packing": False})
+    assert answer.verdict is not None
     try:
+        packed = compiler.pack(job.key, grammar)
+        if packed is None:
+            return answer
+        began = time.thread_time()
         compiler.load(job.key, packed, job.parameters)
+        load_ms = (time.thread_time() - began) * 1e3
     except BlobRejected:  # xgrammar cannot read what it wrote: then there is none
-        return outcome.verdict
-    load_ms = (time.thread_time() - began) * 1e3
-    pays = load_ms * BLOB_MARGIN <= compile_ms
-    return outcome.verdict.model_copy(update={"load_ms": load_ms, "blob": packed if pays else None})
+        return answer
+    except MemoryError:
+        return answer.model_copy(update={"renew": True})
+    pays = load_ms * BLOB_MARGIN <= (answer.verdict.compile_ms or 0.0)
+    figures = {"load_ms": load_ms, "blob": packed if pays else None}
+    return answer.model_copy(update={"verdict": answer.verdict.model_copy(update=figures)})

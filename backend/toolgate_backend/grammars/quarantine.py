@@ -90,6 +90,9 @@ class Quarantine:
         worker: Worker | None = None
         try:
             while True:
+                if worker is None:  # ahead of time: a fork takes longer than most compiles
+                    with suppress(QuarantineDown):
+                        worker = await (await self._zygote()).fork()
                 waiting = await self._queue.get()
                 if waiting.answer.cancelled():
                     continue

@@ -21,10 +21,11 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from .compiler import Compiler, Setup
-from .examination import MAX_FRAME, Answer, Job, Limits, examine, frame
+from .examination import MAX_FRAME, Job, Limits, examine, frame, pack
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 NICENESS = 10
@@ -97,8 +98,14 @@ def _become_worker(compiler: Compiler, fd: int) -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
         with socket.socket(fileno=fd) as connection:
             while (job := _next_job(connection)) is not None:
-                answer = _examine_limited(compiler, job)
+                with _limits(job.limits):
+                    answer, grammar = examine(compiler, job)
                 connection.sendall(frame(answer))
+                if answer.packing and grammar is not None:
+                    with _limits(job.limits):
+                        answer = pack(compiler, job, answer, grammar)
+                    connection.sendall(frame(answer))
+                del grammar
                 if answer.renew:
                     break
     except BaseException:  # noqa: BLE001 - a fork must not run on into its parent's loop
@@ -114,24 +121,21 @@ def _next_job(connection: socket.socket) -> Job | None:
     return Job.model_validate_json(connection.recv(length, socket.MSG_WAITALL))
 
 
-def _examine_limited(compiler: Compiler, job: Job) -> Answer:
+@contextlib.contextmanager
+def _limits(limits: Limits) -> Iterator[None]:
     """Over its time the kernel ends this process by the signal's default action, also in the middle
     of native code; allocations beyond the memory fail."""
-    _limit(job.limits)
-    try:
-        return examine(compiler, job)
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _limit(limits: Limits) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     memory = pages * resource.getpagesize() + limits.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
     # A timer, not RLIMIT_CPU: that counts whole seconds since the process began.
     signal.setitimer(signal.ITIMER_PROF, limits.cpu_seconds)
     signal.setitimer(signal.ITIMER_REAL, limits.wall_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

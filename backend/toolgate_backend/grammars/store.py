@@ -48,7 +48,8 @@ class GrammarStore:
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
-        self._pool.submit(self._compiler.prime)
+        self.primed = self._pool.submit(self._compiler.prime)
+        """Done when what nearly all tools share is compiled."""
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -62,14 +62,22 @@ class Worker:
 
     async def examine(self, job: Job) -> Answer:
         """Raises WorkerEnded, or QuarantineDown when nothing is heard of it."""
+        patience = job.limits.wall_seconds + GRACE_SECONDS
         try:
             self._writer.write(frame(job))
-            async with asyncio.timeout(job.limits.wall_seconds + GRACE_SECONDS):
-                return await self._read(Answer)
+            async with asyncio.timeout(patience):
+                answer = await self._read(Answer)
         except TimeoutError as error:
             raise QuarantineDown("the quarantine is stuck") from error
         except (OSError, EOFError) as error:
             raise WorkerEnded(await self._ended_by()) from error
+        if not answer.packing:
+            return answer
+        try:
+            async with asyncio.timeout(patience):
+                return await self._read(Answer)
+        except (OSError, EOFError):  # a TimeoutError is an OSError
+            return answer.model_copy(update={"renew": True})
 
     def close(self) -> None:
         """The worker ends with its connection."""
