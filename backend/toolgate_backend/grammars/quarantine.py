@@ -91,7 +91,7 @@ class Quarantine:
         try:
             while True:
                 if worker is None:  # ahead of time: a fork takes longer than most compiles
-                    with suppress(QuarantineDown):
+                    with suppress(QuarantineDown, OSError):
                         worker = await (await self._zygote()).fork()
                 waiting = await self._queue.get()
                 if waiting.answer.cancelled():
@@ -112,22 +112,21 @@ class Quarantine:
     ) -> tuple[GrammarVerdict, Worker | None]:
         """The verdict, and the worker if it can take another job."""
         for attempt in range(1, ATTEMPTS + 1):
-            zygote = await self._zygote()
             try:
+                zygote = await self._zygote()
                 worker = worker or await zygote.fork()
                 answer = await worker.examine(job)
             except WorkerEnded as ended:
                 assert worker is not None
                 worker.close()
                 return self._refusal(job, _limit(ended.signal)), None
-            except QuarantineDown:
+            except (QuarantineDown, OSError) as error:  # an OSError: out of files or processes
                 if worker is not None:
-                    zygote = worker.zygote  # which may be one that died long ago
+                    worker.zygote.kill()  # stuck, or dead for long: the next attempt has a new one
                     worker.close()
                 worker = None
-                zygote.kill()
                 if attempt == ATTEMPTS:
-                    raise
+                    raise QuarantineDown(str(error)) from error
                 continue
             return self._settled(job, answer, worker)
         raise AssertionError  # unreachable: the last attempt returns or raises
