@@ -2,6 +2,8 @@
 
 BackendError
 ├── GrammarRefused      no engine can hold this schema; carries the keyword's JSON Pointer
+├── BlobRejected        a compiled grammar from elsewhere that is not what it says it is
+├── QuarantineDown      the quarantine died or did not answer, through no fault of a schema
 ├── GrammarMissing      a sequence names a grammar that this process does not hold
 └── DeadEnd             a grammar allows no token at all: a bug of the grammar or of ours
 """
@@ -18,6 +20,14 @@ class GrammarRefused(BackendError):
         super().__init__(reason)
         self.reason = reason
         self.pointer = pointer
+
+
+class BlobRejected(BackendError):
+    pass
+
+
+class QuarantineDown(BackendError):
+    pass
 
 
 class GrammarMissing(BackendError):

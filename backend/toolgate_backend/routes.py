@@ -50,7 +50,7 @@ async def status(raw_request: Request) -> Response:
 async def load_grammars(raw_request: Request) -> Response:
     """`LoadGrammars` → `GrammarVerdicts`."""
     body = _parse(wire.LoadGrammars, await raw_request.body())
-    return _json(await _service(raw_request).load_grammars(body.grammars))
+    return _json(await _service(raw_request).load_grammars(body))
 
 
 @router.post("/generate")

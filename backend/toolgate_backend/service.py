@@ -20,41 +20,63 @@ from toolgate_core.errors import (
 )
 
 from .enforcement.spec import Spec
+from .grammars.examination import Limits
+from .grammars.quarantine import Quarantine
+from .grammars.ranks import Ranks
 from .grammars.registry import GrammarRegistry
 from .grammars.store import grammar_format
+from .grammars.zygote import Zygote
 from .rendering import Renderer, reasoning_start
+from .settings import Settings, settings
 from .token_stream import raw_events
 from .vocabulary import Vocabulary, from_model_config
 
-MAX_GRAMMARS = 2048
 ADAPTER = "logits_processor"
 
 
 class Service:
     """One API process's view of the engine. Lives in `app.state.toolgate`."""
 
-    def __init__(self, engine_client: Any, models: Any, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, engine_client: Any, models: Any, vocabulary: Vocabulary, configured: Settings
+    ) -> None:
         self._engine = engine_client
         self._models = models
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
         self._renderer = Renderer(engine_client, vocabulary.size)
         self._running = 0
+        self._max_grammars = configured.max_grammars
+        limits = Limits(
+            cpu_seconds=configured.quarantine_cpu_seconds,
+            wall_seconds=configured.quarantine_wall_seconds,
+            memory_bytes=configured.quarantine_memory_mb * 2**20,
+        )
+        self._quarantine = Quarantine(
+            lambda: Zygote.start(vocabulary), limits, workers=configured.quarantine_workers
+        )
         self._registry = GrammarRegistry(
-            engine_client.collective_rpc,
+            Ranks(engine_client.collective_rpc),
+            self._quarantine,
             dialect=vocabulary.dialect.name,
             tokenizer=vocabulary.fingerprint,
             grammar_format=grammar_format(),
-            capacity=MAX_GRAMMARS,
+            capacity=configured.max_grammars,
+            schema_limits=configured.schema_limits(),
+            blob_cache_bytes=configured.blob_cache_mb * 2**20,
         )
 
     @classmethod
     async def start(cls, engine_client: Any, state: Any, args: Namespace) -> Service:
-        return cls(
+        service = cls(
             engine_client,
             state.openai_serving_models,
             from_model_config(engine_client.model_config),
+            settings(),
         )
+        if service._vocabulary.dialect.calls:
+            service._quarantine.start()
+        return service
 
     def info(self) -> wire.Info:
         return wire.Info(
@@ -69,17 +91,18 @@ class Service:
             limits=wire.Limits(
                 max_model_len=self._config.max_model_len,
                 max_logprobs=self._config.max_logprobs,
-                max_grammars=MAX_GRAMMARS,
+                max_grammars=self._max_grammars,
             ),
         )
 
-    async def load_grammars(self, sources: Sequence[wire.GrammarSource]) -> wire.GrammarVerdicts:
-        """Compiles what is new, on every rank; answers when all of it has a verdict."""
+    async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
+        """Loads what is new, on every rank; answers when all of it has a verdict."""
         if not self._vocabulary.dialect.calls:
             raise UnsupportedParameter(
                 "This model's tokenizer has no tool-call marks that Toolgate knows.", param="tools"
             )
-        return wire.GrammarVerdicts(grammars=tuple(await self._registry.load(sources)))
+        verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
+        return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def status(self) -> wire.Status:
         ranks = await self._engine.collective_rpc("toolgate_report")

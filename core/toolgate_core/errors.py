@@ -6,6 +6,7 @@ ToolgateError                      500  toolgate_error
 │   ├── UnknownTool                400  unknown_tool
 │   ├── UnsupportedParameter       400  unsupported_parameter
 │   ├── SchemaNotEnforceable       400  schema_not_enforceable   (carries a JSON Pointer)
+│   │   └── SchemaTooComplex       400  schema_too_complex
 │   ├── TemplateRefused            400  template_refused
 │   └── ContextLengthExceeded      400  context_length_exceeded
 ├── GrammarUnknown                 409  grammar_unknown          (carries the keys)
@@ -85,6 +86,12 @@ class SchemaNotEnforceable(InvalidRequest):
         return {"pointer": self.pointer}
 
 
+class SchemaTooComplex(SchemaNotEnforceable):
+    """Over a limit on schemas, or on what compiling one may cost."""
+
+    code = "schema_too_complex"
+
+
 class TemplateRefused(InvalidRequest):
     code = "template_refused"
 
@@ -146,9 +153,9 @@ def from_body(status: int, body: object) -> ToolgateError:
     code = error.get("code")
     if code == GrammarUnknown.code:
         return GrammarUnknown([str(key) for key in error.get("keys", [])])
-    if code == SchemaNotEnforceable.code:
-        pointer = str(error.get("pointer", ""))
-        return SchemaNotEnforceable(message, pointer=pointer, param=param)
+    for refused in (SchemaNotEnforceable, SchemaTooComplex):
+        if code == refused.code:
+            return refused(message, pointer=str(error.get("pointer", "")), param=param)
     for kind in _tree(ToolgateError):
         if kind.code == code:
             return kind(message, param=param)

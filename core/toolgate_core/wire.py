@@ -76,15 +76,21 @@ class Status(Message):
 
 
 class GrammarSource(Message):
-    """One tool's grammar before it is compiled. `parameters` is canonical (see `keys`)."""
+    """One tool's grammar, to be loaded. `parameters` is canonical (see `keys`)."""
 
     key: str
     name: str
     parameters: dict[str, Any]
+    examined: bool = False
+    """The fleet has seen a backend compile it within its limits: it needs no quarantine."""
+    blob: str | None = None
+    """The compiled grammar as a backend of the same key gave it out: zlib, base64."""
 
 
 class LoadGrammars(Message):
     grammars: tuple[GrammarSource, ...]
+    want_blobs: bool = False
+    """Give out the compiled grammar with the verdict, where loading it beat compiling it."""
 
 
 class GrammarVerdict(Message):
@@ -96,6 +102,11 @@ class GrammarVerdict(Message):
     pointer: str | None = None
     """JSON Pointer of the keyword that was refused, inside `parameters`."""
     compile_ms: float | None = None
+    load_ms: float | None = None
+    """What loading the blob cost where it was measured; a blob is only given out where it pays."""
+    blob: str | None = None
+    code: str | None = None
+    """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
 
 
 class GrammarVerdicts(Message):

@@ -97,11 +97,15 @@ def create() -> Any:
     """LiteLLM's app. Imported this late because LiteLLM reads the environment on import."""
     from litellm.proxy.proxy_server import app
 
+    from . import routes
     from .error_bodies import repair_error_bodies
+    from .receipt import Receipts
     from .request_shape import RequestShape
 
     repair_error_bodies(app)
+    routes.attach(app)
     app.add_middleware(RequestShape)
+    app.add_middleware(Receipts)
     return app
 
 

@@ -72,10 +72,10 @@ class Backend:
         self._info = None
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
         """Compiles and loads. One verdict for each source, in any order."""
-        message = wire.LoadGrammars(grammars=tuple(sources))
+        message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
         answer = await self._json("PUT", "/v1/toolgate/grammars", message)
         try:
             return wire.GrammarVerdicts.model_validate(answer).grammars

@@ -113,5 +113,30 @@ def demo(
     )
 
 
+@app.command()
+def prewarm(
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON files of tools.", exists=True, dir_okay=False)
+    ],
+    url: Annotated[str, typer.Option(help="The gateway.")] = "http://127.0.0.1:4000",
+    model: Annotated[
+        str | None, typer.Option(help="Only the backends of this model, as clients name it.")
+    ] = None,
+) -> None:
+    """Compile tool sets and load them into the backends. The key is TOOLGATE_MASTER_KEY."""
+    from .prewarm_client import PrewarmFailed, lines, read_tools, send
+
+    key = settings().master_key
+    if key is None:
+        raise typer.BadParameter("Set TOOLGATE_MASTER_KEY, the gateway's master key.")
+    try:
+        said, all_ready = lines(send(url, key, read_tools(files), model))
+    except PrewarmFailed as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    typer.echo("\n".join(said))
+    raise typer.Exit(0 if all_ready else 1)
+
+
 def main() -> None:
     app()

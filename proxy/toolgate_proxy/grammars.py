@@ -1,106 +1,140 @@
-"""Which grammars a backend is known to hold, and loading those it lacks.
+"""The grammars of one backend, and having those that a request needs loaded there.
 
-This is the first of the places a grammar is looked for (L1): the keys that this process has seen
-loaded. A store shared by a fleet of gateways belongs between `_ready` and `Backend.load_grammars`.
+They are looked for where it costs least first: known to be loaded (this process) → the fleet's
+record (Redis) → the backend's compiler.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import json
+import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from toolgate_core import keys, wire
-from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
+from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.limits import SchemaLimits, check_limits
 from toolgate_core.plan import Tool
 
+from . import metrics
 from .backend_client import Backend
+from .fleet_cache import FleetCache
+from .grammar_loader import Found, Loader
+from .known_grammars import KnownGrammars
+from .receipt import Tier, slowest
+from .settings import Settings
 
-MAX_KEYS = 100_000
-"""Keys remembered for one backend. Forgetting one costs a load that the backend answers at once."""
+
+@dataclass(frozen=True)
+class Loaded:
+    """A request's grammars. `keys`: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
+
+    keys: dict[str, str]
+    tier: Tier
+    milliseconds: float
 
 
 class Grammars:
-    """The grammars of one backend."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._ready: OrderedDict[str, None] = OrderedDict()
-        self._loading: dict[str, asyncio.Task[dict[str, wire.GrammarVerdict]]] = {}
+    def __init__(
+        self,
+        backend: Backend,
+        settings: Settings,
+        fleet: FleetCache | None = None,
+        label: str = "",
+    ) -> None:
+        """`label` names the backend in metrics."""
+        self._limits = settings.schema_limits
+        self._loader = Loader(backend, fleet, settings.grammar_timeout)
+        self._fleet = fleet
+        self._known = KnownGrammars(settings.grammar_refusal_ttl)
+        self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
+        self._gauge = metrics.KNOWN.labels(label)
 
     async def ensure(
         self, candidates: Sequence[Tool], tools: Sequence[Tool], info: wire.Info
-    ) -> dict[str, str]:
-        """The candidates' grammar keys by tool hash, all of them loaded.
+    ) -> Loaded:
+        """The candidates' grammars, all of them loaded.
 
         `tools` is the request's whole list, by whose positions errors name a tool. Raises
-        SchemaNotEnforceable for a schema that no engine holds.
+        SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
+        began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
             raise InvalidTools(
                 f"At most {info.limits.max_grammars} tools can be held to their schemas at once.",
                 param="tools",
             )
-        key_of = {tool.hash: _key(tool, info) for tool in candidates}
-        verdicts = await self._verdicts(candidates, key_of)
-        for tool in candidates:
-            verdict = verdicts.get(key_of[tool.hash])
-            if verdict is not None and verdict.status == "refused":
-                raise _refusal(verdict, tool, tools.index(tool))
-        return key_of
+        key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
+        missing = [tool for tool in candidates if not self._known.ready(key_of[tool.hash])]
+        position = {tool.name: at for at, tool in enumerate(tools)} if missing else {}
+        for tool in missing:
+            check_tool(tool, self._limits, _param(position[tool.name]))
+        found = await self._find(missing, key_of)
+        for tool in missing:
+            verdict = found[key_of[tool.hash]].verdict
+            if verdict.status == "refused":
+                raise refusal(verdict, tool, _param(position[tool.name]))
+        if self._fleet is not None:
+            self._fleet.used(key_of.values())
+        tiers = Counter(each.tier for each in found.values())
+        tiers["memory"] += len(key_of) - len(found)
+        for tier, count in tiers.items():
+            metrics.GRAMMARS.labels(tier).inc(count)
+        return Loaded(key_of, slowest(*tiers), (time.monotonic() - began) * 1000)
+
+    async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, Found]:
+        """Has as many as possible loaded; what was found, by tool hash. Tools are within limits."""
+        key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
+        found = await self._find(tools, key_of)
+        return {tool.hash: found[key_of[tool.hash]] for tool in tools}
 
     def forget(self, lost: Iterable[str]) -> None:
         """The backend has said that it lacks these."""
         for key in lost:
-            self._ready.pop(key, None)
+            self._known.forget(key)
+        self._gauge.set(len(self._known))
 
-    async def _verdicts(
-        self, candidates: Sequence[Tool], key_of: dict[str, str]
-    ) -> dict[str, wire.GrammarVerdict]:
-        """Verdicts of the grammars that were not known to be ready; each is loaded once at a time,
-        whoever asks for it meanwhile."""
-        missing = [tool for tool in candidates if not self._known(key_of[tool.hash])]
-        new = [
-            wire.GrammarSource(key=key_of[tool.hash], name=tool.name, parameters=tool.parameters)
-            for tool in missing
-            if key_of[tool.hash] not in self._loading
-        ]
+    async def _find(self, tools: Sequence[Tool], key_of: dict[str, str]) -> dict[str, Found]:
+        """By key. Each grammar is loaded once at a time, whoever asks for it meanwhile."""
+        found: dict[str, Found] = {}
+        new: dict[str, wire.GrammarSource] = {}
+        for tool in tools:
+            key = key_of[tool.hash]
+            refused = self._known.refused(key)
+            if refused is not None:
+                found[key] = Found(refused, "memory")
+            elif self._known.ready(key):
+                verdict = wire.GrammarVerdict(key=key, status="ready")
+                found[key] = Found(verdict, "memory")
+            elif key in self._loading:
+                metrics.FLIGHT_WAITS.labels("process").inc()
+            else:
+                new[key] = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
         if new:
-            task = asyncio.create_task(self._load(new))
-            self._loading.update((source.key, task) for source in new)
-        verdicts: dict[str, wire.GrammarVerdict] = {}
-        for task in {self._loading[key_of[tool.hash]] for tool in missing}:
+            task = asyncio.create_task(self._load(list(new.values())))
+            self._loading.update(dict.fromkeys(new, task))
+        wanted = {key_of[tool.hash] for tool in tools} - set(found)
+        for task in {self._loading[key] for key in wanted}:
             # Shielded: who began a load may hang up while others wait for it.
-            verdicts |= await asyncio.shield(task)
-        return verdicts
+            loaded = await asyncio.shield(task)
+            found |= {key: each for key, each in loaded.items() if key in wanted}
+        return found
 
-    async def _load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, wire.GrammarVerdict]:
+    async def _load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, Found]:
         try:
-            answer = await self._backend.load_grammars(sources)
-            verdicts = {verdict.key: verdict for verdict in answer}
-            if any(source.key not in verdicts for source in sources):
-                raise BackendFailed("The backend left grammars without a verdict.")
-            for verdict in answer:
-                if verdict.status == "ready":
-                    self._remember(verdict.key)
-            return verdicts
+            found = await self._loader.load(sources)
+            for each in found.values():
+                self._known.remember(each.verdict)
+            return found
         finally:
+            self._gauge.set(len(self._known))
             for source in sources:
                 del self._loading[source.key]
 
-    def _known(self, key: str) -> bool:
-        if key not in self._ready:
-            return False
-        self._ready.move_to_end(key)
-        return True
 
-    def _remember(self, key: str) -> None:
-        self._ready[key] = None
-        if len(self._ready) > MAX_KEYS:
-            self._ready.popitem(last=False)
-
-
-def _key(tool: Tool, info: wire.Info) -> str:
+def grammar_key(tool: Tool, info: wire.Info) -> str:
     return keys.grammar_key(
         tool.hash,
         dialect=info.dialect,
@@ -109,11 +143,29 @@ def _key(tool: Tool, info: wire.Info) -> str:
     )
 
 
-def _refusal(verdict: wire.GrammarVerdict, tool: Tool, position: int) -> SchemaNotEnforceable:
+def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
+    """Before anything else looks at a schema that is new. Raises SchemaTooComplex, and InvalidTools
+    for text that is no Unicode (a lone surrogate), which no message to a backend can hold."""
+    check_limits(tool.parameters, limits, param=param)
+    try:
+        json.dumps(tool.parameters, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidTools(
+            f"The parameters of {tool.name!r} hold text that is not valid Unicode.", param=param
+        ) from error
+
+
+def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:
     pointer = verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
-    return SchemaNotEnforceable(
+    complex_ = verdict.code == SchemaTooComplex.code
+    kind = SchemaTooComplex if complex_ else SchemaNotEnforceable
+    return kind(
         f"The parameters of {tool.name!r} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
-        param=f"tools[{position}].function.parameters",
+        param=param,
     )
+
+
+def _param(position: int) -> str:
+    return f"tools[{position}].function.parameters"

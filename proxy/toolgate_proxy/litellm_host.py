@@ -13,6 +13,8 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
 - litellm/utils.py:8618 `validate_openai_optional_params` cuts `stop` to four in silence.
 - litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
 - litellm/utils.py:8493 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
+- litellm/router.py:12498 `get_model_list`, of the router that proxy_server.py:2790 holds: where the
+  deployments of a model are, for loading grammars ahead.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
   whether an error is a database's: without a database, and so without prisma, a 401 became a 500.
 """
@@ -97,6 +99,27 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
     )
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where a deployment of ours points to."""
+
+    api_base: str | None
+    api_key: str | None
+
+
+def placements(model: str | None) -> list[Placement]:
+    """Our deployments of a model, as clients name it (aliases too), or of all models."""
+    from litellm.proxy import proxy_server  # reads the environment as it is imported
+
+    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
+    params = [row["litellm_params"] for row in rows or []]
+    return [
+        Placement(each.get("api_base"), each.get("api_key"))
+        for each in params
+        if each["model"].startswith(f"{PROVIDER}/")
+    ]
+
+
 @contextmanager
 def errors_raised(call: Call) -> Iterator[None]:
     """Raises our errors as LiteLLM's, which keep them, so that its router can tell them apart."""
@@ -171,7 +194,7 @@ def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 async def _open(ctx: Any) -> PassThroughStream:
-    chunks = _provider().astreaming(
+    chunks = provider().astreaming(
         model=ctx.model,
         messages=ctx.messages,
         api_base=ctx.api_base,
@@ -190,8 +213,8 @@ async def _open(ctx: Any) -> PassThroughStream:
     )
 
 
-def _provider() -> Any:
-    """As litellm/main.py:5032 finds it."""
+def provider() -> Any:
+    """Ours, as litellm/main.py:5032 finds it."""
     handlers = [
         item["custom_handler"]
         for item in litellm.custom_provider_map

@@ -18,6 +18,7 @@ from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnkno
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
 from . import litellm_host as host
+from . import receipt
 from .admission import admit
 from .answer import Answer
 from .backend_client import EventStream
@@ -34,7 +35,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        self._deployments = Deployments(settings)
+        self.deployments = Deployments(settings)
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call = host.read_call(kwargs)
@@ -66,7 +67,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
             host.note_for_logs(call, whole.response(answer.counts))
 
     def _deployment(self, call: host.Call) -> Deployment:
-        return self._deployments.get(call.api_base, call.api_key)
+        return self.deployments.get(call.api_base, call.api_key)
 
 
 @asynccontextmanager
@@ -79,9 +80,10 @@ async def _exchange(
         info = await backend.info()
         dialect = _dialect(info)
         plan = make_plan(request, dialect)
-        keys = await grammars.ensure(plan.candidates, request.tools, info)
+        loaded = await grammars.ensure(plan.candidates, request.tools, info)
+        receipt.current().note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         try:
-            events = await backend.generate(_message(request, plan, keys))
+            events = await backend.generate(_message(request, plan, loaded.keys))
             break
         except GrammarUnknown as unknown:
             grammars.forget(unknown.keys)
@@ -89,6 +91,7 @@ async def _exchange(
         raise BackendUnavailable(
             "The backend loses its grammars faster than they load; try again.", retry_after=1
         )
+    receipt.current().enforced = "full" if request.tools else "none"
     try:
         yield Answer(request, plan, dialect, info), events
     finally:

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from toolgate_core.limits import SchemaLimits
+
 
 class Settings(BaseSettings):
     """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
@@ -21,6 +23,34 @@ class Settings(BaseSettings):
     """The gateway's own key, which `litellm_config.yaml` refers to."""
     redis_url: SecretStr | None = None
     """Shared state of a fleet of gateways; without it each process keeps its own."""
+    fleet_secret: SecretStr | None = None
+    """Signs what the fleet keeps in Redis; without it, a secret derived from `backend_key` does."""
+    redis_timeout: float = Field(default=0.05, gt=0)
+    """Seconds that Redis may take to answer before a request goes on without it."""
+
+    grammar_ttl: float = Field(default=7 * 86_400, ge=1)
+    """Seconds after its last use for which the fleet remembers a grammar."""
+    grammar_refusal_ttl: float = Field(default=600, ge=1)
+    """Seconds for which a refused schema is refused without asking a backend again."""
+    grammar_blob_limit: int = Field(default=1_000_000, ge=0)
+    """Bytes that a compiled grammar may take in Redis; a larger one is compiled by each backend."""
+    grammar_lock_ttl: float = Field(default=3.0, ge=0.1)
+    """Seconds after which a gateway that died while it had a grammar compiled is replaced."""
+    prewarm_limit: int = Field(default=256, ge=0)
+    """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
+
+    schema_max_bytes: int = Field(default=SchemaLimits.bytes, gt=0)
+    """Of the canonical JSON of one tool's parameters."""
+    schema_max_depth: int = Field(default=SchemaLimits.depth, gt=0)
+    """Levels of arrays and objects."""
+    schema_max_nodes: int = Field(default=SchemaLimits.nodes, gt=0)
+    """Values of any kind."""
+    schema_max_properties: int = Field(default=SchemaLimits.properties, gt=0)
+    """Properties, over the whole schema."""
+    schema_max_enum_values: int = Field(default=SchemaLimits.enum_values, gt=0)
+    """Values of all enums."""
+    schema_max_text: int = Field(default=SchemaLimits.text, gt=0)
+    """Characters of property names, enum and const strings."""
 
     connect_timeout: float = Field(default=5.0, gt=0)
     """Seconds to open a connection to a backend."""
@@ -36,6 +66,17 @@ class Settings(BaseSettings):
     """Seconds for which what a backend said of itself is believed."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
+
+    @property
+    def schema_limits(self) -> SchemaLimits:
+        return SchemaLimits(
+            bytes=self.schema_max_bytes,
+            depth=self.schema_max_depth,
+            nodes=self.schema_max_nodes,
+            properties=self.schema_max_properties,
+            enum_values=self.schema_max_enum_values,
+            text=self.schema_max_text,
+        )
 
 
 @lru_cache(maxsize=1)

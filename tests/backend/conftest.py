@@ -13,7 +13,11 @@ from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.choose import choose
 from toolgate_backend.grammars.engine import CompiledGrammar, Engine
-from toolgate_backend.grammars.llguidance_engine import LLGuidanceEngine
+from toolgate_backend.grammars.llguidance_engine import (
+    LLGuidanceEngine,
+    make_tokenizer,
+    tokenizer_text,
+)
 from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.plan import Tool, parse_tools
@@ -32,9 +36,11 @@ def vocabulary() -> Vocabulary:
 
 @pytest.fixture(scope="session")
 def engines(vocabulary: Vocabulary) -> dict[str, Engine]:
+    end = vocabulary.tokenizer.eos_token_id
+    text = tokenizer_text(vocabulary.tokenizer)
     return {
         "xgrammar": XGrammarEngine(vocabulary.info, cache_bytes=2**26),
-        "llguidance": LLGuidanceEngine(vocabulary.tokenizer, vocabulary_size=vocabulary.size),
+        "llguidance": LLGuidanceEngine(make_tokenizer(text, size=vocabulary.size, end=end)),
     }
 
 

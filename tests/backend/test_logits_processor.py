@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,6 @@ from toolgate_backend.grammars import store
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
 from toolgate_core.plan import parse_tools
-from toolgate_core.wire import GrammarSource
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,9 @@ def key(processor: EnforcementLogitsProcessor) -> str:
     """A loaded grammar of get_weather."""
     [tool] = parse_tools([tools.WEATHER])
     key = keys.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-    source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
-    store.installed().load("test", [source])
+    parameters = keys.canonical_json(tool.parameters)
+    source = {"name": tool.name, "parameters": parameters, "blob": None}
+    store.installed().load("test", {key: json.dumps(source)})
     while not store.installed().verdicts([key]):
         time.sleep(0.001)
     return key

@@ -8,12 +8,25 @@ from typing import Any
 
 import pytest
 
+from tests.backend import hostile
+from toolgate_backend import metrics
+from toolgate_backend.errors import QuarantineDown
+from toolgate_backend.grammars import ranks as grammar_ranks
+from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
-from toolgate_core.errors import GrammarUnknown, InvalidRequest, SchemaNotEnforceable
-from toolgate_core.wire import GrammarSource
+from toolgate_core.errors import (
+    BackendUnavailable,
+    GrammarUnknown,
+    InvalidRequest,
+    InvalidTools,
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+)
+from toolgate_core.limits import SchemaLimits
+from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 
 class Ranks:
@@ -42,9 +55,42 @@ def ranks(vocabulary: Vocabulary) -> Ranks:
 PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format()}
 
 
+class Bench:
+    """In the quarantine's place: what was examined there, and verdicts as it would give them."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+        self.examined: list[str] = []
+        self.down = False
+        self.held = asyncio.Event()
+        self.held.set()
+
+    async def examine(self, source: GrammarSource) -> GrammarVerdict:
+        self.examined.append(source.key)
+        await self.held.wait()
+        if self.down:
+            raise QuarantineDown("down")
+        parameters = keys.canonical_json(source.parameters)
+        outcome = self._compiler.compile(source.key, source.name, parameters)
+        packed = outcome.grammar and self._compiler.pack(source.key, outcome.grammar)
+        return outcome.verdict.model_copy(update={"blob": packed})
+
+
 @pytest.fixture
-def registry(ranks: Ranks) -> GrammarRegistry:
-    return GrammarRegistry(ranks, **PARTS, capacity=2)
+def bench(vocabulary: Vocabulary) -> Bench:
+    return Bench(vocabulary)
+
+
+@pytest.fixture
+def registry(ranks: Ranks, bench: Bench) -> GrammarRegistry:
+    return GrammarRegistry(
+        grammar_ranks.Ranks(ranks),
+        bench,
+        **PARTS,
+        capacity=2,
+        schema_limits=SchemaLimits(),
+        blob_cache_bytes=2**20,
+    )
 
 
 def source(name: str, **schema: Any) -> GrammarSource:
@@ -78,6 +124,12 @@ async def test_many_who_ask_at_once_wait_on_one_compile(
     assert ranks.calls.count("toolgate_load") == 1
 
 
+async def test_a_whole_set_takes_one_rpc(registry: GrammarRegistry, ranks: Ranks) -> None:
+    many = [source(f"tool{i}").model_copy(update={"examined": True}) for i in range(60)]
+    assert all(verdict.status == "ready" for verdict in await registry.load(many))
+    assert ranks.calls.count("toolgate_load") == 1
+
+
 async def test_who_asked_first_may_go_away(registry: GrammarRegistry) -> None:
     first = asyncio.create_task(registry.load([source("a")]))
     await asyncio.sleep(0)
@@ -103,12 +155,16 @@ async def test_the_least_used_leaves_the_ranks_and_a_pinned_one_stays(
     assert len(ranks.stores[0]) == 2
 
 
-async def test_a_refusal_is_remembered(registry: GrammarRegistry, ranks: Ranks) -> None:
+async def test_a_refusal_is_remembered(
+    registry: GrammarRegistry, ranks: Ranks, bench: Bench
+) -> None:
     bad = source("a", type="array", uniqueItems=True)
     for _ in range(2):
         [verdict] = await registry.load([bad])
         assert (verdict.status, verdict.pointer) == ("refused", "/properties/x/uniqueItems")
-    assert ranks.calls.count("toolgate_load") == 1
+        assert verdict.code == "schema_not_enforceable"
+    assert bench.examined == [bad.key]
+    assert not ranks.calls  # it never came near the engine
     with pytest.raises(SchemaNotEnforceable), registry.pin([bad.key]):
         registry.require_ready([bad.key])
 
@@ -118,3 +174,109 @@ async def test_a_key_that_is_not_its_contents_is_refused(registry: GrammarRegist
     forged = GrammarSource(key=good.key, name="a", parameters={"type": "object"})
     with pytest.raises(InvalidRequest):
         await registry.load([forged])
+
+
+async def test_what_the_fleet_has_examined_goes_straight_to_the_workers(
+    registry: GrammarRegistry, bench: Bench
+) -> None:
+    new, seen = source("a"), source("b").model_copy(update={"examined": True})
+    await registry.load([new, seen])
+    assert bench.examined == [new.key]
+
+
+async def test_a_slow_neighbour_holds_nobody_up(registry: GrammarRegistry, bench: Bench) -> None:
+    bench.held.clear()
+    slow = asyncio.create_task(registry.load([source("slow"), source("a")]))
+    await asyncio.sleep(0)
+    [verdict] = await registry.load([source("b").model_copy(update={"examined": True})])
+    assert verdict.status == "ready"
+    bench.held.set()
+    assert [v.status for v in await slow] == ["ready", "ready"]
+
+
+async def test_a_quarantine_that_is_down_is_no_verdict(
+    registry: GrammarRegistry, bench: Bench
+) -> None:
+    bench.down = True
+    with pytest.raises(BackendUnavailable):
+        await registry.load([source("a")])
+    bench.down = False
+    [verdict] = await registry.load([source("a")])
+    assert verdict.status == "ready"
+
+
+def counted(counter: Any) -> float:
+    return float(counter._value.get())
+
+
+async def test_blobs_are_given_out_on_request_and_loaded_where_they_come_back(
+    registry: GrammarRegistry, ranks: Ranks, vocabulary: Vocabulary, bench: Bench
+) -> None:
+    tool = source("a")
+    [without] = await registry.load([tool])
+    [given] = await registry.load([tool], want_blobs=True)
+    assert without.blob is None
+    assert given.blob is not None
+
+    fresh = Ranks(vocabulary)
+    other = GrammarRegistry(
+        grammar_ranks.Ranks(fresh),
+        bench,
+        **PARTS,
+        capacity=2,
+        schema_limits=SchemaLimits(),
+        blob_cache_bytes=0,
+    )
+    before = counted(metrics.GRAMMAR_LOADS.labels("blob"))
+    known = tool.model_copy(update={"examined": True, "blob": given.blob})
+    [verdict] = await other.load([known], want_blobs=True)
+    assert (verdict.status, verdict.compile_ms) == ("ready", None)
+    assert verdict.load_ms is not None
+    assert verdict.blob is None  # it keeps none
+    assert counted(metrics.GRAMMAR_LOADS.labels("blob")) == before + 1
+
+
+async def test_a_blob_that_is_garbage_is_compiled_instead_and_counted(
+    registry: GrammarRegistry, ranks: Ranks
+) -> None:
+    before = counted(metrics.BLOB_REJECTS)
+    tool = source("a").model_copy(update={"examined": True, "blob": "Z2FyYmFnZQ=="})
+    [verdict] = await registry.load([tool])
+    assert verdict.status == "ready"
+    assert verdict.compile_ms is not None
+    assert all(store.get(tool.key) for store in ranks.stores)
+    assert counted(metrics.BLOB_REJECTS) == before + 1
+
+
+@pytest.mark.parametrize("what", hostile.OVER_LIMITS)
+async def test_a_schema_over_its_limits_is_refused_before_anything_else_sees_it(
+    registry: GrammarRegistry, ranks: Ranks, bench: Bench, what: str
+) -> None:
+    big = GrammarSource.model_construct(
+        key="k", name="f", parameters=hostile.OVER_LIMITS[what], examined=False, blob=None
+    )
+    good = source("a")
+    refused, ready = await registry.load([big, good])
+    assert (refused.status, refused.code) == ("refused", "schema_too_complex")
+    assert ready.status == "ready"
+    assert bench.examined == [good.key]
+
+
+async def test_nan_is_no_json(registry: GrammarRegistry) -> None:
+    with pytest.raises(InvalidTools):
+        await registry.load([GrammarSource(key="k", name="f", parameters={"const": float("nan")})])
+
+
+async def test_a_request_that_names_a_schema_refused_as_too_complex_is_told_so(
+    registry: GrammarRegistry, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def examine(source: GrammarSource) -> GrammarVerdict:
+        return GrammarVerdict(
+            key=source.key, status="refused", reason="too slow", code="schema_too_complex"
+        )
+
+    monkeypatch.setattr(bench, "examine", examine)
+    tool = source("a")
+    await registry.load([tool])
+    with pytest.raises(SchemaTooComplex), registry.pin([tool.key]):
+        registry.require_ready([tool.key])

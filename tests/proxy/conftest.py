@@ -11,6 +11,7 @@ import openai
 import pytest
 from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, free_port, serving
+from redis_server import RedisServer, redis_server
 
 
 @pytest.fixture(scope="session")
@@ -25,18 +26,37 @@ def backend(backend_of_session: FakeBackend) -> FakeBackend:
     backend_of_session.requests.clear()
     backend_of_session.loads.clear()
     backend_of_session.left.clear()
+    backend_of_session.sources.clear()
+    backend_of_session.compiles.clear()
+    backend_of_session.load_pause = 0.0
+    backend_of_session.lacking = 0
     return backend_of_session
 
 
 @pytest.fixture(scope="session")
+def redis_of_gateway() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_at_hand() -> Iterator[RedisServer]:
+    """One for a test alone, which may do to it what it likes."""
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def gateway(
-    backend_of_session: FakeBackend, tmp_path_factory: pytest.TempPathFactory
+    backend_of_session: FakeBackend,
+    redis_of_gateway: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
     """Base URL of `toolgate proxy`: `tiny` is the scripted backend, nobody serves `down`."""
     command = [sys.executable, "-m", "toolgate_proxy", "proxy"]
     command += ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
     log = tmp_path_factory.mktemp("gateway") / "log"
-    with serving(command, backend_of_session.url, log) as url:
+    with serving(command, backend_of_session.url, log, redis_of_gateway.url) as url:
         yield url
 
 

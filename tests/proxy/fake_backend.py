@@ -7,11 +7,13 @@ marks spelt out (`<think>`, `<tool_call>` …) and cut into tokens of a few char
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,6 +62,11 @@ def call(name: str, arguments: dict[str, Any] | str) -> str:
     return f'<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>'
 
 
+def blob_of(name: str) -> str:
+    """What stands for a compiled grammar."""
+    return base64.b64encode(name.encode() * 10).decode()
+
+
 @dataclass
 class Script:
     """One answer. `texts` holds one choice's text each; n choices take them in turn."""
@@ -100,11 +107,21 @@ class FakeBackend:
         self.requests: list[wire.GenerateRequest] = []
         self.loads: list[tuple[str, ...]] = []
         self.loaded: set[str] = set()
+        self.sources: list[wire.GrammarSource] = []
+        self.compiles: Counter[str] = Counter()
+        """By key: how often a grammar was sent that was neither loaded nor examined elsewhere."""
+        self.load_pause = 0.0
+        self.lacking = 0
+        """How often it answered grammar_unknown."""
         self.info = INFO
         self.running = 0
         self.left: list[float] = []
         """When clients hung up before the end of their answer, by time.monotonic."""
         self.url = ""
+
+    def forget(self) -> None:
+        """As a restart would."""
+        self.loaded.clear()
 
     async def idle_within(self, seconds: float) -> bool:
         """Whether no answer is under way any more, at the latest after so many seconds."""
@@ -131,16 +148,36 @@ class FakeBackend:
         message = wire.LoadGrammars.model_validate_json(await request.body())
         self.loads.append(tuple(source.name for source in message.grammars))
         verdicts = []
+        self.sources += message.grammars
+        self.compiles.update(
+            source.key
+            for source in message.grammars
+            if source.key not in self.loaded and not source.examined
+        )
+        await asyncio.sleep(self.load_pause)
         for source in message.grammars:
             if source.name.startswith("refused"):
                 verdicts.append(
                     wire.GrammarVerdict(
-                        key=source.key, status="refused", reason="no `not`.", pointer="/not"
+                        key=source.key,
+                        status="refused",
+                        reason="no `not`.",
+                        pointer="/not",
+                        code="schema_not_enforceable",
                     )
                 )
                 continue
             self.loaded.add(source.key)
-            verdicts.append(wire.GrammarVerdict(key=source.key, status="ready", engine="fake"))
+            heavy = message.want_blobs and source.name.startswith("heavy")
+            verdicts.append(
+                wire.GrammarVerdict(
+                    key=source.key,
+                    status="ready",
+                    engine="fake",
+                    compile_ms=1.0,
+                    blob=blob_of(source.name) if heavy else None,
+                )
+            )
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
         return JSONResponse(answer.model_dump(mode="json"))
 
@@ -152,6 +189,7 @@ class FakeBackend:
         assert message.enforcement is not None
         missing = [c.key for c in message.enforcement.candidates if c.key not in self.loaded]
         if missing:
+            self.lacking += 1
             error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
             return JSONResponse({"error": error}, 409)
         assert isinstance(message.prompt, wire.ChatPrompt)

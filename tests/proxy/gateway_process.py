@@ -18,7 +18,9 @@ START_TIMEOUT = 180.0
 
 
 @contextmanager
-def serving(command: list[str], backend_url: str, log: Path) -> Iterator[str]:
+def serving(
+    command: list[str], backend_url: str, log: Path, redis_url: str | None = None
+) -> Iterator[str]:
     """Runs a gateway by `command`, to which a port is added, until the context is left."""
     port = free_port()
     environment = os.environ | {
@@ -27,6 +29,8 @@ def serving(command: list[str], backend_url: str, log: Path) -> Iterator[str]:
         "TOOLGATE_BACKEND_KEY": KEY,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
+    if redis_url is not None:
+        environment["TOOLGATE_REDIS_URL"] = redis_url
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--port", str(port)], env=environment, stdout=output, stderr=output

@@ -26,7 +26,7 @@ class Loader(Backend):
         self.fail = False
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
         taken = list(sources)
         self.loads.append([source.name for source in taken])
@@ -51,17 +51,17 @@ def tools(*names: str) -> tuple[Tool, ...]:
 
 async def test_only_unknown_grammars_are_loaded() -> None:
     loader = Loader()
-    grammars = Grammars(loader)
+    grammars = Grammars(loader, Settings())
     first = await grammars.ensure(tools("a", "b"), tools("a", "b"), INFO)
     second = await grammars.ensure(tools("b", "c"), tools("b", "c"), INFO)
     assert loader.loads == [["a", "b"], ["c"]]
-    (key_of_b,) = set(first.values()) & set(second.values())
+    (key_of_b,) = set(first.keys.values()) & set(second.keys.values())
     assert key_of_b.endswith(":qwen3:tok:1")
 
 
 async def test_many_at_once_load_a_grammar_once() -> None:
     loader = Loader()
-    grammars = Grammars(loader)
+    grammars = Grammars(loader, Settings())
     both = tools("a", "b")
     await asyncio.gather(*(grammars.ensure(both, both, INFO) for _ in range(10)))
     assert loader.loads == [["a", "b"]]
@@ -69,7 +69,7 @@ async def test_many_at_once_load_a_grammar_once() -> None:
 
 async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
     loader = Loader()
-    grammars = Grammars(loader)
+    grammars = Grammars(loader, Settings())
     one = tools("a")
     first = asyncio.create_task(grammars.ensure(one, one, INFO))
     await asyncio.sleep(0)
@@ -81,7 +81,7 @@ async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
 
 
 async def test_a_refusal_names_tool_and_place() -> None:
-    grammars = Grammars(Loader())
+    grammars = Grammars(Loader(), Settings())
     all_tools = tools("good", "bad")
     with pytest.raises(SchemaNotEnforceable) as refusal:
         await grammars.ensure(all_tools, all_tools, INFO)
@@ -94,16 +94,16 @@ async def test_a_refusal_names_tool_and_place() -> None:
 
 async def test_what_the_backend_lost_is_loaded_again() -> None:
     loader = Loader()
-    grammars = Grammars(loader)
-    keys = await grammars.ensure(tools("a"), tools("a"), INFO)
-    grammars.forget([*keys.values(), "never heard of"])
+    grammars = Grammars(loader, Settings())
+    loaded = await grammars.ensure(tools("a"), tools("a"), INFO)
+    grammars.forget([*loaded.keys.values(), "never heard of"])
     await grammars.ensure(tools("a"), tools("a"), INFO)
     assert loader.loads == [["a"], ["a"]]
 
 
 async def test_a_failed_load_is_tried_anew() -> None:
     loader = Loader()
-    grammars = Grammars(loader)
+    grammars = Grammars(loader, Settings())
     loader.fail = True
     with pytest.raises(BackendFailed):
         await grammars.ensure(tools("a"), tools("a"), INFO)
@@ -114,4 +114,4 @@ async def test_a_failed_load_is_tried_anew() -> None:
 async def test_more_tools_than_the_backend_holds_grammars() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
-        await Grammars(Loader()).ensure(many, many, INFO)
+        await Grammars(Loader(), Settings()).ensure(many, many, INFO)

@@ -253,3 +253,31 @@ async def test_an_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBa
     await anext(stream)
     await stream.aclose()
     assert await backend.idle_within(1.0)
+
+
+def test_our_deployments_are_found_by_the_names_that_clients_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def row(name: str, model: str, base: str) -> dict[str, Any]:
+        params = {"model": model, "api_base": base, "api_key": "k"}
+        return {"model_name": name, "litellm_params": params}
+
+    router = litellm.Router(
+        model_list=[
+            row("small", "toolgate/tiny", "http://a"),
+            row("small", "toolgate/tiny", "http://b"),
+            row("large", "toolgate/big", "http://c"),
+            row("foreign", "openai/gpt", "http://d"),
+        ],
+        model_group_alias={"nick": "small"},
+    )
+    monkeypatch.setattr(proxy_server, "llm_router", router)
+
+    def bases(model: str | None) -> set[str | None]:
+        return {place.api_base for place in host.placements(model)}
+
+    assert bases("small") == bases("nick") == {"http://a", "http://b"}
+    assert bases(None) == {"http://a", "http://b", "http://c"}
+    assert bases("foreign") == bases("unheard of") == set()
+    monkeypatch.setattr(proxy_server, "llm_router", None)
+    assert host.placements(None) == []

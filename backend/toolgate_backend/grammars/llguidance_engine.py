@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from copy import copy
 from typing import Any
 
 import llguidance
-import llguidance.hf
 import llguidance.numpy
 
 from toolgate_core.dialect import Dialect
@@ -21,11 +21,25 @@ WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<val
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
+def tokenizer_text(tokenizer: Any) -> str:
+    """A fast transformers tokenizer as the JSON that `make_tokenizer` reads, in any process
+    (llguidance/hf.py does both at once)."""
+    backend = copy(tokenizer.backend_tokenizer)
+    backend.no_padding()
+    backend.no_truncation()
+    return str(backend.to_str())
+
+
+def make_tokenizer(text: str, *, size: int, end: int) -> llguidance.LLTokenizer:
+    """`size` is the width of the logits, `end` the tokenizer's own EOS. Takes about a second."""
+    return llguidance.LLTokenizer(text, n_vocab=size, eos_token=end)
+
+
 class LLGuidanceEngine:
     name = "llguidance"
 
-    def __init__(self, tokenizer: Any, *, vocabulary_size: int) -> None:
-        self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=vocabulary_size)
+    def __init__(self, tokenizer: llguidance.LLTokenizer) -> None:
+        self._tokenizer = tokenizer
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         before, after = envelope(dialect, name)

@@ -1,43 +1,66 @@
 """Which grammars the workers hold, seen from one API process, which decides what they keep.
 
-LRU by key over all that no request is using. Refusals are kept too: a bad schema is compiled once.
+A grammar's way in: limits on its schema → quarantine (unless the fleet has seen it compiled) → the
+workers, from a blob if there is one that pays. LRU by key over all that no request is using.
+Refusals are kept too: a bad schema is compiled once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
-import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
 
 from toolgate_core import keys
-from toolgate_core.errors import GrammarUnknown, InvalidRequest, SchemaNotEnforceable
+from toolgate_core.errors import (
+    BackendUnavailable,
+    GrammarUnknown,
+    InvalidRequest,
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+)
+from toolgate_core.limits import SchemaLimits, check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-POLL_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02)
-"""Waits between polls; the last one repeats. An RPC is answered between two engine steps."""
+from .. import metrics
+from ..errors import QuarantineDown
+from .ranks import Ranks
 
-Rpc = Callable[..., Awaitable[Sequence[Any]]]
-"""vLLM's `collective_rpc(method, args=…)`: one answer a rank."""
+RETRY_SECONDS = 2
+
+
+class Examiner(Protocol):
+    """What stands between an unknown schema and the workers (quarantine.py)."""
+
+    async def examine(self, source: GrammarSource) -> GrammarVerdict: ...
 
 
 class GrammarRegistry:
     def __init__(
-        self, rpc: Rpc, *, dialect: str, tokenizer: str, grammar_format: str, capacity: int
+        self,
+        ranks: Ranks,
+        quarantine: Examiner,
+        *,
+        dialect: str,
+        tokenizer: str,
+        grammar_format: str,
+        capacity: int,
+        schema_limits: SchemaLimits,
+        blob_cache_bytes: int,
     ) -> None:
-        self._rpc = rpc
+        self._ranks = ranks
+        self._quarantine = quarantine
         self._key_parts = {
             "dialect": dialect,
             "tokenizer": tokenizer,
             "grammar_format": grammar_format,
         }
         self._capacity = capacity
-        self._holder = uuid.uuid4().hex
+        self._schema_limits = schema_limits
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
+        self._blobs = _Blobs(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
@@ -45,23 +68,41 @@ class GrammarRegistry:
     def pinned(self) -> int:
         return len(self._pinned)
 
-    async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
-        """Compile what is new on every rank, one compile a key however many ask at once."""
+    async def load(
+        self, sources: Sequence[GrammarSource], *, want_blobs: bool = False
+    ) -> list[GrammarVerdict]:
+        """Load what is new on every rank, once a key however many ask at once.
+
+        Raises InvalidRequest for a key that is not its content's, BackendUnavailable when the
+        quarantine could not be asked.
+        """
+        refused: dict[str, GrammarVerdict] = {}
         for source in sources:
-            self._check_key(source)
-        new = [s for s in sources if s.key not in self._verdicts and s.key not in self._loading]
-        waits = [self._loading[s.key] for s in sources if s.key in self._loading]
-        if new:
-            # A task of its own: it outlives a client that goes away, others may wait on it.
-            compiling = asyncio.create_task(self._compile(new))
-            self._loading.update({source.key: compiling for source in new})
-            waits.append(compiling)
-        for wait in waits:
-            await asyncio.shield(wait)
-        with self.pin([s.key for s in sources]):
-            verdicts = [self._verdicts[source.key] for source in sources]
+            over = self._over_limits(source)
+            if over is not None:
+                refused[source.key] = over
+            else:
+                self._check_key(source)
+        wanted = {s.key: s for s in sources if s.key not in refused}
+        with self._held(wanted):  # what is there must not leave while the rest comes
+            await self._bring_all(wanted)
+            verdicts = refused | {key: self._verdicts[key] for key in wanted}
             await self._evict()
-        return verdicts
+        if want_blobs:
+            verdicts = {key: self._blobs.attach(verdict) for key, verdict in verdicts.items()}
+        return [verdicts[source.key] for source in sources]
+
+    async def _bring_all(self, wanted: Mapping[str, GrammarSource]) -> None:
+        for key, source in wanted.items():
+            if key not in self._verdicts and key not in self._loading:
+                # A task of its own: it outlives a client that goes away, others may wait on it.
+                self._loading[key] = asyncio.create_task(self._bring(source))
+        waits = [self._loading[key] for key in wanted if key in self._loading]
+        # All of them, whatever becomes of one: what is asked for again is then there.
+        outcomes = await asyncio.shield(asyncio.gather(*waits, return_exceptions=True))
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     @contextmanager
     def pin(self, wanted: Sequence[str]) -> Iterator[None]:
@@ -70,20 +111,26 @@ class GrammarRegistry:
         missing = [key for key in wanted if key not in self._verdicts]
         if missing:
             raise GrammarUnknown(missing)
-        self._pinned.update(wanted)
-        try:
+        with self._held(wanted):
             for key in wanted:
                 self._verdicts.move_to_end(key)
             yield
+
+    @contextmanager
+    def _held(self, wanted: Collection[str]) -> Iterator[None]:
+        self._pinned.update(list(wanted))
+        try:
+            yield
         finally:
-            self._pinned.subtract(wanted)
+            self._pinned.subtract(list(wanted))
             self._pinned += Counter()  # drops the zeros
 
     def require_ready(self, wanted: Sequence[str]) -> None:
         for key in wanted:
             verdict = self._verdicts[key]
             if verdict.status == "refused":
-                raise SchemaNotEnforceable(
+                complex_ = verdict.code == SchemaTooComplex.code
+                raise (SchemaTooComplex if complex_ else SchemaNotEnforceable)(
                     f"This tool's schema cannot be enforced: {verdict.reason}.",
                     pointer=verdict.pointer or "",
                     param="tools",
@@ -97,32 +144,75 @@ class GrammarRegistry:
         if source.key != expected:
             raise InvalidRequest("A grammar's key does not match its content.", param="grammars")
 
-    async def _compile(self, sources: list[GrammarSource]) -> None:
+    def _over_limits(self, source: GrammarSource) -> GrammarVerdict | None:
+        """Not remembered: the key has not been checked, which takes a schema within limits."""
         try:
-            text = json.dumps([source.model_dump() for source in sources])
-            await self._rpc("toolgate_load", args=(self._holder, text))
-            for verdict in await self._poll([source.key for source in sources]):
-                self._verdicts[verdict.key] = verdict
-        finally:
-            for source in sources:
-                self._loading.pop(source.key, None)
+            check_limits(source.parameters, self._schema_limits, param="grammars")
+        except SchemaTooComplex as error:
+            metrics.SCHEMA_REFUSALS.labels(error.code).inc()
+            return GrammarVerdict(
+                key=source.key,
+                status="refused",
+                reason=error.message,
+                pointer=error.pointer,
+                code=error.code,
+            )
+        return None
 
-    async def _poll(self, wanted: list[str]) -> list[GrammarVerdict]:
-        """Wait until every rank has a verdict on every key; a refusal on one rank is a refusal."""
-        for attempt in itertools.count():
-            ranks = await self._rpc("toolgate_verdicts", args=(wanted,))
-            parsed = [[GrammarVerdict.model_validate_json(v) for v in rank] for rank in ranks]
-            if all(len(rank) == len(set(wanted)) for rank in parsed):
-                merged = {verdict.key: verdict for rank in parsed for verdict in rank}
-                merged |= {v.key: v for rank in parsed for v in rank if v.status == "refused"}
-                return list(merged.values())
-            await asyncio.sleep(POLL_SECONDS[min(attempt, len(POLL_SECONDS) - 1)])
-        raise AssertionError  # unreachable: the count has no end
+    async def _bring(self, source: GrammarSource) -> None:
+        """To a verdict on one key, which is then in `_verdicts`."""
+        try:
+            verdict = await self._verdict(source)
+            if verdict.status == "refused":
+                metrics.SCHEMA_REFUSALS.labels(verdict.code or "unknown").inc()
+            self._blobs.put(verdict)
+            self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
+        finally:
+            del self._loading[source.key]
+
+    async def _verdict(self, source: GrammarSource) -> GrammarVerdict:
+        if source.examined:
+            return await self._ranks.load(source)
+        try:
+            examined = await self._quarantine.examine(source)
+        except QuarantineDown as error:
+            raise BackendUnavailable(
+                "New tool schemas can't be examined at the moment; send the request again.",
+                retry_after=RETRY_SECONDS,
+            ) from error
+        if examined.status == "refused":
+            return examined
+        loaded = await self._ranks.load(source.model_copy(update={"blob": examined.blob}))
+        # The quarantine's figures: those of a process that had not seen the schema.
+        return examined if loaded.status == "ready" else loaded
 
     async def _evict(self) -> None:
         idle = [key for key in self._verdicts if not self._pinned[key]]
         surplus = idle[: max(0, len(self._verdicts) - self._capacity)]
+        for key in surplus:
+            del self._verdicts[key]
+        ready = sum(verdict.status == "ready" for verdict in self._verdicts.values())
+        metrics.LOADED_GRAMMARS.set(ready)
         if surplus:
-            for key in surplus:
-                del self._verdicts[key]
-            await self._rpc("toolgate_release", args=(self._holder, surplus))
+            await self._ranks.release(surplus)
+
+
+class _Blobs:
+    """Blobs given out again to a fleet that lost them: the newest, up to so many bytes."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._held: OrderedDict[str, str] = OrderedDict()
+        self._bytes = 0
+
+    def put(self, verdict: GrammarVerdict) -> None:
+        if verdict.blob is None or verdict.key in self._held:
+            return
+        self._held[verdict.key] = verdict.blob
+        self._bytes += len(verdict.blob)
+        while self._bytes > self._capacity:
+            _, dropped = self._held.popitem(last=False)
+            self._bytes -= len(dropped)
+
+    def attach(self, verdict: GrammarVerdict) -> GrammarVerdict:
+        return verdict.model_copy(update={"blob": self._held.get(verdict.key)})

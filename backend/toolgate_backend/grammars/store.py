@@ -1,29 +1,27 @@
 """Compiled grammars of one engine process, by key.
 
-A worker holds one store. Loading returns at once: compiles run in a small pool, off the step loop,
-and whoever asked polls for the verdict. What is held is decided by the API processes (registry.py),
-which name themselves as holders: a grammar leaves when its last holder releases it.
+A worker holds one store. Loading returns at once: blobs and compiles run in a small pool, off the
+step loop, and whoever asked polls for the verdict. What is held is decided by the API processes
+(registry.py), which name themselves as holders: a grammar leaves when its last holder releases it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
 
-from toolgate_core.wire import GrammarSource, GrammarVerdict
+from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.wire import GrammarVerdict
 
-from ..errors import GrammarMissing, GrammarRefused
+from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
-from .choose import choose
-from .engine import CompiledGrammar, Engine
-from .llguidance_engine import LLGuidanceEngine
-from .xgrammar_engine import XGrammarEngine
+from .compiler import Compiler, Outcome
+from .engine import CompiledGrammar
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 FORMAT = 1
@@ -46,26 +44,26 @@ class _Entry:
 
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, threads: int = 2) -> None:
-        self._dialect = vocabulary.dialect
-        self._engines: dict[str, Engine] = {
-            "xgrammar": XGrammarEngine(vocabulary.info, cache_bytes=COMPILER_CACHE_BYTES),
-            "llguidance": LLGuidanceEngine(vocabulary.tokenizer, vocabulary_size=vocabulary.size),
-        }
+        self._compiler = Compiler.of(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
+        self.primed = self._pool.submit(self._compiler.prime)
+        """Done when what nearly all tools share is compiled."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def load(self, holder: str, sources: Sequence[GrammarSource]) -> None:
-        """Begin to compile what is not there yet. Returns at once."""
-        for source in sources:
+    def load(self, holder: str, sources: Mapping[str, str]) -> None:
+        """Begin to load what is not there yet, by key. Each source is the JSON of
+        `{name, parameters, blob}`, `parameters` being JSON text again. Returns at once: the text is
+        parsed in the pool too."""
+        for key, source in sources.items():
             with self._lock:
-                known = source.key in self._entries
-                self._entries.setdefault(source.key, _Entry()).holders.add(holder)
+                known = key in self._entries
+                self._entries.setdefault(key, _Entry()).holders.add(holder)
             if not known:
-                self._pool.submit(self._compile, source)
+                self._pool.submit(self._load, key, source)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
         """The verdicts that have been reached among `keys`."""
@@ -87,30 +85,29 @@ class GrammarStore:
             raise GrammarMissing(f"no grammar {key} in process {os.getpid()}")
         return entry.compiled
 
-    def _compile(self, source: GrammarSource) -> None:
-        began = time.perf_counter()
-        verdict, compiled = self._try(source)
-        verdict["compile_ms"] = (time.perf_counter() - began) * 1e3
-        with self._lock:
-            entry = self._entries.get(source.key)
-            if entry is not None:
-                entry.compiled = compiled
-                entry.verdict = GrammarVerdict.model_validate({"key": source.key, **verdict})
-
-    def _try(self, source: GrammarSource) -> tuple[dict[str, Any], CompiledGrammar | None]:
-        """The fields of the verdict, and the grammar when it is `ready`."""
-        refusal: dict[str, Any] = {"status": "refused"}
+    def _load(self, key: str, source: str) -> None:
         try:
-            choice = choose(source.parameters)
-            refusal["engine"] = choice.engine
-            engine = self._engines[choice.engine]
-            compiled = engine.compile(self._dialect, source.name, source.parameters)
-        except GrammarRefused as refused:
-            return refusal | {"reason": refused.reason, "pointer": refused.pointer}, None
-        except Exception as error:  # noqa: BLE001 - whatever a schema breaks, who asked gets a verdict
-            reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
-            return refusal | {"reason": reason[:300], "pointer": ""}, None
-        return {"status": "ready", "engine": choice.engine, "reason": choice.reason}, compiled
+            outcome = self._outcome(key, **json.loads(source))
+        except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
+            outcome = Outcome(
+                GrammarVerdict(
+                    key=key,
+                    status="refused",
+                    reason=f"the engine could not load it ({type(error).__name__})",
+                    code=SchemaTooComplex.code,
+                ),
+                None,
+            )
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                entry.compiled, entry.verdict = outcome.grammar, outcome.verdict
+
+    def _outcome(self, key: str, *, name: str, parameters: str, blob: str | None) -> Outcome:
+        if blob is not None:
+            with suppress(BlobRejected):  # the verdict says that it was compiled instead
+                return self._compiler.load(key, blob, parameters)
+        return self._compiler.compile(key, name, parameters)
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------
@@ -137,10 +134,9 @@ def report_sequences(count: int) -> None:
     _sequences = count
 
 
-def worker_load(_worker: object, holder: str, sources: str) -> None:
-    """`sources` is a JSON array of GrammarSource: vLLM's RPC carries plain values."""
-    parsed = [GrammarSource.model_validate(source) for source in json.loads(sources)]
-    installed().load(holder, parsed)
+def worker_load(_worker: object, holder: str, sources: dict[str, str]) -> None:
+    """Strings, as vLLM's RPC carries plain values; parsed in the pool, off the step loop."""
+    installed().load(holder, sources)
 
 
 def worker_verdicts(_worker: object, keys: list[str]) -> list[str]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import xgrammar
 
 from toolgate_core.dialect import Dialect
 
-from ..errors import GrammarRefused
+from ..errors import BlobRejected, GrammarRefused
 from .engine import CompiledGrammar, Matcher, Words, envelope
+
+OUT_OF_MEMORY = "std::bad_alloc"
+SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
+"""With which xgrammar's messages begin."""
 
 
 class XGrammarEngine:
@@ -19,28 +26,55 @@ class XGrammarEngine:
     def __init__(self, info: xgrammar.TokenizerInfo, *, cache_bytes: int) -> None:
         # One long-lived compiler: sub-grammars are shared between tools, which makes the second
         # compile ten times cheaper than the first. One thread: compiles run in our own pool.
+        self._info = info
         self._compiler = xgrammar.GrammarCompiler(
             info, max_threads=1, cache_limit_bytes=cache_bytes
         )
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         before, after = envelope(dialect, name)
+        with _memory_errors():
+            try:
+                arguments = xgrammar.Grammar.from_json_schema(
+                    json.dumps(parameters),
+                    any_whitespace=False,
+                    separators=(dialect.item_separator, dialect.key_separator),
+                    strict_mode=True,
+                )
+                grammar = xgrammar.Grammar.concat(_literal(before), arguments, _literal(after))
+                return _Compiled(self._compiler.compile_grammar(grammar))
+            except RuntimeError as error:
+                if OUT_OF_MEMORY in str(error):
+                    raise
+                reason = SOURCE_LINE.sub("", str(error)) or "a value it cannot represent"
+                raise GrammarRefused(f"xgrammar: {reason}", "") from error
+
+    def size(self, grammar: CompiledGrammar) -> int:
+        """Bytes of memory; 0 for another engine's, which compiles as it goes."""
+        return grammar.size() if isinstance(grammar, _Compiled) else 0
+
+    def serialize(self, grammar: CompiledGrammar) -> str | None:
+        """JSON, without the vocabulary; None for another engine's grammar."""
+        with _memory_errors():
+            return grammar.serialize() if isinstance(grammar, _Compiled) else None
+
+    def deserialize(self, text: str) -> CompiledGrammar:
+        """Raises BlobRejected for what this xgrammar did not write for this vocabulary."""
         try:
-            arguments = xgrammar.Grammar.from_json_schema(
-                json.dumps(parameters),
-                any_whitespace=False,
-                separators=(dialect.item_separator, dialect.key_separator),
-                strict_mode=True,
-            )
-            grammar = xgrammar.Grammar.concat(_literal(before), arguments, _literal(after))
-            return _Compiled(self._compiler.compile_grammar(grammar))
+            return _Compiled(xgrammar.CompiledGrammar.deserialize_json(text, self._info))
         except RuntimeError as error:
-            raise GrammarRefused(f"xgrammar: {error}", "") from error
+            raise BlobRejected(f"xgrammar: {type(error).__name__}") from error
 
 
 class _Compiled:
     def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
         self._compiled = compiled
+
+    def size(self) -> int:
+        return int(self._compiled.memory_size_bytes)
+
+    def serialize(self) -> str:
+        return str(self._compiled.serialize_json())
 
     def matcher(self) -> Matcher:
         return _Matcher(self._compiled)
@@ -62,6 +96,17 @@ class _Matcher:
     @property
     def finished(self) -> bool:
         return bool(self._matcher.is_terminated())
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """What C++ says when memory runs out, as Python says it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if OUT_OF_MEMORY in str(error):
+            raise MemoryError from error
+        raise
 
 
 def _literal(text: str) -> xgrammar.Grammar:

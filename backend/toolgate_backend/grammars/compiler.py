@@ -1,0 +1,175 @@
+"""choose → compile, with whatever a schema breaks turned into a verdict on it.
+
+The same in the engine's workers and in the quarantine, so that both come to the same verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import xgrammar
+
+from toolgate_core.dialect import DIALECTS, Dialect
+from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.wire import GrammarVerdict
+
+from ..errors import BlobRejected, GrammarRefused
+from ..vocabulary import Vocabulary
+from . import blob
+from .choose import choose
+from .endless import find_endless
+from .engine import CompiledGrammar, Engine
+from .llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
+from .xgrammar_engine import XGrammarEngine
+
+MAX_GRAMMAR_BYTES = 64 * 2**20
+"""Of one compiled grammar, which the engine keeps. The largest of 1,927 real ones takes 3 MB."""
+MAX_PACKED_BYTES = 4 * 2**20
+"""Compiled grammars beyond it get no blob: writing one down takes a hundred times its memory."""
+REASON_LENGTH = 300
+
+COMMON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string"},
+        "b": {"type": "array", "items": {"type": "integer"}},
+        "c": {"type": "number"},
+        "d": {"type": "boolean"},
+        "e": {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
+    },
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+"""What nearly every tool is made of. Compiled at start: the masks of a JSON string alone are ten
+times the cost of the rest of a usual tool, and xgrammar's compiler shares them."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a process without vLLM needs to compile as the engine's workers do."""
+
+    tokenizer_info: str
+    """xgrammar's, serialised."""
+    tokenizer: str
+    """The tokenizers library's JSON."""
+    vocabulary_size: int
+    end: int
+    dialect: str
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> Setup:
+        return cls(
+            tokenizer_info=vocabulary.info.serialize_json(),
+            tokenizer=tokenizer_text(vocabulary.tokenizer),
+            vocabulary_size=vocabulary.size,
+            end=vocabulary.tokenizer.eos_token_id,
+            dialect=vocabulary.dialect.name,
+        )
+
+    def compiler(self, *, cache_bytes: int) -> Compiler:
+        info = xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
+        tokenizer = make_tokenizer(self.tokenizer, size=self.vocabulary_size, end=self.end)
+        return Compiler(
+            DIALECTS[self.dialect],
+            XGrammarEngine(info, cache_bytes=cache_bytes),
+            LLGuidanceEngine(tokenizer),
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    verdict: GrammarVerdict
+    grammar: CompiledGrammar | None
+    """Of a `ready` verdict."""
+
+
+class Compiler:
+    def __init__(
+        self, dialect: Dialect, xgrammar_engine: XGrammarEngine, llguidance_engine: LLGuidanceEngine
+    ) -> None:
+        self._dialect = dialect
+        self._xgrammar = xgrammar_engine
+        self._engines: dict[str, Engine] = {
+            "xgrammar": xgrammar_engine,
+            "llguidance": llguidance_engine,
+        }
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
+        tokenizer = make_tokenizer(
+            tokenizer_text(vocabulary.tokenizer),
+            size=vocabulary.size,
+            end=vocabulary.tokenizer.eos_token_id,
+        )
+        return cls(
+            vocabulary.dialect,
+            XGrammarEngine(vocabulary.info, cache_bytes=cache_bytes),
+            LLGuidanceEngine(tokenizer),
+        )
+
+    def prime(self) -> None:
+        """Compile what nearly all tools share, so that the first of them need not wait for it."""
+        for engine in self._engines.values():
+            engine.compile(self._dialect, "prime", COMMON)
+
+    def compile(self, key: str, name: str, parameters: str) -> Outcome:
+        """`parameters` is canonical JSON. `compile_ms` is the processor's time in this thread."""
+        began = time.thread_time()
+        fields, grammar = self._try(name, parameters)
+        fields["compile_ms"] = (time.thread_time() - began) * 1e3
+        return Outcome(GrammarVerdict(key=key, **fields), grammar)
+
+    def load(self, key: str, packed: str, parameters: str) -> Outcome:
+        """From a blob. Raises BlobRejected; the verdict is the one a compile would have given."""
+        choice = choose(json.loads(parameters))
+        if choice.engine != "xgrammar":
+            raise BlobRejected("a blob for a schema that xgrammar does not take")
+        began = time.thread_time()
+        grammar = self._xgrammar.deserialize(blob.unpack(key, packed))
+        load_ms = (time.thread_time() - began) * 1e3
+        verdict = GrammarVerdict(
+            key=key, status="ready", engine="xgrammar", reason=choice.reason, load_ms=load_ms
+        )
+        return Outcome(verdict, grammar)
+
+    def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
+        """The grammar's blob; None for one that has no serial form or too large a one."""
+        if self._xgrammar.size(grammar) > MAX_PACKED_BYTES:
+            return None
+        serialized = self._xgrammar.serialize(grammar)
+        return None if serialized is None else blob.pack(key, serialized)
+
+    def _try(self, name: str, parameters: str) -> tuple[dict[str, Any], CompiledGrammar | None]:
+        """The fields of the verdict, and the grammar when it is `ready`."""
+        refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
+        try:
+            schema = json.loads(parameters)
+            endless = find_endless(schema)
+            if endless is not None:
+                raise GrammarRefused("no finite value satisfies it", endless)
+            choice = choose(schema)
+            refusal["engine"] = choice.engine
+            compiled = self._engines[choice.engine].compile(self._dialect, name, schema)
+        except GrammarRefused as refused:
+            return refusal | {"reason": _text(refused.reason), "pointer": refused.pointer}, None
+        except MemoryError:
+            raise  # what a limit says is not what the schema says
+        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception; who asked gets a verdict
+            reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
+            return refusal | {"reason": _text(reason), "pointer": ""}, None
+        if self._xgrammar.size(compiled) > MAX_GRAMMAR_BYTES:
+            reason = f"compiled it takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
+            return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
+        return {
+            "status": "ready",
+            "engine": choice.engine,
+            "reason": _text(choice.reason),
+        }, compiled
+
+
+def _text(reason: str) -> str:
+    """Fit for the wire: a message may quote half of a surrogate pair out of the schema."""
+    return reason[:REASON_LENGTH].encode(errors="replace").decode()

@@ -1,0 +1,59 @@
+"""Schemas that no finite value satisfies: a property that requires itself, a $ref to itself.
+
+The engines take them, and a model held to one writes until its tokens are spent. Found as a least
+fixed point over the schema's graph, without recursion. Only what must be there counts; a keyword
+that is not followed is taken for satisfiable, so nothing sound is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .choose import subschemas
+
+_CONDITIONS = ("/not", "/if", "/$defs/", "/definitions/")
+"""What stands below these is met by no value by itself; what is used of it is so through a $ref."""
+
+
+def find_endless(parameters: dict[str, Any]) -> str | None:
+    """JSON Pointer of the first subschema that no finite value satisfies."""
+    graph = {
+        pointer: [*_needs(pointer, schema)]
+        for pointer, schema in subschemas(parameters)
+        if isinstance(schema, dict)
+    }
+    endless = set(graph)
+    while True:
+        ended = {p for p in endless if not any(endless.issuperset(need) for need in graph[p])}
+        if not ended:
+            break
+        endless -= ended
+    return next((p for p in graph if p in endless and not _conditional(p)), None)
+
+
+def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
+    """Sets of subschemas, by pointer: the schema is endless where all of one set are."""
+    if "enum" in schema or "const" in schema:
+        return
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        yield {reference[1:]}
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if isinstance(branches, list) and branches:
+            yield {f"{pointer}/{keyword}/{at}" for at in range(len(branches))}
+    if isinstance(schema.get("allOf"), list):
+        yield from ({f"{pointer}/allOf/{at}"} for at in range(len(schema["allOf"])))
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+        for name in schema.get("required") or ():
+            if name in schema["properties"]:
+                escaped = name.replace("~", "~0").replace("/", "~1")
+                yield {f"{pointer}/properties/{escaped}"}
+    least = schema.get("minItems")
+    if schema.get("type") == "array" and isinstance(least, int | float) and least > 0:
+        yield {f"{pointer}/items"}
+
+
+def _conditional(pointer: str) -> bool:
+    return any(condition in pointer for condition in _CONDITIONS)

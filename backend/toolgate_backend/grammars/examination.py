@@ -1,0 +1,91 @@
+"""What the quarantine is asked about a schema, what it answers, and how it comes to the answer.
+
+Frames are a length of four bytes (big-endian) and JSON; nothing that crosses is unpickled.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import BaseModel, ConfigDict
+
+from toolgate_core.wire import GrammarVerdict
+
+from ..errors import BlobRejected
+from .compiler import Compiler
+from .engine import CompiledGrammar
+
+BLOB_MARGIN = 5.0
+"""A blob is given where loading it is this many times cheaper than compiling: the rest pays for its
+way through the store and the network, which a compile does not take."""
+BLOB_FLOOR_MS = 10.0
+"""Below this a compile is lost among a request's other costs, and no blob is worth its bytes."""
+RENEW_MS = 50.0
+"""After a compile that took longer, the process is replaced: its memory comes back, and the next
+tool that shares the expensive part is measured as a fresh backend would meet it."""
+
+MAX_FRAME = 64 * 2**20
+
+
+class Limits(BaseModel):
+    """Of one examination."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cpu_seconds: float
+    wall_seconds: float
+    memory_bytes: int
+
+
+class Job(BaseModel):
+    key: str
+    name: str
+    parameters: str
+    """Canonical JSON: ASCII, whatever the schema holds."""
+    limits: Limits
+
+
+class Answer(BaseModel):
+    verdict: GrammarVerdict | None
+    """None when memory ran out, which is the one limit that a process lives to tell."""
+    renew: bool
+    """This process takes no more jobs."""
+    packing: bool = False
+    """A second answer follows, the verdict with what a blob costs; if that dies, this one holds."""
+
+
+def frame(message: BaseModel) -> bytes:
+    body = message.model_dump_json().encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def examine(compiler: Compiler, job: Job) -> tuple[Answer, CompiledGrammar | None]:
+    """The answer, and the grammar that `pack` is to be asked about when it says so."""
+    try:
+        outcome = compiler.compile(job.key, job.name, job.parameters)
+    except MemoryError:
+        return Answer(verdict=None, renew=True), None
+    compile_ms = outcome.verdict.compile_ms or 0.0
+    packing = outcome.grammar is not None and compile_ms >= BLOB_FLOOR_MS
+    renew = compile_ms > RENEW_MS
+    return Answer(verdict=outcome.verdict, renew=renew, packing=packing), outcome.grammar
+
+
+def pack(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar) -> Answer:
+    """The verdict, with what loading the blob costs, and the blob where that pays."""
+    answer = answer.model_copy(update={"packing": False})
+    assert answer.verdict is not None
+    try:
+        packed = compiler.pack(job.key, grammar)
+        if packed is None:
+            return answer
+        began = time.thread_time()
+        compiler.load(job.key, packed, job.parameters)
+        load_ms = (time.thread_time() - began) * 1e3
+    except BlobRejected:  # xgrammar cannot read what it wrote: then there is none
+        return answer
+    except MemoryError:
+        return answer.model_copy(update={"renew": True})
+    pays = load_ms * BLOB_MARGIN <= (answer.verdict.compile_ms or 0.0)
+    figures = {"load_ms": load_ms, "blob": packed if pays else None}
+    return answer.model_copy(update={"verdict": answer.verdict.model_copy(update=figures)})

@@ -1,0 +1,137 @@
+"""The figures of bench/grammars.py as Markdown: distributions, and ratios within one run."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+QUANTILES = (0.5, 0.95, 0.99, 1.0)
+MARGINS = (1, 2, 5, 10)
+FLOORS = (0, 10)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tool. Milliseconds: compile and load of the processor, the round trip of the clock."""
+
+    origin: str
+    engine: str
+    status: str
+    compile_ms: float
+    round_trip_ms: float
+    load_ms: float | None
+    blob_bytes: int
+    stored: bool
+
+
+@dataclass(frozen=True)
+class SetTime:
+    size: int
+    new: int | None
+    """Of the set; None when the backend holds it all."""
+    ms: float
+
+
+def report(rows: Sequence[Row], times: Sequence[SetTime], *, vocabulary: int, left_out: int) -> str:
+    parts = [
+        f"{len(rows):,} tools at a vocabulary of {vocabulary:,}; {left_out} more are over the "
+        "limits or no schema of an object.",
+        costs(rows),
+        verdicts(rows),
+        rule(rows),
+        ready(times),
+    ]
+    return "\n\n".join(parts)
+
+
+def quantiles(values: Sequence[float]) -> list[str]:
+    ordered = sorted(values)
+    if not ordered:
+        return ["-"] * len(QUANTILES)
+    last = len(ordered) - 1
+    return [_ms(ordered[min(last, int(len(ordered) * q))]) for q in QUANTILES]
+
+
+def costs(rows: Sequence[Row]) -> str:
+    done = [row for row in rows if row.status == "ready"]
+    lines = []
+    for origin in ("BFCL", "MaskBench"):
+        for engine in ("xgrammar", "llguidance"):
+            some = [row for row in done if (row.origin, row.engine) == (origin, engine)]
+            lines += _cost_lines(f"{origin}, {engine}", some)
+    return table(["ms", "n", "p50", "p95", "p99", "max"], lines)
+
+
+def _cost_lines(what: str, rows: Sequence[Row]) -> list[list[str]]:
+    kinds = {
+        "compile, fresh backend": [row.compile_ms for row in rows],
+        "quarantine, from fork to verdict": [row.round_trip_ms for row in rows],
+        "blob load, all": [row.load_ms for row in rows if row.load_ms is not None],
+        "compile, where a blob is stored": [row.compile_ms for row in rows if row.stored],
+        "blob load, where it is stored": [
+            row.load_ms for row in rows if row.stored and row.load_ms is not None
+        ],
+    }
+    return [
+        [f"{what}: {kind}", f"{len(values):,}", *quantiles(values)]
+        for kind, values in kinds.items()
+        if values
+    ]
+
+
+def verdicts(rows: Sequence[Row]) -> str:
+    counts = Counter((row.origin, row.engine, row.status) for row in rows)
+    lines = [[*key, f"{count:,}"] for key, count in sorted(counts.items())]
+    return table(["origin", "engine", "verdict", "n"], lines)
+
+
+def rule(rows: Sequence[Row]) -> str:
+    """What storing under each rule would keep, and what it would save a fresh backend."""
+    able = [row for row in rows if row.load_ms]
+    total = sum(row.compile_ms for row in rows if row.status == "ready")
+    lines = []
+    for margin in MARGINS:
+        for floor in FLOORS:
+            kept = [
+                row
+                for row in able
+                if row.compile_ms >= floor and row.compile_ms >= margin * (row.load_ms or 0.0)
+            ]
+            saved = sum(row.compile_ms - (row.load_ms or 0.0) for row in kept)
+            ratios = sorted(row.compile_ms / (row.load_ms or 1.0) for row in kept)
+            slowest = sorted(kept, key=lambda row: -row.compile_ms)[: max(1, len(able) // 100)]
+            slow = sorted(row.compile_ms / (row.load_ms or 1.0) for row in slowest)
+            lines.append(
+                [
+                    f"≥ {margin} ×, ≥ {floor} ms",
+                    f"{100 * len(kept) / len(rows):.1f} %",
+                    f"{sum(row.blob_bytes for row in kept) / 1e6:.1f}",
+                    f"{100 * saved / total:.1f} %",
+                    f"{ratios[0]:.1f} / {ratios[len(ratios) // 2]:.1f}" if ratios else "-",
+                    f"{slow[0]:.0f} / {slow[len(slow) // 2]:.0f}" if slow else "-",
+                ]
+            )
+    head = ["stored where compile / load is", "stored", "MB", "compile time saved"]
+    return table([*head, "ratio min / p50", "slowest percent min / p50"], lines)
+
+
+def ready(times: Sequence[SetTime]) -> str:
+    lines = []
+    for size in sorted({time.size for time in times}):
+        for new in sorted({time.new for time in times if time.size == size}, key=_order):
+            some = sorted(t.ms for t in times if (t.size, t.new) == (size, new))
+            what = "held already" if new is None else f"{new} new"
+            lines.append([str(size), what, *map(_ms, (some[0], some[len(some) // 2], some[-1]))])
+    return table(["tools", "of them", "min ms", "median ms", "max ms"], lines)
+
+
+def _order(new: int | None) -> int:
+    return -1 if new is None else new
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,113 @@
+"""Limits on a schema's size, checked in plain Python before anything else touches it.
+
+The defaults are no stricter than OpenAI's own for strict tools (platform.openai.com/docs/guides/
+structured-outputs, supported schemas: 5,000 properties, 120,000 characters of names and values,
+1,000 enum values), but for depth, where ours is looser: 64 levels instead of 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import SchemaTooComplex
+from .keys import canonical_json
+
+
+@dataclass(frozen=True)
+class SchemaLimits:
+    """Of one tool's parameters."""
+
+    bytes: int = 1_000_000
+    """Of its canonical JSON."""
+    depth: int = 64
+    """Levels of JSON, the values at the leaves included: each level of objects takes two."""
+    nodes: int = 50_000
+    """Values of any kind."""
+    properties: int = 5_000
+    """Members of `properties` maps, over the whole schema."""
+    enum_values: int = 1_000
+    """Over all enums of the schema."""
+    text: int = 120_000
+    """Characters of property names, enum and const strings, over the whole schema."""
+
+
+def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str) -> None:
+    """Raises SchemaTooComplex with the pointer of the place at which a limit was passed.
+
+    One pass, level by level, without recursion; it stops at the first limit it meets. What JSON
+    cannot spell (NaN, lone halves of surrogate pairs) passes: `keys.tool_hash` and the engines have
+    their own words for it.
+    """
+    counts = {"nodes": 0, "properties": 0, "enum_values": 0, "text": 0}
+    level: list[tuple[str, object]] = [("", parameters)]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > limits.depth:
+            raise _too_complex("depth", limits.depth, level[0][0], param)
+        below: list[tuple[str, object]] = []
+        for pointer, value in level:
+            counts["nodes"] += 1
+            _count(value, counts)
+            for name in counts:
+                if counts[name] > getattr(limits, name):
+                    raise _too_complex(name, getattr(limits, name), pointer, param)
+            below.extend(_children(pointer, value))
+            if counts["nodes"] + len(below) > limits.nodes:
+                raise _too_complex("nodes", limits.nodes, pointer, param)
+        level = below
+    if _size(parameters) > limits.bytes:
+        raise _too_complex("bytes", limits.bytes, "", param)
+
+
+def _size(parameters: dict[str, Any]) -> int:
+    """Of the canonical JSON; recursive, so only for what is known to be shallow."""
+    try:
+        return len(canonical_json(parameters))
+    except ValueError:
+        return 0
+
+
+def _count(value: object, counts: dict[str, int]) -> None:
+    if not isinstance(value, dict):
+        return
+    properties, enum = value.get("properties"), value.get("enum")
+    if isinstance(properties, dict):
+        counts["properties"] += len(properties)
+        counts["text"] += sum(len(name) for name in properties)
+    if isinstance(enum, list):
+        counts["enum_values"] += len(enum)
+        counts["text"] += sum(len(text) for text in enum if isinstance(text, str))
+    if isinstance(value.get("const"), str):
+        counts["text"] += len(value["const"])
+
+
+def _children(pointer: str, value: object) -> list[tuple[str, object]]:
+    if isinstance(value, dict):
+        return [(f"{pointer}/{_escape(str(name))}", child) for name, child in value.items()]
+    if isinstance(value, list):
+        return [(f"{pointer}/{at}", child) for at, child in enumerate(value)]
+    return []
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+_NAMES = {
+    "bytes": "bytes of canonical JSON",
+    "depth": "levels of nesting",
+    "nodes": "values",
+    "properties": "properties",
+    "enum_values": "enum values",
+    "text": "characters of names and values",
+}
+
+
+def _too_complex(name: str, limit: int, pointer: str, param: str) -> SchemaTooComplex:
+    return SchemaTooComplex(
+        f"This schema has more than {limit:,} {_NAMES[name]}; split the tool or simplify it.",
+        pointer=pointer,
+        param=param,
+    )

@@ -1,0 +1,59 @@
+"""The gateway's Prometheus metrics, in the client's default registry: LiteLLM's own /metrics, where
+it is switched on, shows them too."""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+
+GRAMMARS = Counter(
+    "toolgate_grammars", "Grammars that requests needed, by the tier that had them.", ["tier"]
+)
+REFUSED = Counter("toolgate_grammars_refused", "Schemas refused by a backend, by code.", ["code"])
+COMPILE_SECONDS = Histogram(
+    "toolgate_grammar_compile_seconds",
+    "What backends said compiling took.",
+    ["engine"],
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+KNOWN = Gauge(
+    "toolgate_grammars_known",
+    "Grammars that this process knows a backend to hold.",
+    ["backend"],
+    multiprocess_mode="livemax",
+)
+FLIGHT_WAITS = Counter(
+    "toolgate_grammar_waits", "Grammars waited for while someone else compiled them.", ["where"]
+)
+RECORDS_DROPPED = Counter(
+    "toolgate_records_dropped", "Records of the fleet cache that were not believed.", ["reason"]
+)
+RECORD_BYTES = Histogram(
+    "toolgate_record_bytes",
+    "Size of the records written to the fleet cache.",
+    buckets=(256, 1024, 4096, 16384, 65536, 262144, 1048576),
+)
+REDIS_ERRORS = Counter("toolgate_redis_errors", "Exchanges with Redis that failed.", ["kind"])
+REDIS_BREAKER = Gauge(
+    "toolgate_redis_breaker_open",
+    "1 while Redis does not answer and is not asked.",
+    multiprocess_mode="livemax",
+)
+
+
+def exposition() -> bytes:
+    """All metrics in Prometheus' text format; those of all workers where they share a folder."""
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):  # prometheus_client's own variable
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

@@ -1,0 +1,84 @@
+"""The receipt: response headers that say how an answer was held to its tools.
+
+`x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on having them loaded>`, where the tier is
+the slowest that was needed; `x-toolgate-enforced: full | none`, none where there were no tools.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+Tier = Literal["memory", "redis", "compiled"]
+TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
+"""Where a grammar was found, the cheapest first."""
+
+
+def slowest(*tiers: Tier) -> Tier:
+    return max(tiers, key=TIERS.index, default="memory")
+
+
+@dataclass
+class Receipt:
+    """Filled in by the provider as it goes along."""
+
+    enforced: Literal["full", "none"] | None = None
+    grammars: int = 0
+    tier: Tier = "memory"
+    milliseconds: float = 0.0
+    """Over all the times that grammars had to be loaded for the request."""
+
+    def note(self, grammars: int, tier: Tier, milliseconds: float) -> None:
+        self.grammars = grammars
+        self.tier = slowest(self.tier, tier)
+        self.milliseconds += milliseconds
+
+    def headers(self) -> dict[str, str]:
+        if self.enforced is None:
+            return {}
+        told: dict[str, str] = {"x-toolgate-enforced": self.enforced}
+        if self.grammars:
+            ms = f"{self.milliseconds:.1f}"
+            told["x-toolgate-grammar"] = f"{self.tier}; n={self.grammars}; ms={ms}"
+        return told
+
+
+_current: ContextVar[Receipt | None] = ContextVar("toolgate_receipt", default=None)
+
+
+def current() -> Receipt:
+    """The receipt of the request at hand; one that nobody reads, outside of our gateway."""
+    return _current.get() or Receipt()
+
+
+@dataclass
+class Receipts:
+    """ASGI middleware: hands a receipt to the request, and its headers to the response.
+
+    LiteLLM 1.106.2 renames what a provider puts into its own place for headers
+    (litellm_core_utils/core_helpers.py:489: `llm_provider-…`). A context variable set out here is
+    seen by the tasks in there, which begin with copies of this context and share the object.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        receipt = Receipt()
+        token = _current.set(receipt)
+
+        async def send_with_receipt(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(receipt.headers())
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_receipt)
+        finally:
+            _current.reset(token)

@@ -1,0 +1,113 @@
+"""The gateway's own routes, beside LiteLLM's, and what it does as it starts.
+
+`POST /toolgate/prewarm`  `PrewarmRequest` → `PrewarmAnswer`
+`GET  /toolgate/metrics`  Prometheus' text format
+
+Both ask for the master key: who may use a model may not fill its backends, or watch its traffic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
+from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from . import litellm_host as host
+from . import metrics
+from .deployments import Deployment
+from .prewarm import BackendReport, prewarm, prewarm_most_used
+from .settings import settings
+
+
+class PrewarmRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    tools: list[Any]
+    model: str | None = None
+    """As clients name it; every model of ours when it is left out."""
+
+
+class PrewarmAnswer(BaseModel):
+    backends: list[BackendReport]
+
+
+router = APIRouter(prefix="/toolgate")
+Caller = Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]
+
+
+@router.post("/prewarm")
+async def prewarm_route(request: Request, caller: Caller) -> Response:
+    if refused := _not_admin(caller):
+        return refused
+    try:
+        body = PrewarmRequest.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors()[0]
+        param = ".".join(map(str, first["loc"])) or None
+        return _error(400, "invalid_request", f"{param or 'The body'}: {first['msg']}.", param)
+    deployments = _deployments(body.model)
+    if not deployments:
+        return _error(404, "model_not_found", f"No backend serves {body.model!r}.", "model")
+    backends = await prewarm(deployments, body.tools, settings())
+    return JSONResponse(PrewarmAnswer(backends=backends).model_dump(exclude_none=True))
+
+
+@router.get("/metrics")
+async def metrics_route(caller: Caller) -> Response:
+    if refused := _not_admin(caller):
+        return refused
+    return Response(metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+def attach(app: Any) -> None:
+    """Adds the routes, and the prewarming at the start of LiteLLM's app."""
+    app.include_router(router)
+    lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def with_prewarming(app: Any) -> AsyncIterator[Any]:
+        async with lifespan(app) as state:
+            work = asyncio.create_task(_prewarm_at_start())
+            try:
+                yield state
+            finally:
+                work.cancel()
+                fleet = host.provider().deployments.fleet
+                if fleet is not None:
+                    await fleet.aclose()
+
+    app.router.lifespan_context = with_prewarming
+
+
+async def _prewarm_at_start() -> None:
+    fleet, limit = host.provider().deployments.fleet, settings().prewarm_limit
+    if fleet is not None and limit:
+        await fleet.connected()
+        await prewarm_most_used(_deployments(None), fleet, limit)
+
+
+def _deployments(model: str | None) -> list[Deployment]:
+    """Ours of that name, each backend once."""
+    known = host.provider().deployments
+    found = [known.get(place.api_base, place.api_key) for place in host.placements(model)]
+    return list({id(each): each for each in found}.values())
+
+
+def _not_admin(caller: UserAPIKeyAuth) -> Response | None:
+    if caller.user_role == LitellmUserRoles.PROXY_ADMIN:
+        return None
+    return _error(403, "permission_denied", "This takes the gateway's master key.", None)
+
+
+def _error(status: int, code: str, message: str, param: str | None) -> Response:
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return JSONResponse({"error": error}, status)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolgate_backend.grammars.endless import find_endless
+
+NODE = {
+    "type": "object",
+    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+    "required": ["next"],
+}
+LOOP = {
+    "type": "object",
+    "properties": {"next": {"$ref": "#/$defs/loop"}},
+    "required": ["next"],
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},  # a string satisfies it
+        {"type": ["object", "null"], "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+        {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
+        {"$defs": {"loop": LOOP}},
+        {"$defs": {"loop": LOOP}, "not": {"$ref": "#/$defs/loop"}},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "array", "items": {"$ref": "#"}, "minItems": 0},
+        {"$ref": "https://example.com"},
+        {"type": "object", "required": ["undeclared"]},
+    ],
+)
+def test_what_a_finite_value_satisfies(schema: dict[str, Any]) -> None:
+    assert find_endless(schema) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"$ref": "#"}, ""),
+        ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, ""),
+        (
+            {"$defs": {"loop": LOOP}, "properties": {"a~/b": {"$ref": "#/$defs/loop"}}},
+            "/properties/a~0~1b",
+        ),
+        ({"anyOf": [{"$ref": "#"}, {"allOf": [{"type": "string"}, {"$ref": "#"}]}]}, ""),
+    ],
+)
+def test_what_none_does(schema: dict[str, Any], pointer: str) -> None:
+    assert find_endless(schema) == pointer

@@ -1,0 +1,40 @@
+"""Our figures stand on vLLM's own /metrics, in both of its modes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRAPE = """
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from toolgate_backend import metrics
+from toolgate_core.wire import GrammarVerdict
+from vllm.entrypoints.serve.instrumentator.metrics import attach_router
+
+app = FastAPI()
+attach_router(app)
+metrics.QUARANTINE_KILLS.labels("cpu").inc()
+metrics.LOADED_GRAMMARS.set(3)
+verdict = GrammarVerdict(key="k", status="ready", engine="xgrammar", compile_ms=3.0)
+metrics.compiled(verdict, place="worker")
+print(TestClient(app).get("/metrics").text)
+"""
+
+
+@pytest.mark.parametrize("processes", ["one", "several"])
+def test_vllm_shows_them(tmp_path: Path, processes: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "PROMETHEUS_MULTIPROC_DIR"}
+    if processes == "several":
+        environment["PROMETHEUS_MULTIPROC_DIR"] = str(tmp_path)
+    scraped = subprocess.run(
+        [sys.executable, "-c", SCRAPE], env=environment, capture_output=True, text=True, check=True
+    )
+    assert 'toolgate_quarantine_kills_total{limit="cpu"} 1.0' in scraped.stdout
+    assert "toolgate_loaded_grammars 3.0" in scraped.stdout
+    labels = '{engine="xgrammar",place="worker"}'
+    assert f"toolgate_grammar_compile_seconds_sum{labels} 0.003" in scraped.stdout

