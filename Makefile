@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve test check docs bench
+.PHONY: setup tiny demo serve check test bench-grammars conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -25,3 +25,11 @@ check: setup
 
 test: setup
 	pytest $(ARGS)
+
+bench-grammars: setup
+	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
+	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+conformance: setup
+	@python bench/conformance.py $(ARGS)
