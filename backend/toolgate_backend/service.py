@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from vllm.exceptions import VLLMClientError
+from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -20,6 +21,7 @@ from toolgate_core.errors import (
 )
 
 from .enforcement.spec import Spec
+from .errors import QuarantineDown
 from .grammars.examination import Limits
 from .grammars.quarantine import Quarantine
 from .grammars.ranks import Ranks
@@ -30,6 +32,8 @@ from .rendering import Renderer, reasoning_start
 from .settings import Settings, settings
 from .token_stream import raw_events
 from .vocabulary import Vocabulary, from_model_config
+
+logger = init_logger(__name__)
 
 ADAPTER = "logits_processor"
 
@@ -75,8 +79,16 @@ class Service:
             settings(),
         )
         if service._vocabulary.dialect.calls:
-            service._quarantine.start()
+            await service._warm_up()
         return service
+
+    async def _warm_up(self) -> None:
+        """Before the server says that it is ready: beside a busy engine the quarantine's imports
+        would take minutes, and the first new tool would wait for them."""
+        try:
+            await self._quarantine.warmed()
+        except QuarantineDown:
+            logger.exception("Toolgate: no quarantine; tools that were never seen are answered 503")
 
     def info(self) -> wire.Info:
         return wire.Info(

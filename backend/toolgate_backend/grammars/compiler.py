@@ -26,7 +26,7 @@ from .llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .xgrammar_engine import XGrammarEngine
 
 MAX_GRAMMAR_BYTES = 64 * 2**20
-"""Of one compiled grammar, which the engine keeps. The largest of 1,927 real ones takes 3 MB."""
+"""Of one compiled grammar, which the engine keeps. The largest of 1,881 real ones takes 0.6 MB."""
 MAX_PACKED_BYTES = 4 * 2**20
 """Compiled grammars beyond it get no blob: writing one down takes a hundred times its memory."""
 REASON_LENGTH = 300

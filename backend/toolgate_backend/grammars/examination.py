@@ -17,7 +17,9 @@ from .engine import CompiledGrammar
 
 BLOB_MARGIN = 5.0
 """A blob is given where loading it is this many times cheaper than compiling: the rest pays for its
-way through the store and the network, which a compile does not take."""
+way through the store and the network, which a compile does not take. Of 3,107 real tools at Qwen3's
+vocabulary none gets one (bench/grammars.py): what xgrammar is given compiles in 4 ms and loads in
+2.7. Long enums do: 47 ms against 2.6."""
 BLOB_FLOOR_MS = 10.0
 """Below this a compile is lost among a request's other costs, and no blob is worth its bytes."""
 RENEW_MS = 50.0

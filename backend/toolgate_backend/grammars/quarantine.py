@@ -59,6 +59,11 @@ class Quarantine:
             self._starting = asyncio.create_task(self._start_zygote())
             self._tasks = [asyncio.create_task(self._serve()) for _ in range(self._slots)]
 
+    async def warmed(self) -> None:
+        """Wait until it can serve. Raises QuarantineDown."""
+        self.start()
+        await self._zygote()
+
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()

@@ -28,7 +28,7 @@ from .compiler import Compiler, Setup
 from .examination import MAX_FRAME, Job, Limits, examine, frame, pack
 
 COMPILER_CACHE_BYTES = 64 * 2**20
-NICENESS = 10
+NICENESS = 5
 """A compile gives way to the engine, which may share its cores."""
 PR_SET_PDEATHSIG = 1
 DEADLY = (signal.SIGPROF, signal.SIGALRM)

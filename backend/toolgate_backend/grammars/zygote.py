@@ -21,8 +21,9 @@ from ..vocabulary import Vocabulary
 from .compiler import Setup
 from .examination import MAX_FRAME, Answer, Job, frame
 
-START_SECONDS = 120.0
-"""Importing torch and reading a vocabulary, on the slowest machine we want to run on."""
+START_SECONDS = 300.0
+"""Importing torch and reading a vocabulary: seconds, but minutes beside an engine that takes every
+core and without compiled bytecode."""
 STATUS_SECONDS = 5.0
 """Between a worker's end and the word of how it ended."""
 GRACE_SECONDS = 5.0
