@@ -13,32 +13,32 @@ from prometheus_client import Counter, Gauge, Histogram
 from toolgate_core.wire import GrammarVerdict
 
 GRAMMAR_LOADS = Counter(
-    "toolgate_grammar_loads",
+    "toolgate_backend_grammar_loads",
     "Grammars that the engine's workers took in, by where they came from: compiled there, or blob.",
     ["source"],
 )
 COMPILE_SECONDS = Histogram(
-    "toolgate_grammar_compile_seconds",
+    "toolgate_backend_grammar_compile_seconds",
     "Processor time of one compile, by engine and place (worker or quarantine).",
     ["engine", "place"],
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
 QUARANTINE_KILLS = Counter(
-    "toolgate_quarantine_kills",
+    "toolgate_backend_quarantine_kills",
     "Compiles ended by a limit: cpu, wall, memory; or crash.",
     ["limit"],
 )
 SCHEMA_REFUSALS = Counter(
-    "toolgate_schema_refusals",
+    "toolgate_backend_schema_refusals",
     "Schemas refused, by error code.",
     ["code"],
 )
 BLOB_REJECTS = Counter(
-    "toolgate_blob_rejects",
+    "toolgate_backend_blob_rejects",
     "Compiled grammars that were not what they said they were; compiled from the schema instead.",
 )
 LOADED_GRAMMARS = Gauge(
-    "toolgate_loaded_grammars",
+    "toolgate_backend_loaded_grammars",
     "Grammars that the engine's workers keep for this API process.",
     multiprocess_mode="livemax",  # every API process keeps its own list over the same workers
 )

@@ -34,7 +34,7 @@ def test_vllm_shows_them(tmp_path: Path, processes: str) -> None:
     scraped = subprocess.run(
         [sys.executable, "-c", SCRAPE], env=environment, capture_output=True, text=True, check=True
     )
-    assert 'toolgate_quarantine_kills_total{limit="cpu"} 1.0' in scraped.stdout
-    assert "toolgate_loaded_grammars 3.0" in scraped.stdout
+    assert 'toolgate_backend_quarantine_kills_total{limit="cpu"} 1.0' in scraped.stdout
+    assert "toolgate_backend_loaded_grammars 3.0" in scraped.stdout
     labels = '{engine="xgrammar",place="worker"}'
-    assert f"toolgate_grammar_compile_seconds_sum{labels} 0.003" in scraped.stdout
+    assert f"toolgate_backend_grammar_compile_seconds_sum{labels} 0.003" in scraped.stdout
