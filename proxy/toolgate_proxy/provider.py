@@ -26,7 +26,7 @@ from .deployments import Deployment, Deployments
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 
-SENDS = 3
+SENDS = 6
 """Times that a request is sent at most, whose grammars the backend turns out to have lost."""
 
 
