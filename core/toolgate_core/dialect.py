@@ -41,7 +41,7 @@ class Dialect:
         return tuple(mark for mark in (self.call_begin, self.call_end, *reasoning) if mark)
 
 
-# Qwen3, Qwen2.5, Hermes 2/3: huggingface.co/Qwen/Qwen3-8B, NousResearch/Hermes-Function-Calling.
+# Qwen3, Qwen2.5, Hermes 2 and 3: the chat templates of Qwen3-8B and Hermes-3-Llama-3.1-8B.
 HERMES = Dialect(
     name="hermes",
     call_begin="<tool_call>",
