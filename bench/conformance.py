@@ -13,7 +13,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance_report import report
+from toolgate_proxy.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
@@ -77,12 +77,6 @@ class Server:
         except OSError:
             return False
         return True
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def command(contender: str, model: Path, port: int, max_model_len: int) -> list[str]:

@@ -66,7 +66,7 @@ class Service:
             tokenizer=vocabulary.fingerprint,
             grammar_format=grammar_format(),
             capacity=configured.max_grammars,
-            schema_limits=configured.schema_limits(),
+            schema_limits=configured.schema_limits,
             blob_cache_bytes=configured.blob_cache_mb * 2**20,
         )
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from toolgate_core.limits import SchemaLimits
+from toolgate_core.limits import SchemaLimits, SchemaLimitSettings
 
 _LIMITS = SchemaLimits()
 
 
-class Settings(BaseSettings):
+class Settings(SchemaLimitSettings, BaseSettings):
     """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
 
     model_config = SettingsConfigDict(env_prefix="TOOLGATE_", env_ignore_empty=True, frozen=True)
@@ -23,14 +23,8 @@ class Settings(BaseSettings):
     blob_cache_mb: int = Field(default=64, ge=0)
     """Compiled grammars kept to be given out again, to a fleet whose store was emptied."""
 
-    schema_max_bytes: int = Field(default=_LIMITS.bytes, gt=0)
     schema_max_depth: int = Field(default=_LIMITS.depth, gt=0, le=100)
     """At most 100: what is recursive in Python behind this check must not overflow."""
-    schema_max_nodes: int = Field(default=_LIMITS.nodes, gt=0)
-    schema_max_properties: int = Field(default=_LIMITS.properties, gt=0)
-    schema_max_enum_values: int = Field(default=_LIMITS.enum_values, gt=0)
-    schema_max_text: int = Field(default=_LIMITS.text, gt=0)
-    """Of one tool's parameters; see `toolgate_core.limits`."""
 
     quarantine_cpu_seconds: float = Field(default=5.0, gt=0)
     """What compiling one schema that was never seen may take. The slowest of
@@ -42,16 +36,6 @@ class Settings(BaseSettings):
     """Beyond what the quarantine process takes with nothing to do."""
     quarantine_workers: int = Field(default=2, gt=0)
     """Schemas compiled in quarantine at a time: one that is slow must not hold up the next."""
-
-    def schema_limits(self) -> SchemaLimits:
-        return SchemaLimits(
-            bytes=self.schema_max_bytes,
-            depth=self.schema_max_depth,
-            nodes=self.schema_max_nodes,
-            properties=self.schema_max_properties,
-            enum_values=self.schema_max_enum_values,
-            text=self.schema_max_text,
-        )
 
 
 @lru_cache(maxsize=1)

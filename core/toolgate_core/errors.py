@@ -10,7 +10,6 @@ ToolgateError                      500  toolgate_error
 │   ├── TemplateRefused            400  template_refused
 │   └── ContextLengthExceeded      400  context_length_exceeded
 ├── GrammarUnknown                 409  grammar_unknown          (carries the keys)
-├── Unauthorized                   401  invalid_api_key
 ├── BackendUnavailable             503  backend_unavailable
 ├── BackendTimeout                 504  backend_timeout
 ├── BackendFailed                  502  backend_failed
@@ -113,12 +112,6 @@ class GrammarUnknown(ToolgateError):
 
     def details(self) -> dict[str, Any]:
         return {"keys": list(self.keys)}
-
-
-class Unauthorized(ToolgateError):
-    status = 401
-    type = "authentication_error"
-    code = "invalid_api_key"
 
 
 class BackendUnavailable(ToolgateError):

@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from .errors import SchemaTooComplex
 from .keys import canonical_json
+from .pointer import escape
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,31 @@ class SchemaLimits:
     """Over all enums of the schema."""
     text: int = 120_000
     """Characters of property names, enum and const strings, over the whole schema."""
+
+
+_DEFAULTS = SchemaLimits()
+
+
+class SchemaLimitSettings(BaseModel):
+    """The limits as settings, for both sides: TOOLGATE_SCHEMA_MAX_<NAME>."""
+
+    schema_max_bytes: int = Field(default=_DEFAULTS.bytes, gt=0)
+    schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0)
+    schema_max_nodes: int = Field(default=_DEFAULTS.nodes, gt=0)
+    schema_max_properties: int = Field(default=_DEFAULTS.properties, gt=0)
+    schema_max_enum_values: int = Field(default=_DEFAULTS.enum_values, gt=0)
+    schema_max_text: int = Field(default=_DEFAULTS.text, gt=0)
+
+    @property
+    def schema_limits(self) -> SchemaLimits:
+        return SchemaLimits(
+            bytes=self.schema_max_bytes,
+            depth=self.schema_max_depth,
+            nodes=self.schema_max_nodes,
+            properties=self.schema_max_properties,
+            enum_values=self.schema_max_enum_values,
+            text=self.schema_max_text,
+        )
 
 
 def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str) -> None:
@@ -85,14 +113,10 @@ def _count(value: object, counts: dict[str, int]) -> None:
 
 def _children(pointer: str, value: object) -> list[tuple[str, object]]:
     if isinstance(value, dict):
-        return [(f"{pointer}/{_escape(str(name))}", child) for name, child in value.items()]
+        return [(f"{pointer}/{escape(str(name))}", child) for name, child in value.items()]
     if isinstance(value, list):
         return [(f"{pointer}/{at}", child) for at, child in enumerate(value)]
     return []
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 _NAMES = {

@@ -7,10 +7,10 @@ from functools import lru_cache
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from toolgate_core.limits import SchemaLimits
+from toolgate_core.limits import SchemaLimitSettings
 
 
-class Settings(BaseSettings):
+class Settings(SchemaLimitSettings, BaseSettings):
     """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
 
     model_config = SettingsConfigDict(env_prefix="TOOLGATE_", env_ignore_empty=True, frozen=True)
@@ -39,19 +39,6 @@ class Settings(BaseSettings):
     prewarm_limit: int = Field(default=256, ge=0)
     """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
 
-    schema_max_bytes: int = Field(default=SchemaLimits.bytes, gt=0)
-    """Of the canonical JSON of one tool's parameters."""
-    schema_max_depth: int = Field(default=SchemaLimits.depth, gt=0)
-    """Levels of arrays and objects."""
-    schema_max_nodes: int = Field(default=SchemaLimits.nodes, gt=0)
-    """Values of any kind."""
-    schema_max_properties: int = Field(default=SchemaLimits.properties, gt=0)
-    """Properties, over the whole schema."""
-    schema_max_enum_values: int = Field(default=SchemaLimits.enum_values, gt=0)
-    """Values of all enums."""
-    schema_max_text: int = Field(default=SchemaLimits.text, gt=0)
-    """Characters of property names, enum and const strings."""
-
     connect_timeout: float = Field(default=5.0, gt=0)
     """Seconds to open a connection to a backend."""
     first_token_timeout: float = Field(default=300.0, gt=0)
@@ -66,17 +53,6 @@ class Settings(BaseSettings):
     """Seconds for which what a backend said of itself is believed."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
-
-    @property
-    def schema_limits(self) -> SchemaLimits:
-        return SchemaLimits(
-            bytes=self.schema_max_bytes,
-            depth=self.schema_max_depth,
-            nodes=self.schema_max_nodes,
-            properties=self.schema_max_properties,
-            enum_values=self.schema_max_enum_values,
-            text=self.schema_max_text,
-        )
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from toolgate_core.limits import SchemaLimits
 
 
 def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Settings().schema_limits() == SchemaLimits()
+    assert Settings().schema_limits == SchemaLimits()
 
 
 def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

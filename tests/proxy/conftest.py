@@ -10,8 +10,10 @@ import httpx
 import openai
 import pytest
 from fake_backend import FakeBackend, running
-from gateway_process import MASTER_KEY, free_port, serving
+from gateway_process import MASTER_KEY, serving
 from redis_server import RedisServer, redis_server
+
+from toolgate_proxy.processes import free_port
 
 
 @pytest.fixture(scope="session")

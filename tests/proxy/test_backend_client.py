@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from fake_backend import INFO, KEY, FakeBackend, Script
-from gateway_process import free_port
 from pydantic import SecretStr
 
 from toolgate_core import wire
@@ -19,6 +18,7 @@ from toolgate_core.errors import (
     GrammarUnknown,
 )
 from toolgate_proxy.backend_client import Backend
+from toolgate_proxy.processes import free_port
 from toolgate_proxy.settings import Settings
 
 QUICK = Settings(first_token_timeout=0.5, idle_timeout=0.5, request_timeout=1.0)

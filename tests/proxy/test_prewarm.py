@@ -14,7 +14,7 @@ import pytest
 from fake_backend import INFO, KEY, FakeBackend, Script, running
 from fastapi import FastAPI
 from fleet import SECRET, gateway, tool, tools
-from gateway_process import MASTER_KEY, free_port, serving
+from gateway_process import MASTER_KEY, serving
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from pydantic import SecretStr
@@ -27,6 +27,7 @@ from toolgate_proxy.deployments import Deployments
 from toolgate_proxy.grammars import grammar_key
 from toolgate_proxy.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.prewarm_client import PrewarmFailed, read_tools
+from toolgate_proxy.processes import free_port
 from toolgate_proxy.routes import router
 from toolgate_proxy.settings import Settings, settings
 

@@ -16,6 +16,7 @@ from toolgate_core.keys import (
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
 )
+from toolgate_core.pointer import escape
 
 EngineName = Literal["xgrammar", "llguidance"]
 
@@ -73,15 +74,15 @@ def find_keyword(parameters: dict[str, Any], keyword: str, value: str | None = N
     and with this value if one is given."""
     for pointer, schema in subschemas(parameters):
         if isinstance(schema, dict) and keyword in schema and value in (None, schema[keyword]):
-            return f"{pointer}/{_escape(keyword)}"
+            return f"{pointer}/{escape(keyword)}"
     return None
 
 
 def _children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for keyword, value in schema.items():
-        at = f"{pointer}/{_escape(keyword)}"
+        at = f"{pointer}/{escape(keyword)}"
         if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-            yield from ((f"{at}/{_escape(name)}", child) for name, child in value.items())
+            yield from ((f"{at}/{escape(name)}", child) for name, child in value.items())
         elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
             yield from ((f"{at}/{index}", child) for index, child in enumerate(value))
         elif keyword in SCHEMA_KEYWORDS and not (keyword in _WHETHER and isinstance(value, bool)):
@@ -151,7 +152,3 @@ def _enum(schema: dict[str, Any]) -> str | None:
     if not values or any(type(value) is not fitting for value in values):
         return "an enum whose values are not all of its type"
     return f"more than {MAX_ENUM} enum values" if len(values) > MAX_ENUM else None
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

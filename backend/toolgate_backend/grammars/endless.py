@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from toolgate_core.pointer import escape
+
 from .choose import subschemas
 
 _CONDITIONS = ("/not", "/if", "/$defs/", "/definitions/")
@@ -48,7 +50,7 @@ def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
     if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
         for name in schema.get("required") or ():
             if name in schema["properties"]:
-                escaped = name.replace("~", "~0").replace("/", "~1")
+                escaped = escape(name)
                 yield {f"{pointer}/properties/{escaped}"}
     least = schema.get("minItems")
     if schema.get("type") == "array" and isinstance(least, int | float) and least > 0:
