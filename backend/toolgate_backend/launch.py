@@ -15,6 +15,13 @@ from . import vllm_cli
 
 PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
 
+# vLLM's executor for one rank inside the engine's own process. By its name: vLLM takes the short
+# one ("uni") for "mp" on a CPU, where it wants to bind OpenMP's threads to cores.
+UNIPROC = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+# With fewer cores than this, those who wait by spinning starve those who have work to do.
+CORES_TO_SPIN_ON = 4
+SEVERAL_RANKS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
+
 # vLLM drops logits processors, or refuses them late, where these are given: masks would be lost.
 DRAFTING_FLAGS = ("--speculative-config", "--speculative_config", "-sc")
 
@@ -49,6 +56,8 @@ def environment(current: Mapping[str, str]) -> dict[str, str]:
         # vLLM's logprobs are a torch.compile'd function: on a CPU the first request that asks for
         # them would hold every other one's tokens for a minute.
         wanted["TORCH_COMPILE_DISABLE"] = current.get("TORCH_COMPILE_DISABLE", "1")
+        if _few_cores():
+            wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
     return wanted
 
 
@@ -86,12 +95,25 @@ def _cpu_defaults(flags: Sequence[str]) -> list[str]:
     A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator
     does not use offset`), so no prompt may be split over steps: chunked prefill is off, and a step
     has room for the longest prompt.
+
+    vLLM's engine and worker wait for each other by spinning on `sched_yield`, and OpenMP's threads
+    do too. With two cores under Linux 6.18 this kept the API process from a core for seconds. There
+    the model runs in the engine's process, on one thread.
     """
     if not on_cpu():
         return []
     length = _value(flags, "--max-model-len") or "8192"
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
+    if _few_cores() and not any(_value(flags, name) for name in SEVERAL_RANKS):
+        sizes += ["--distributed-executor-backend", UNIPROC]
     return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
+
+
+def _few_cores() -> bool:
+    """Of this process, where the system tells (macOS tells of the machine only)."""
+    known = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    return cores < CORES_TO_SPIN_ON
 
 
 def _value(flags: Sequence[str], name: str) -> str | None:

@@ -55,3 +55,33 @@ def test_on_a_cpu_no_prompt_is_prefilled_in_parts(started: list[str], flags: lis
     launch.main(["model", *flags])
     assert started[started.index("--max-num-batched-tokens") + 1] == "4096"
     assert "--no-enable-chunked-prefill" in started
+
+
+def on_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    if not launch.on_cpu():
+        pytest.skip("the installed vLLM is not its CPU build")
+    monkeypatch.setattr(launch.os, "sched_getaffinity", lambda _: set(range(count)), raising=False)
+
+
+def test_on_few_cores_nobody_waits_by_spinning(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_cores(monkeypatch, 2)
+    launch.main(["model", "--port", "1"])
+    assert started[started.index("--distributed-executor-backend") + 1] == launch.UNIPROC
+    assert launch.os.environ["OMP_NUM_THREADS"] == "1"
+
+
+def test_on_many_cores_vllm_chooses(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    on_cores(monkeypatch, 16)
+    launch.main(["model", "--port", "1"])
+    assert "--distributed-executor-backend" not in started
+    assert "OMP_NUM_THREADS" not in launch.os.environ
+
+
+def test_several_ranks_need_several_processes(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_cores(monkeypatch, 2)
+    launch.main(["model", "-tp", "2"])
+    assert "--distributed-executor-backend" not in started
