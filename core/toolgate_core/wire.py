@@ -93,6 +93,14 @@ class LoadGrammars(Message):
     """Give out the compiled grammar with the verdict, where loading it beat compiling it."""
 
 
+class ResidualKeyword(Message):
+    """One keyword that no mask holds: whoever shapes the answer checks it on the finished call."""
+
+    pointer: str
+    """JSON Pointer (RFC 6901) into the tool's `parameters`, to the keyword itself."""
+    keyword: str
+
+
 class GrammarVerdict(Message):
     key: str
     status: Literal["ready", "refused"]
@@ -107,6 +115,8 @@ class GrammarVerdict(Message):
     blob: str | None = None
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
+    residual: tuple[ResidualKeyword, ...] = ()
+    """Of a `ready` verdict: what the masks leave open. Empty: they hold the whole schema."""
 
 
 class GrammarVerdicts(Message):
