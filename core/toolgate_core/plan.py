@@ -18,12 +18,14 @@ characters needs escaping in JSON, so a name stands in the envelope as it is."""
 
 @dataclass(frozen=True)
 class Tool:
-    """A function tool. `parameters` is canonical; `definition` is what the template renders."""
+    """A function tool. `parameters` is canonical; `definition` is what the template renders.
+    `strict`: what no mask can hold is refused rather than checked."""
 
     name: str
     parameters: dict[str, Any]
     hash: str
     definition: dict[str, Any]
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,4 +148,9 @@ def _parse_tool(entry: object, param: str) -> Tool:
         )
     where = f"{param}.function.parameters"
     parameters = keys.canonical_parameters(function.get("parameters"), param=where)
-    return Tool(name, parameters, keys.tool_hash(name, parameters), entry)
+    strict = function.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        raise InvalidTools(
+            f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
+        )
+    return Tool(name, parameters, keys.tool_hash(name, parameters), entry, strict is True)

@@ -48,6 +48,18 @@ REDIS_BREAKER = Gauge(
     "1 while Redis does not answer and is not asked.",
     multiprocess_mode="livemax",
 )
+VIOLATIONS = Counter(
+    "toolgate_enforcement_violations",
+    "Finished calls that broke their schema though the masks hold all of it: a bug, must stay 0.",
+)
+RESIDUAL_CALLS = Counter(
+    "toolgate_residual_calls",
+    "Finished calls of tools with keywords that no mask holds, by what the check said.",
+    ["verdict"],
+)
+RESAMPLES = Counter(
+    "toolgate_resamples", "Times that a choice was sampled again from before a call."
+)
 
 
 def exposition() -> bytes:
