@@ -60,6 +60,9 @@ RESIDUAL_CALLS = Counter(
 RESAMPLES = Counter(
     "toolgate_resamples", "Times that a choice was sampled again from before a call."
 )
+RESAMPLED_TOKENS = Counter(
+    "toolgate_resampled_tokens", "Tokens of wrong calls, which the client never saw."
+)
 
 
 def exposition() -> bytes:

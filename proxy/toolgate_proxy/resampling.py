@@ -11,6 +11,7 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
+from . import metrics
 from .calls import Wrong
 
 GREEDY_AGAIN = 1.0
@@ -58,6 +59,7 @@ class Retries:
         where it may not be sampled again."""
         assert self._before is not None
         self.attempts += 1
+        metrics.RESAMPLED_TOKENS.inc(len(self._accepted) - self._before[2])
         del self._accepted[self._before[2] :]
         left = None if self._budget is None else self._budget - spent
         failed = _violated(wrong, self.attempts)
