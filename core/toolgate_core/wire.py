@@ -75,6 +75,14 @@ class Status(Message):
 # --- grammars -------------------------------------------------------------------------------------
 
 
+class ResidualKeyword(Message):
+    """One keyword that no mask holds: whoever shapes the answer checks it on the finished call."""
+
+    pointer: str
+    """JSON Pointer (RFC 6901) into the tool's `parameters`, to the keyword itself."""
+    keyword: str
+
+
 class GrammarSource(Message):
     """One tool's grammar, to be loaded. `parameters` is canonical (see `keys`)."""
 
@@ -85,20 +93,16 @@ class GrammarSource(Message):
     """The fleet has seen a backend compile it within its limits: it needs no quarantine."""
     blob: str | None = None
     """The compiled grammar as a backend of the same key gave it out: zlib, base64."""
+    rewritten: str | None = None
+    """With `examined`: the schema as that backend gave it to its engine, as JSON."""
+    residual: tuple[ResidualKeyword, ...] = ()
+    """What `rewritten` leaves open."""
 
 
 class LoadGrammars(Message):
     grammars: tuple[GrammarSource, ...]
     want_blobs: bool = False
     """Give out the compiled grammar with the verdict, where loading it beat compiling it."""
-
-
-class ResidualKeyword(Message):
-    """One keyword that no mask holds: whoever shapes the answer checks it on the finished call."""
-
-    pointer: str
-    """JSON Pointer (RFC 6901) into the tool's `parameters`, to the keyword itself."""
-    keyword: str
 
 
 class GrammarVerdict(Message):
@@ -117,6 +121,9 @@ class GrammarVerdict(Message):
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
     residual: tuple[ResidualKeyword, ...] = ()
     """Of a `ready` verdict: what the masks leave open. Empty: they hold the whole schema."""
+    rewritten: str | None = None
+    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema itself.
+    Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
 
 
 class GrammarVerdicts(Message):
