@@ -20,7 +20,6 @@ MEMORY_BYTES = 2**30
 
 class Job(BaseModel):
     tool_schema: dict[str, Any]
-    dialect: str | None
     arguments: str | None
     """None: only whether the schema is a valid one."""
     cpu_seconds: float
@@ -34,7 +33,7 @@ class Answer(BaseModel):
 
 def answer(job: Job) -> Answer:
     try:
-        validator = Validator(job.tool_schema, job.dialect)
+        validator = Validator(job.tool_schema)
     except BadSchema as error:
         return Answer(bad_schema=error.reason, bad_pointer=error.pointer)
     if job.arguments is None:

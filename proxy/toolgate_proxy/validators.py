@@ -27,8 +27,6 @@ MAX_COMPILED = 20_000
 """Steps of a schema that is compiled on the event loop: a few milliseconds at the most."""
 REASON_LENGTH = 200
 
-Key = tuple[str, str | None]
-
 
 @dataclass(frozen=True)
 class _Known:
@@ -40,11 +38,11 @@ class _Known:
 
 
 class Validators:
-    """By schema, the least recently used go first."""
+    """By tool, the least recently used go first."""
 
     def __init__(self, settings: Settings) -> None:
         self._capacity = settings.validators
-        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
         self._pool = ValidationPool(
             workers=settings.validation_workers,
             cpu_seconds=settings.validation_cpu_seconds,
@@ -56,7 +54,7 @@ class Validators:
         name one. Raises SchemaNotEnforceable for what is no schema, or none that can be compiled in
         time."""
         for tool in candidates:
-            if _key(tool) not in self._known:
+            if tool.hash not in self._known:
                 position = [each.name for each in tools].index(tool.name)
                 await self._prepare(tool, f"tools[{position}].function.parameters")
 
@@ -73,7 +71,7 @@ class Validators:
             reason, pointer = "it can't be compiled within its limits", ""
         else:
             return
-        self._known.pop(_key(tool), None)
+        self._known.pop(tool.hash, None)
         raise SchemaNotEnforceable(
             f"The parameters of {tool.name!r} are not a valid JSON Schema: {reason}",
             pointer=pointer,
@@ -82,8 +80,8 @@ class Validators:
 
     async def check(self, tool: Tool, arguments: str) -> Violation | None:
         """Raises ArgumentsNotChecked where the check went over its limits."""
-        known = self._known.get(_key(tool)) or self._learn(tool)
-        self._known.move_to_end(_key(tool))
+        known = self._known.get(tool.hash) or self._learn(tool)
+        self._known.move_to_end(tool.hash)
         if known.validator is not None and known.steps * len(arguments) <= MAX_STEPS:
             return known.validator.check(arguments)
         try:
@@ -97,8 +95,8 @@ class Validators:
     def _learn(self, tool: Tool) -> _Known:
         """Raises BadSchema."""
         cost = steps(tool.parameters)
-        validator = Validator(tool.parameters, _dialect(tool)) if cost <= MAX_COMPILED else None
-        known = self._known[_key(tool)] = _Known(validator, min(cost, UNBOUNDED))
+        validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
+        known = self._known[tool.hash] = _Known(validator, min(cost, UNBOUNDED))
         if len(self._known) > self._capacity:
             self._known.popitem(last=False)
         return known
@@ -106,19 +104,7 @@ class Validators:
     async def _ask(self, tool: Tool, arguments: str | None) -> Answer:
         job = Job(
             tool_schema=tool.parameters,
-            dialect=_dialect(tool),
             arguments=arguments,
             cpu_seconds=self._pool.cpu_seconds,
         )
         return await self._pool.ask(job)
-
-
-def _dialect(tool: Tool) -> str | None:
-    """`$schema`, which asserts nothing and so is no part of the canonical parameters."""
-    parameters = tool.definition["function"].get("parameters")
-    named = parameters.get("$schema") if isinstance(parameters, dict) else None
-    return named if isinstance(named, str) else None
-
-
-def _key(tool: Tool) -> Key:
-    return tool.hash, _dialect(tool)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from toolgate_core.keys import canonical_parameters
 from toolgate_proxy.validation import BadSchema, Validator, Violation
 
 
-def check(schema: dict[str, Any], arguments: str, dialect: str | None = None) -> Violation | None:
-    return Validator(schema, dialect).check(arguments)
+def check(schema: dict[str, Any], arguments: str) -> Violation | None:
+    return Validator(canonical_parameters(schema)).check(arguments)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +70,10 @@ def test_the_draft_is_the_schemas_own() -> None:
         "properties": {"a": {"$ref": "#/definitions/a", "type": "null"}},
     }
     assert check(beside_a_reference, '{"a": 1}') is not None
-    draft = "http://json-schema.org/draft-07/schema#"
-    assert check(beside_a_reference, '{"a": 1}', draft) is None
-    assert check(beside_a_reference, '{"a": 1}', "https://example.com/own") is not None
+    draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    assert check(draft | beside_a_reference, '{"a": 1}') is None
+    own = {"$schema": "https://example.com/own"}
+    assert check(own | beside_a_reference, '{"a": 1}') is not None
 
 
 @pytest.mark.parametrize(
@@ -107,5 +109,5 @@ def test_what_is_no_schema_is_refused_and_nothing_is_fetched(
     schema: dict[str, Any], pointer: str
 ) -> None:
     with pytest.raises(BadSchema) as bad:
-        Validator(schema, None)
+        Validator(schema)
     assert bad.value.pointer == pointer
