@@ -45,7 +45,7 @@ NODE: dict[str, Any] = {
     "additionalProperties": False,
 }
 LIST = tools.tool("set_list", {"first": {"$ref": "#/$defs/node"}})
-"""Refers to itself: its calls are checked in a process of their own, which ends with the gateway."""
+"""Refers to itself: its calls are checked in a process of its own, which ends with the gateway."""
 LIST["function"]["parameters"]["$defs"] = {"node": NODE}
 TOOLS = {"a list": LIST, "uniqueItems": digits(3), "if": CONDITION, "not": NEGATION}
 
