@@ -7,7 +7,9 @@ from functools import lru_cache
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.limits import SchemaLimitSettings
+from toolgate_core.wire import GrammarVerdict
 
 
 class Settings(SchemaLimitSettings, BaseSettings):
@@ -32,6 +34,9 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds after its last use for which the fleet remembers a grammar."""
     grammar_refusal_ttl: float = Field(default=600, ge=1)
     """Seconds for which a refused schema is refused without asking a backend again."""
+    grammar_limit_ttl: float = Field(default=60, ge=1)
+    """The same for one whose compile took too much time or memory: when the machine is less busy it
+    may fit."""
     grammar_blob_limit: int = Field(default=1_000_000, ge=0)
     """Bytes that a compiled grammar may take in Redis; a larger one is compiled by each backend."""
     grammar_lock_ttl: float = Field(default=3.0, ge=0.1)
@@ -53,6 +58,13 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds for which what a backend said of itself is believed."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
+
+    def verdict_ttl(self, verdict: GrammarVerdict) -> float:
+        """Seconds for which a backend's verdict on a grammar is believed."""
+        if verdict.status == "ready":
+            return self.grammar_ttl
+        limits = verdict.code == SchemaTooComplex.code
+        return self.grammar_limit_ttl if limits else self.grammar_refusal_ttl
 
 
 @lru_cache(maxsize=1)
