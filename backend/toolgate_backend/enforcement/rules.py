@@ -18,6 +18,9 @@ class Rules:
         self.vocabulary_size = vocabulary.size
         self.marks = vocabulary.marks
         self.special = vocabulary.special
+        failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn
+        self.failure = masks.Allow(masks.ids(failing))
+        """What a sequence whose enforcement broke may still say."""
         dialect = vocabulary.dialect
         self.after_reasoning = vocabulary.encode(dialect.after_reasoning)
         self.between_calls = (
