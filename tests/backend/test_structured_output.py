@@ -12,11 +12,18 @@ import torch
 from tests import tools
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.forecast import Forecast
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.vocabulary import Vocabulary
 
 MakeAutomaton = Callable[..., Automaton]
+Make = Callable[[Automaton], EnforcementGrammar]
+
+
+@pytest.fixture
+def make(rules: Rules, vocabulary: Vocabulary) -> Make:
+    return lambda automaton: EnforcementGrammar(automaton, rules, Forecast(vocabulary.encode))
 
 
 def allowed(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> set[int]:
@@ -28,8 +35,8 @@ def allowed(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> set[int]:
 
 
 @pytest.fixture
-def grammar(automaton: MakeAutomaton, rules: Rules) -> EnforcementGrammar:
-    return EnforcementGrammar(automaton([tools.WEATHER], choice="required"), rules)
+def grammar(automaton: MakeAutomaton, make: Make) -> EnforcementGrammar:
+    return make(automaton([tools.WEATHER], choice="required"))
 
 
 def call(vocabulary: Vocabulary) -> list[int]:
@@ -51,7 +58,7 @@ def test_a_whole_answer(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> 
 
 
 def test_drafts_as_vllm_walks_them(
-    automaton: MakeAutomaton, rules: Rules, vocabulary: Vocabulary
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
 ) -> None:
     """v1/structured_output/__init__.py:286: validate, a mask at each position, roll back; then
     what was sampled is accepted. Drafts, right or wrong, must leave no trace."""
@@ -60,8 +67,8 @@ def test_drafts_as_vllm_walks_them(
     separator = vocabulary.encode(vocabulary.dialect.call_separator)
     middle = len(call(vocabulary))
     answer[middle:middle] = separator
-    drafted = EnforcementGrammar(automaton([tools.WEATHER], choice="required"), rules)
-    plain = EnforcementGrammar(automaton([tools.WEATHER], choice="required"), rules)
+    drafted = make(automaton([tools.WEATHER], choice="required"))
+    plain = make(automaton([tools.WEATHER], choice="required"))
     at = 0
     while at < len(answer):
         drafts = answer[at : at + rng.randint(1, 6)]
@@ -82,9 +89,9 @@ def test_drafts_as_vllm_walks_them(
 
 
 def test_no_draft_goes_beyond_the_end(
-    automaton: MakeAutomaton, rules: Rules, vocabulary: Vocabulary
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
 ) -> None:
-    grammar = EnforcementGrammar(automaton([], choice="none"), rules)
+    grammar = make(automaton([], choice="none"))
     end = vocabulary.marks.end_of_turn[0]
     assert grammar.validate_tokens([end, end]) == [end]
     assert not grammar.is_terminated()
@@ -98,10 +105,10 @@ def test_a_token_that_was_masked_ends_the_request(
 
 @pytest.mark.parametrize("verb", ["accept_tokens", "validate_tokens", "rollback", "next_mask"])
 def test_what_breaks_ends_its_sequence_and_raises_nothing(
-    automaton: MakeAutomaton, rules: Rules, vocabulary: Vocabulary, verb: str
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, verb: str
 ) -> None:
     machine: Any = automaton([tools.WEATHER], choice="required")
-    grammar = EnforcementGrammar(machine, rules)
+    grammar = make(machine)
     drafts = call(vocabulary)[:2]
 
     def broken(*_: Any) -> Any:

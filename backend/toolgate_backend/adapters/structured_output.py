@@ -18,6 +18,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement import masks
 from ..enforcement.automaton import Automaton
+from ..enforcement.forecast import Forecast
 from ..enforcement.rules import Rules
 from ..enforcement.spec import Spec
 from ..grammars import store
@@ -32,9 +33,10 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     """One sequence. An exception that left it would take the whole engine down (EngineDeadError):
     whatever breaks, breaks this sequence, which gets the failure token and ends with an error."""
 
-    def __init__(self, automaton: Automaton, rules: Rules) -> None:
+    def __init__(self, automaton: Automaton, rules: Rules, forecast: Forecast) -> None:
         self._automaton = automaton
         self._rules = rules
+        self._forecast = forecast
         self._broken = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
@@ -65,6 +67,17 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             self._broken = True
             return []
         return tokens[:accepted]
+
+    def drafts(self, proposed: list[int], limit: int) -> list[int]:
+        """What to propose instead of `proposed`: text that must come need not be guessed."""
+        if self._broken:
+            return []
+        try:
+            return self._forecast.drafts(self._automaton, proposed, limit)
+        except Exception:
+            logger.exception(BROKE)
+            self._broken = True
+            return []
 
     def rollback(self, num_tokens: int) -> None:
         if self._broken:
@@ -99,6 +112,7 @@ class Sequences:
     def __init__(self, model_config: Any) -> None:
         vocabulary = from_model_config(model_config)
         self._rules = Rules(vocabulary)
+        self._forecast = Forecast(vocabulary.encode)
         self.store = store.GrammarStore(vocabulary)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
@@ -109,7 +123,8 @@ class Sequences:
     def begin(self, held: Spec) -> EnforcementGrammar:
         """Raises GrammarMissing, which ends that request alone. Called in the engine's pool."""
         grammars = [self.store.get(key) for key in held.keys]
-        grammar = EnforcementGrammar(Automaton(self._rules, held, grammars), self._rules)
+        automaton = Automaton(self._rules, held, grammars)
+        grammar = EnforcementGrammar(automaton, self._rules, self._forecast)
         with self._lock:
             self._running.add(grammar)
         return grammar

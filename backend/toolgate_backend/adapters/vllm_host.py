@@ -5,6 +5,8 @@ so, when one moves.
 
 - v1/structured_output/__init__.py:190 `StructuredOutputManager._create_grammar` builds a request's
   grammar in the engine's pool. There is no registry of grammar back ends: ours is hooked in here.
+- v1/structured_output/__init__.py:249 `StructuredOutputManager.validate_tokens` is shown each draft
+  before it is scheduled: where drafts come from text (ngram, suffix) we say there what must come.
 - v1/engine/core.py:1687 runs any method of `EngineCore` that a client names, and
   v1/engine/core_client.py:1262 `call_utility_all_async` asks every engine: that is how grammars
   reach the scheduler's process, which `collective_rpc` does not.
@@ -22,16 +24,18 @@ from typing import Any, Literal
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement import spec
 from ..errors import AdapterMisfit
 from ..grammars.ranks import Rpc
-from .structured_output import Sequences
+from .structured_output import EnforcementGrammar, Sequences
 
 AdapterName = Literal["logits_processor", "structured_output"]
 
 HOOKED = {
     (StructuredOutputManager, "_create_grammar"): ["self", "request"],
+    (StructuredOutputManager, "validate_tokens"): ["self", "request", "spec_tokens"],
     (EngineCore, "collective_rpc"): ["self", "method", "timeout", "args", "kwargs"],
 }
 """What we lean on, and the parameters it had when we did."""
@@ -47,6 +51,7 @@ def register() -> None:
         return
     manager = StructuredOutputManager
     manager._create_grammar = _creating(manager._create_grammar)
+    manager.validate_tokens = _drafting(manager.validate_tokens)
     for name, method in ENGINE_METHODS.items():
         setattr(EngineCore, name, method)
 
@@ -116,6 +121,28 @@ def _creating(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return _sequences(self.vllm_config).begin(held)
 
     return create
+
+
+def _drafting(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
+    """Forced text goes out as drafts. Not under async scheduling, where the worker has its drafts
+    already and the scheduler can only strike some out; and not beside a draft model, whose
+    probabilities the rejection sampler needs for each token that it did propose."""
+
+    @functools.wraps(original)
+    def validate(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
+        held = request.structured_output_request
+        grammar = held.grammar if held is not None else None
+        if not isinstance(grammar, EnforcementGrammar) or not _drafts_are_ours(self.vllm_config):
+            return original(self, request, spec_tokens)
+        proposed = strip_speculative_padding(spec_tokens)
+        return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
+
+    return validate
+
+
+def _drafts_are_ours(config: Any) -> bool:
+    from_text = config.speculative_config.method in ("ngram", "suffix")
+    return from_text and not config.scheduler_config.async_scheduling
 
 
 _held: Sequences | None = None
