@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
     ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
-    vllm_cli.main(["serve", model, *_cpu_defaults(flags), *flags, *ours])
+    vllm_cli.main(["serve", model, *cpu_flags(flags), *flags, *ours])
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
@@ -82,13 +82,21 @@ def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
     }
     if adapter == "logits_processor":
         wanted["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # the V2 runner has another processor interface
-    if on_cpu():
-        wanted["VLLM_CPU_KVCACHE_SPACE"] = current.get("VLLM_CPU_KVCACHE_SPACE", "1")
+    return wanted | cpu_environment(current)
+
+
+def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a CPU build needs; none elsewhere."""
+    if not on_cpu():
+        return {}
+    wanted = {
+        "VLLM_CPU_KVCACHE_SPACE": current.get("VLLM_CPU_KVCACHE_SPACE", "1"),
         # vLLM's logprobs are a torch.compile'd function: on a CPU the first request that asks for
         # them would hold every other one's tokens for a minute.
-        wanted["TORCH_COMPILE_DISABLE"] = current.get("TORCH_COMPILE_DISABLE", "1")
-        if _few_cores():
-            wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
+        "TORCH_COMPILE_DISABLE": current.get("TORCH_COMPILE_DISABLE", "1"),
+    }
+    if _few_cores():
+        wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
     return wanted
 
 
@@ -105,7 +113,7 @@ def on_cpu() -> bool:
     return True
 
 
-def _cpu_defaults(flags: Sequence[str]) -> list[str]:
+def cpu_flags(flags: Sequence[str]) -> list[str]:
     """Flags that a CPU build needs; those given on the command line come later and win.
 
     A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator

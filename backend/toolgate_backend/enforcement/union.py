@@ -20,6 +20,7 @@ from .heads import Heads, Position, shared_beginning
 
 @dataclass
 class _Runner:
+    grammar: CompiledGrammar
     matcher: Matcher
     consumed: int = 0
 
@@ -55,6 +56,14 @@ class Union:
         """How many tools the call may still be."""
         position = self._place.position
         return len(self._place.alive if position is None else position.candidates)
+
+    @property
+    def alive(self) -> tuple[tuple[Matcher, CompiledGrammar], ...]:
+        """The candidates that are left, each with a matcher that has taken the tokens so far. In
+        the heads the matchers are made for this: ask when it matters, not at every step."""
+        position = self._place.position
+        runners = self._place.alive if position is None else self._runners(position.candidates)
+        return tuple((runner.matcher, runner.grammar) for runner in runners)
 
     @property
     def finished(self) -> bool:
@@ -123,9 +132,10 @@ class Union:
         position = self._heads.at(written)
         if position is not None:
             return _Place(position)
-        runners = (_Runner(self._grammars[at].matcher()) for at in candidates)
-        return _Place(None, tuple(runner for runner in runners if self._replayed(runner)))
+        return _Place(None, self._runners(candidates))
 
-    def _replayed(self, runner: _Runner) -> bool:
-        runner.consumed = len(self._tokens)
-        return all(runner.matcher.accept(token) for token in self._tokens)
+    def _runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
+        """Of those among `candidates` that take the tokens so far."""
+        grammars = [self._grammars[at] for at in candidates]
+        runners = [_Runner(each, each.matcher(), len(self._tokens)) for each in grammars]
+        return tuple(runner for runner in runners if all(map(runner.matcher.accept, self._tokens)))
