@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test bench-grammars bench-masks conformance
+.PHONY: setup tiny demo serve check test bench-grammars bench-masks conformance bench-schemas bench-looks
 
 PORT ?= 4000
 ARGS ?=
@@ -45,6 +45,13 @@ bench-masks: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/masks.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-schemas: setup tiny
+	@python bench/schemas.py --model .cache/models/tiny --contender toolgate \
+		--contender vllm-strict $(ARGS)
+
+bench-looks: setup
+	@python bench/looks.py $(ARGS)
 
 conformance: setup
 	@python bench/conformance.py $(ARGS)

@@ -143,8 +143,15 @@ class Service:
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
-            budget = self._budget(request.sampling, len(prompt_ids))
+            self._check_accepted(request)
+            budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
             spec = self._spec(request, prompt_ids, budget)
+            start = wire.StartEvent(
+                prompt_tokens=len(prompt_ids),
+                reasoning_open=spec is not None and spec.reasoning == "open",
+                max_tokens=budget,
+            )
+            prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
                 prompt,
                 self._sampling_params(request.sampling, spec, budget, stream=request.stream),
@@ -158,9 +165,9 @@ class Service:
             events = raw_events(
                 _client_errors(outputs),
                 self._vocabulary,
-                prompt_tokens=len(prompt_ids),
-                reasoning_open=spec is not None and spec.reasoning == "open",
+                start=start,
                 top_logprobs=request.sampling.logprobs,
+                accepted=request.accepted,
             )
             async for event in events:
                 yield event
@@ -183,6 +190,13 @@ class Service:
         if adapter is None:
             raise InvalidRequest(f"This backend does not serve {model!r}.", param="model")
         return adapter
+
+    def _check_accepted(self, request: wire.GenerateRequest) -> None:
+        known = all(0 <= token < self._vocabulary.size for token in request.accepted)
+        if not known or (request.accepted and request.sampling.n > 1):
+            raise InvalidRequest(
+                "accepted must hold ids of the vocabulary, and goes with n = 1.", param="accepted"
+            )
 
     def _budget(self, sampling: wire.Sampling, prompt_tokens: int) -> int:
         """Tokens that the answer may take."""
@@ -211,6 +225,7 @@ class Service:
             skip_reasoning=enforcement.reasoning == "off",
             # An end that is not to be heeded is one that does not come before the budget is spent.
             min_tokens=budget if sampling.ignore_eos else sampling.min_tokens,
+            accepted=request.accepted,
         )
 
     def _sampling_params(

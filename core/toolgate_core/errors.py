@@ -13,7 +13,9 @@ ToolgateError                      500  toolgate_error
 ├── BackendUnavailable             503  backend_unavailable
 ├── BackendTimeout                 504  backend_timeout
 ├── BackendFailed                  502  backend_failed
-└── EnforcementFailed              500  enforcement_failed
+├── EnforcementFailed              500  enforcement_failed
+├── ToolSchemaViolation            500  tool_schema_violation    (carries a JSON Pointer, a keyword)
+└── ArgumentsNotChecked            500  arguments_not_checked
 
 The shape on the wire is OpenAI's error object (platform.openai.com/docs/guides/error-codes):
 `{"error": {"message", "type", "param", "code"}}`.
@@ -134,6 +136,29 @@ class BackendFailed(ToolgateError):
 
 class EnforcementFailed(ToolgateError):
     code = "enforcement_failed"
+
+
+class ToolSchemaViolation(ToolgateError):
+    """The model went on breaking what no mask holds. `pointer` is the JSON Pointer into the call's
+    arguments, `keyword` the schema's keyword that fails there."""
+
+    code = "tool_schema_violation"
+
+    def __init__(
+        self, message: str, *, pointer: str = "", keyword: str = "", param: str | None = None
+    ) -> None:
+        super().__init__(message, param=param)
+        self.pointer = pointer
+        self.keyword = keyword
+
+    def details(self) -> dict[str, Any]:
+        return {"pointer": self.pointer, "keyword": self.keyword}
+
+
+class ArgumentsNotChecked(ToolgateError):
+    """A finished call whose check went over its limits: it is not sent on unchecked."""
+
+    code = "arguments_not_checked"
 
 
 def from_body(status: int, body: object) -> ToolgateError:

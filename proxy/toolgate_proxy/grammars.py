@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import keys, wire
@@ -29,9 +29,11 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Loaded:
-    """A request's grammars. `keys`: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
+    """A request's grammars. `keys` and `residual`, what the masks leave open of those tools that
+    have such keywords: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
 
     keys: dict[str, str]
+    residual: dict[str, tuple[wire.ResidualKeyword, ...]]
     tier: Tier
     milliseconds: float
 
@@ -71,18 +73,23 @@ class Grammars:
         position = {tool.name: at for at, tool in enumerate(tools)} if missing else {}
         for tool in missing:
             check_tool(tool, self._limits, _param(position[tool.name]))
+        # Noted before anything is awaited: a busy process may forget a key while others load.
+        residual = {tool.hash: self._known.residual(key_of[tool.hash]) for tool in candidates}
         found = await self._find(missing, key_of)
         for tool in missing:
             verdict = found[key_of[tool.hash]].verdict
             if verdict.status == "refused":
                 raise refusal(verdict, tool, _param(position[tool.name]))
+            residual[tool.hash] = verdict.residual
+        _check_strict(candidates, tools, residual)
         if self._fleet is not None:
             self._fleet.used(key_of.values())
         tiers = Counter(each.tier for each in found.values())
         tiers["memory"] += len(key_of) - len(found)
         for tier, count in tiers.items():
             metrics.GRAMMARS.labels(tier).inc(count)
-        return Loaded(key_of, slowest(*tiers), (time.monotonic() - began) * 1000)
+        residual = {tool_hash: left for tool_hash, left in residual.items() if left}
+        return Loaded(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, Found]:
         """Has as many as possible loaded; what was found, by tool hash. Tools are within limits."""
@@ -106,7 +113,8 @@ class Grammars:
             if refused is not None:
                 found[key] = Found(refused, "memory")
             elif self._known.ready(key):
-                verdict = wire.GrammarVerdict(key=key, status="ready")
+                residual = self._known.residual(key)
+                verdict = wire.GrammarVerdict(key=key, status="ready", residual=residual)
                 found[key] = Found(verdict, "memory")
             elif key in self._loading:
                 metrics.FLIGHT_WAITS.labels("process").inc()
@@ -165,6 +173,25 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
         pointer=pointer,
         param=param,
     )
+
+
+def _check_strict(
+    candidates: Sequence[Tool],
+    tools: Sequence[Tool],
+    residual: Mapping[str, Sequence[wire.ResidualKeyword]],
+) -> None:
+    """A strict tool is enforced while the model samples, or not at all."""
+    for tool in candidates:
+        if tool.strict and residual[tool.hash]:
+            left = residual[tool.hash][0]
+            position = [each.name for each in tools].index(tool.name)
+            raise SchemaNotEnforceable(
+                f"{left.keyword!r} in the strict tool {tool.name!r} can't be enforced while the "
+                "model samples: rewrite the schema without it, or leave `strict` out, and calls "
+                "are checked before they are sent.",
+                pointer=left.pointer,
+                param=f"/tools/{position}/function/parameters{left.pointer}",
+            )
 
 
 def _param(position: int) -> str:

@@ -24,7 +24,7 @@ class KnownGrammars:
         """`ttl`: seconds for which a refusal is believed."""
         self._ttl = ttl
         self._clock = clock
-        self._ready: OrderedDict[str, None] = OrderedDict()
+        self._ready: OrderedDict[str, tuple[wire.ResidualKeyword, ...]] = OrderedDict()
         self._refused: OrderedDict[str, tuple[float, wire.GrammarVerdict]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -35,6 +35,10 @@ class KnownGrammars:
             return False
         self._ready.move_to_end(key)
         return True
+
+    def residual(self, key: str) -> tuple[wire.ResidualKeyword, ...]:
+        """What the masks of a grammar that is held leave open."""
+        return self._ready.get(key, ())
 
     def refused(self, key: str) -> wire.GrammarVerdict | None:
         if key not in self._refused:
@@ -47,7 +51,7 @@ class KnownGrammars:
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         if verdict.status == "ready":
-            self._ready[verdict.key] = None
+            self._ready[verdict.key] = verdict.residual
             if len(self._ready) > MAX_READY:
                 self._ready.popitem(last=False)
             return

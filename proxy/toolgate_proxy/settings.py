@@ -44,6 +44,17 @@ class Settings(SchemaLimitSettings, BaseSettings):
     prewarm_limit: int = Field(default=256, ge=0)
     """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
 
+    resamples: int = Field(default=2, ge=0)
+    """Times that a choice is sampled again, whose call broke what no mask holds."""
+    validators: int = Field(default=4096, ge=1)
+    """Tools' schemas kept compiled for the check of finished calls."""
+    validation_workers: int = Field(default=2, ge=1)
+    """Processes, at most, for checks that might be dear."""
+    validation_cpu_seconds: float = Field(default=1.0, gt=0)
+    """Processor time that one of those checks may take."""
+    validation_wall_seconds: float = Field(default=10.0, gt=0)
+    """Time that it may take on a machine that is busy."""
+
     connect_timeout: float = Field(default=5.0, gt=0)
     """Seconds to open a connection to a backend."""
     first_token_timeout: float = Field(default=300.0, gt=0)

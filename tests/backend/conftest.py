@@ -54,8 +54,8 @@ def compile_tool(
     vocabulary: Vocabulary, engines: dict[str, Engine]
 ) -> Callable[[Tool], CompiledGrammar]:
     def compile_(tool: Tool) -> CompiledGrammar:
-        engine = engines[choose(tool.parameters).engine]
-        return engine.compile(vocabulary.dialect, tool.name, tool.parameters)
+        choice = choose(tool.parameters)
+        return engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
 
     return compile_
 

@@ -12,9 +12,9 @@ import llguidance
 import llguidance.numpy
 
 from toolgate_core.dialect import Dialect
+from toolgate_core.schema.walk import find_keyword
 
 from ..errors import BackendError, GrammarRefused
-from .choose import find_keyword
 from .closing import close_objects
 from .engine import CompiledGrammar, Matcher, Words, envelope
 

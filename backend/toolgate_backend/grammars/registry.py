@@ -196,7 +196,12 @@ class GrammarRegistry:
             ) from error
         if examined.status == "refused":
             return examined
-        loaded = await self._ranks.load(source.model_copy(update={"blob": examined.blob}))
+        found = {
+            "blob": examined.blob,
+            "rewritten": examined.rewritten,
+            "residual": examined.residual,
+        }
+        loaded = await self._ranks.load(source.model_copy(update=found))
         # The quarantine's figures: those of a process that had not seen the schema.
         return examined if loaded.status == "ready" else loaded
 
