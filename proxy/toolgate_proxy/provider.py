@@ -18,7 +18,7 @@ from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnkno
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
 from . import litellm_host as host
-from . import receipt
+from . import meter, receipt
 from .admission import admit
 from .answer import Answer
 from .backend_client import EventStream
@@ -45,6 +45,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                 whole = WholeAnswer(answer.head)
                 async for batch in events:
                     whole.add(answer.feed(batch))
+                    meter.note(answer.counts.prompt, answer.counts.completion)
                     if answer.complete:
                         break
             return whole.response(answer.counts)
@@ -57,11 +58,13 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                 chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
                 async for batch in events:
                     pieces = answer.feed(batch)
+                    meter.note(answer.counts.prompt, answer.counts.completion)
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
                         yield chunk
                     if answer.complete:
                         break
+            meter.note(answer.counts.prompt, answer.counts.completion, complete=True)
             if request.include_usage:
                 yield chunks.usage(answer.counts)
             host.note_for_logs(call, whole.response(answer.counts))

@@ -25,6 +25,7 @@ from . import litellm_host as host
 from . import metrics
 from .deployments import Deployment
 from .prewarm import BackendReport, prewarm, prewarm_most_used
+from .service import service
 from .settings import settings
 
 
@@ -77,6 +78,8 @@ def attach(app: Any) -> None:
     async def with_prewarming(app: Any) -> AsyncIterator[Any]:
         async with lifespan(app) as state:
             work = asyncio.create_task(_prewarm_at_start())
+            if (watch := service().watch) is not None:
+                await watch.started()
             try:
                 yield state
             finally:
@@ -84,6 +87,7 @@ def attach(app: Any) -> None:
                 fleet = host.provider().deployments.fleet
                 if fleet is not None:
                     await fleet.aclose()
+                await service().aclose()
 
     app.router.lifespan_context = with_prewarming
 
