@@ -195,6 +195,10 @@ class GenerateRequest(Message):
     model: str
     prompt: Prompt
     sampling: Sampling = Sampling()
+    accepted: tuple[int, ...] = ()
+    """Token ids of an earlier answer to this prompt that this one goes on from. They are no part of
+    its events, nor of `max_tokens`; masks and text continue as if they had just been sampled. Only
+    with n = 1."""
     enforcement: Enforcement | None = None
     """None streams the model's tokens as they come: nothing masked, marks included."""
     stream: bool = True
@@ -217,6 +221,8 @@ class StartEvent(Message):
     prompt_tokens: int
     reasoning_open: bool
     """The rendered prompt ends inside the reasoning: the first token continues it."""
+    max_tokens: int | None = None
+    """Tokens that each choice may take: the request's, or what the model's context has room for."""
 
 
 class TokensEvent(Message):

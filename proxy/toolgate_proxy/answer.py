@@ -22,6 +22,10 @@ from toolgate_core.segmenter import (
 )
 from toolgate_core.stop import StopStrings
 
+from .calls import Calls
+from .last_look import LastLook
+from .resampling import Resample, Retries
+
 MAX_JOINED = 64
 """Characters up to which neighbouring deltas become one. Tokens that piled up while the process was
 busy go out in fewer chunks, and the arguments of a long call still arrive in parts."""
@@ -56,12 +60,20 @@ class TokenCounts:
 class Answer:
     """The answer to one request. `feed` it the wire's events, in order and in lists of any length.
 
-    Raises EnforcementFailed where a choice is not what the plan promised.
+    Raises EnforcementFailed where a choice is not what the plan promised, ToolSchemaViolation where
+    a call breaks its schema and the choice may not be sampled again.
     """
 
     def __init__(
-        self, request: ChatRequest, plan: EnforcementPlan, dialect: Dialect, info: wire.Info
+        self,
+        request: ChatRequest,
+        plan: EnforcementPlan,
+        dialect: Dialect,
+        info: wire.Info,
+        look: LastLook,
+        resamples: int = 0,
     ) -> None:
+        """`resamples`: how often a choice may be sampled again at most."""
         self.head = Head(request.request_id, int(time.time()), request.model, _fingerprint(info))
         self._request = request
         self._plan = plan
@@ -70,17 +82,19 @@ class Answer:
         self._choices: list[_Choice] = []
         self._prompt_tokens = 0
         self._usage: wire.UsageEvent | None = None
+        self._look = look
+        self._most_resamples = resamples
 
-    def feed(self, events: Iterable[wire.StreamEvent]) -> list[Piece]:
+    async def feed(self, events: Iterable[wire.StreamEvent]) -> list[Piece]:
         """Of one choice, the pieces come in order; neighbours of one kind come joined."""
         fresh: dict[int, list[Event]] = {}
         for event in events:
             match event:
                 case wire.TokensEvent():
-                    shown = self._choice(event.choice).tokens(event)
+                    shown = await self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(shown)
                 case wire.EndEvent():
-                    shown = self._choice(event.choice).end(event)
+                    shown = await self._choice(event.choice).end(event)
                     fresh.setdefault(event.choice, []).extend(shown)
                 case wire.StartEvent():
                     self._start(event)
@@ -90,17 +104,27 @@ class Answer:
 
     @property
     def complete(self) -> bool:
-        """Nothing more is to come, though the backend would go on: stop strings ended choices that
-        it has not ended."""
+        """Nothing more is to come of this stream, though the backend would go on: stop strings
+        ended choices that it has not ended, or choices are to be sampled again."""
         choices = self._choices
-        return any(c.stopped for c in choices) and all(c.finished for c in choices)
+        left = any(c.stopped or c.again for c in choices)
+        return left and all(c.finished or c.again for c in choices)
+
+    def resample(self) -> Resample | None:
+        """A choice to be sampled again, the next events fed being those of that. None: all done."""
+        for choice in self._choices:
+            if choice.again is not None:
+                again, choice.again = choice.again, None
+                return again
+        return None
 
     @property
     def counts(self) -> TokenCounts:
-        """Counted by the backend, or from the tokens up to where stop strings ended choices."""
+        """Counted by the backend, or from the tokens up to where stop strings ended choices or
+        calls were found wrong: those of the wrong calls are counted, those after them are not."""
         completion = sum(choice.token_count for choice in self._choices)
         usage = self._usage
-        if usage and not any(choice.stopped for choice in self._choices):
+        if usage and not any(choice.stopped or choice.resampled for choice in self._choices):
             completion = usage.completion_tokens
         return TokenCounts(
             prompt=usage.prompt_tokens if usage else self._prompt_tokens,
@@ -124,8 +148,15 @@ class Answer:
                 ),
                 self._plan,
                 stops,
+                Calls(self._look),
+                Retries(
+                    at,
+                    self._marks,
+                    most=self._most_resamples,
+                    budget=event.max_tokens or self._request.sampling.max_tokens,
+                ),
             )
-            for _ in range(self._request.sampling.n)
+            for at in range(self._request.sampling.n)
         ]
 
     def _choice(self, index: int) -> _Choice:
@@ -135,13 +166,24 @@ class Answer:
 
 
 class _Choice:
-    def __init__(self, segmenter: Segmenter, plan: EnforcementPlan, stops: Sequence[str]) -> None:
+    def __init__(
+        self,
+        segmenter: Segmenter,
+        plan: EnforcementPlan,
+        stops: Sequence[str],
+        calls: Calls,
+        retries: Retries,
+    ) -> None:
         self._segmenter = segmenter
         self._plan = plan
         self._names = frozenset(tool.name for tool in plan.candidates)
         self._stops = StopStrings(stops) if stops else None
+        self._calls = calls
+        self._retries = retries
         self.finished = False
         self.token_count = 0
+        self.again: Resample | None = None
+        """Set while the choice waits to be sampled again; tokens that still come are none of it."""
 
     @property
     def stopped(self) -> bool:
@@ -149,33 +191,48 @@ class _Choice:
         return self._stops is not None and self._stops.hit is not None
 
     @property
+    def resampled(self) -> bool:
+        return self._retries.attempts > 0
+
+    @property
     def reasoning_tokens(self) -> int:
         return self._segmenter.reasoning_tokens
 
-    def tokens(self, event: wire.TokensEvent) -> list[Event]:
-        if self.finished:
+    async def tokens(self, event: wire.TokensEvent) -> list[Event]:
+        if self.finished or self.again is not None:
             return []
-        if self._stops is None:
+        if self._stops is None and not self._calls.doubtful:
             self.token_count += len(event.ids)
-            return self._checked(self._segmenter.feed(event.ids, event.texts, event.logprobs))
-        return self._checked(self._tokens_until_stop(event, self._stops))
+            return await self._passed(self._segmenter.feed(event.ids, event.texts, event.logprobs))
+        return await self._one_by_one(event)
 
-    def end(self, event: wire.EndEvent) -> list[Event]:
-        if self.finished:
+    async def end(self, event: wire.EndEvent) -> list[Event]:
+        if self.finished or self.again is not None:
             return []
         shown = self._segmenter.finish(event.finish_reason, event.stop_reason, event.text)
-        return self._checked(self._stops.filter(shown) if self._stops else shown)
+        return await self._passed(self._stops.filter(shown) if self._stops else shown)
 
-    def _tokens_until_stop(self, event: wire.TokensEvent, stops: StopStrings) -> list[Event]:
-        """One token at a time, so that those after the stop string are not counted."""
+    async def _one_by_one(self, event: wire.TokensEvent) -> list[Event]:
+        """So that the tokens after a stop string or a wrong call are not counted."""
         shown: list[Event] = []
-        for at in range(len(event.ids)):
-            if stops.hit is not None:
+        for at, token in enumerate(event.ids):
+            if self.stopped or self.again is not None:
                 break
+            if self._calls.doubtful and self._retries.note(token, self._segmenter, self._stops):
+                self._calls.hold()
             self.token_count += 1
             one = slice(at, at + 1)
             logprobs = event.logprobs[one] if event.logprobs is not None else None
-            shown += stops.filter(self._segmenter.feed(event.ids[one], event.texts[one], logprobs))
+            fresh = self._segmenter.feed(event.ids[one], event.texts[one], logprobs)
+            shown += await self._passed(self._stops.filter(fresh) if self._stops else fresh)
+        return shown
+
+    async def _passed(self, events: list[Event]) -> list[Event]:
+        shown, wrong = await self._calls.passed(self._checked(events))
+        if wrong is not None:
+            self.again = self._retries.again(wrong, self.token_count)
+            self._segmenter, self._stops = self._retries.before_call()
+            self.finished = False
         return shown
 
     def _checked(self, events: list[Event]) -> list[Event]:

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import keys, wire
@@ -50,7 +50,7 @@ class Grammars:
         self._limits = settings.schema_limits
         self._loader = Loader(backend, fleet, settings.grammar_timeout)
         self._fleet = fleet
-        self._known = KnownGrammars(settings.grammar_refusal_ttl)
+        self._known = KnownGrammars(settings.verdict_ttl)
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
 
@@ -81,6 +81,7 @@ class Grammars:
             if verdict.status == "refused":
                 raise refusal(verdict, tool, _param(position[tool.name]))
             residual[tool.hash] = verdict.residual
+        _check_strict(candidates, tools, residual)
         if self._fleet is not None:
             self._fleet.used(key_of.values())
         tiers = Counter(each.tier for each in found.values())
@@ -172,6 +173,25 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
         pointer=pointer,
         param=param,
     )
+
+
+def _check_strict(
+    candidates: Sequence[Tool],
+    tools: Sequence[Tool],
+    residual: Mapping[str, Sequence[wire.ResidualKeyword]],
+) -> None:
+    """A strict tool is enforced while the model samples, or not at all."""
+    for tool in candidates:
+        if tool.strict and residual[tool.hash]:
+            left = residual[tool.hash][0]
+            position = [each.name for each in tools].index(tool.name)
+            raise SchemaNotEnforceable(
+                f"{left.keyword!r} in the strict tool {tool.name!r} can't be enforced while the "
+                "model samples: rewrite the schema without it, or leave `strict` out, and calls "
+                "are checked before they are sent.",
+                pointer=left.pointer,
+                param=f"/tools/{position}/function/parameters{left.pointer}",
+            )
 
 
 def _param(position: int) -> str:

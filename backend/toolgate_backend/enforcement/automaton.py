@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from ..errors import DeadEnd
+from ..errors import BackendError
 from ..grammars.engine import CompiledGrammar, Words
 from . import masks
 from .rules import Rules
@@ -51,6 +51,7 @@ class State:
 
 class Automaton:
     def __init__(self, rules: Rules, spec: Spec, grammars: Sequence[CompiledGrammar]) -> None:
+        """Raises BackendError for tokens to go on from that could not have come."""
         self._rules = rules
         self._spec = spec
         self._grammars = grammars
@@ -64,6 +65,9 @@ class Automaton:
     def reset(self) -> None:
         self._state = self._initial()
         self._trail: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
+        if not self.accept_tokens(self._spec.accepted):
+            raise BackendError("the tokens to go on from are none that were allowed")
+        self._trail.clear()
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`; stops at the first one that may not come and answers False."""
@@ -214,10 +218,7 @@ class Automaton:
         assert union is not None
         if union.finished:
             return masks.Allow(masks.ids([self._rules.marks.call_end]))
-        words = union.mask()
-        if not words.any():
-            raise DeadEnd("the grammars of this call allow no token")
-        return masks.Bits(words)
+        return union.mask()
 
     def _initial(self) -> State:
         marks, spec = self._rules.marks, self._spec

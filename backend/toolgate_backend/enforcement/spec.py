@@ -22,6 +22,8 @@ class Spec:
     skip_reasoning: bool = False
     """The prompt opened a reasoning that the request does not want: it is closed at once."""
     min_tokens: int = 0
+    accepted: tuple[int, ...] = ()
+    """Tokens of an earlier answer that this sequence goes on from."""
 
     def to_extra_args(self) -> dict[str, Any]:
         return {EXTRA_ARG: asdict(self)}
@@ -31,4 +33,5 @@ def from_extra_args(extra_args: dict[str, Any] | None) -> Spec | None:
     fields = (extra_args or {}).get(EXTRA_ARG)
     if fields is None:
         return None
-    return Spec(**{**fields, "keys": tuple(fields["keys"])})
+    lists = {name: tuple(fields[name]) for name in ("keys", "accepted")}
+    return Spec(**{**fields, **lists})

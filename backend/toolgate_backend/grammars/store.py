@@ -88,6 +88,8 @@ class GrammarStore:
     def _load(self, key: str, source: str) -> None:
         try:
             outcome = self._outcome(key, **json.loads(source))
+            if outcome.grammar is not None:
+                _ = outcome.grammar.head  # read here first, off the step loop
         except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
             outcome = Outcome(
                 GrammarVerdict(
