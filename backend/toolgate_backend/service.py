@@ -20,6 +20,7 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
+from .adapters import vllm_host
 from .enforcement.spec import Spec
 from .errors import QuarantineDown
 from .grammars.examination import Limits
@@ -35,8 +36,6 @@ from .vocabulary import Vocabulary, from_model_config
 
 logger = init_logger(__name__)
 
-ADAPTER = "logits_processor"
-
 
 class Service:
     """One API process's view of the engine. Lives in `app.state.toolgate`."""
@@ -48,6 +47,8 @@ class Service:
         self._models = models
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
+        self._adapter = vllm_host.adapter_of(engine_client.vllm_config, configured.adapter)
+        self._rpc = vllm_host.rpc_of(engine_client, self._adapter)
         self._renderer = Renderer(engine_client, vocabulary.size)
         self._running = 0
         self._max_grammars = configured.max_grammars
@@ -60,7 +61,7 @@ class Service:
             lambda: Zygote.start(vocabulary), limits, workers=configured.quarantine_workers
         )
         self._registry = GrammarRegistry(
-            Ranks(engine_client.collective_rpc),
+            Ranks(self._rpc),
             self._quarantine,
             dialect=vocabulary.dialect.name,
             tokenizer=vocabulary.fingerprint,
@@ -78,6 +79,7 @@ class Service:
             from_model_config(engine_client.model_config),
             settings(),
         )
+        await service._rpc("toolgate_report")  # the engine reads its vocabulary now, not later
         if service._vocabulary.dialect.calls:
             await service._warm_up()
         return service
@@ -95,7 +97,7 @@ class Service:
             model=self._served_names()[0],
             models=(*self._served_names(), *self._models.lora_requests),
             vllm_version=_vllm_version(),
-            adapter=ADAPTER,
+            adapter=self._adapter,
             dialect=self._vocabulary.dialect.name,
             marks=self._vocabulary.marks,
             tokenizer=self._vocabulary.fingerprint,
@@ -117,7 +119,7 @@ class Service:
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def status(self) -> wire.Status:
-        ranks = await self._engine.collective_rpc("toolgate_report")
+        ranks = await self._rpc("toolgate_report")
         return wire.Status(
             loaded_grammars=max(rank["grammars"] for rank in ranks),
             pinned_grammars=self._registry.pinned,
@@ -156,6 +158,8 @@ class Service:
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
+                # Masks from the first token on, whatever reasoning parser vLLM runs with.
+                reasoning_ended=True,
             )
             await held.enter_async_context(aclosing(outputs))
             events = raw_events(
@@ -242,6 +246,8 @@ class Service:
                 "ignore_eos": False,
                 "extra_args": spec.to_extra_args(),
             }
+            if self._adapter == "structured_output":
+                params["structured_outputs"] = vllm_host.hooked_params()
             if self._vocabulary.marks.failure is not None:
                 params["stop_token_ids"].append(self._vocabulary.marks.failure)
         try:

@@ -45,14 +45,14 @@ def canonical_parameters(parameters: object, *, param: str = "parameters") -> di
     if not isinstance(parameters, dict):
         raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
     _check_depth(parameters, param)
-    parameters = normalised(parameters, param=param)
-    kind = parameters.get("type", "object")
+    schema = normalised(parameters, param=param)
+    kind = schema.get("type", "object")
     if kind not in ("object", ["object"]):
         raise InvalidTools(
             f'{param} must describe an object: give it "type": "object", not {kind!r}.',
             param=param,
         )
-    canonical = canonical_schema(parameters)
+    canonical = canonical_schema(schema)
     assert isinstance(canonical, dict)
     return canonical | {"type": "object"}
 

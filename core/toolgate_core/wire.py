@@ -122,8 +122,8 @@ class GrammarVerdict(Message):
     residual: tuple[ResidualKeyword, ...] = ()
     """Of a `ready` verdict: what the masks leave open. Empty: they hold the whole schema."""
     rewritten: str | None = None
-    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema itself.
-    Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
+    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema as it
+    came. Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
 
 
 class GrammarVerdicts(Message):

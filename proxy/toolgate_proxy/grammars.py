@@ -50,7 +50,7 @@ class Grammars:
         self._limits = settings.schema_limits
         self._loader = Loader(backend, fleet, settings.grammar_timeout)
         self._fleet = fleet
-        self._known = KnownGrammars(settings.grammar_refusal_ttl)
+        self._known = KnownGrammars(settings.verdict_ttl)
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
 

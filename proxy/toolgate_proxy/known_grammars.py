@@ -14,10 +14,15 @@ MAX_REFUSED = 10_000
 
 
 class KnownGrammars:
-    """Keys that the backend holds, and refusals, which are believed for `refusal_ttl` seconds."""
+    """Keys that the backend holds, and refusals, which are believed for a while."""
 
-    def __init__(self, refusal_ttl: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._refusal_ttl = refusal_ttl
+    def __init__(
+        self,
+        ttl: Callable[[wire.GrammarVerdict], float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`ttl`: seconds for which a refusal is believed."""
+        self._ttl = ttl
         self._clock = clock
         self._ready: OrderedDict[str, tuple[wire.ResidualKeyword, ...]] = OrderedDict()
         self._refused: OrderedDict[str, tuple[float, wire.GrammarVerdict]] = OrderedDict()
@@ -50,7 +55,7 @@ class KnownGrammars:
             if len(self._ready) > MAX_READY:
                 self._ready.popitem(last=False)
             return
-        self._refused[verdict.key] = (self._clock() + self._refusal_ttl, verdict)
+        self._refused[verdict.key] = (self._clock() + self._ttl(verdict), verdict)
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
 

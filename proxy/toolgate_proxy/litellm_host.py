@@ -120,13 +120,19 @@ def placements(model: str | None) -> list[Placement]:
     ]
 
 
+def carry(exception: Any, error: ToolgateError) -> Any:
+    """LiteLLM's exception, which answers with our error's body."""
+    setattr(exception, _CARRIED, error)
+    return exception
+
+
 @contextmanager
 def errors_raised(call: Call) -> Iterator[None]:
     """Raises our errors as LiteLLM's, which keep them, so that its router can tell them apart."""
     try:
         yield
     except ToolgateError as error:
-        raise _host_error(error, call.model) from error
+        raise host_error(error, call.model) from error
 
 
 def note_for_logs(call: Call, whole: ModelResponse) -> None:
@@ -259,7 +265,7 @@ def _no_database(error: Exception) -> bool:
     return False
 
 
-def _host_error(error: ToolgateError, model: str) -> Exception:
+def host_error(error: ToolgateError, model: str) -> Exception:
     """LiteLLM's exception of the error's status, which its router and its logs go by."""
     # LiteLLM logs what names no provider as the client's own fault: one line, no traceback.
     provider = None if error.status < 500 else PROVIDER
@@ -276,8 +282,8 @@ def _host_error(error: ToolgateError, model: str) -> Exception:
     host.message, host.status_code = error.message, error.status
     host.type, host.param = error.type, error.param
     host.headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
-    setattr(host, _CARRIED, error)
-    return host  # type: ignore[no-any-return]
+    raised: Exception = carry(host, error)
+    return raised
 
 
 def _log_failure(logging: Any, error: Exception) -> None:

@@ -63,6 +63,15 @@ RESAMPLES = Counter(
 RESAMPLED_TOKENS = Counter(
     "toolgate_resampled_tokens", "Tokens of wrong calls, which the client never saw."
 )
+KEYS_REDIS_BREAKER = Gauge(
+    "toolgate_keys_redis_breaker_open",
+    "1 while Redis does not answer about keys and limits and is not asked.",
+    multiprocess_mode="livemax",
+)
+KEYS_REFUSED = Counter(
+    "toolgate_keys_refused", "Requests refused for their key, by code.", ["code"]
+)
+LIMITED = Counter("toolgate_limited", "Requests refused by a key's limits, by limit.", ["limit"])
 
 
 def exposition() -> bytes:

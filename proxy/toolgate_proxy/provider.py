@@ -25,7 +25,7 @@ from toolgate_core.errors import (
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
 from . import litellm_host as host
-from . import metrics, receipt
+from . import meter, metrics, receipt
 from .admission import admit
 from .answer import Answer, Piece
 from .backend_client import EventStream
@@ -70,6 +70,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
                         yield chunk
+            meter.note(answer.counts.prompt, answer.counts.completion, complete=True)
             if request.include_usage:
                 yield chunks.usage(answer.counts)
             host.note_for_logs(call, whole.response(answer.counts))
@@ -96,7 +97,9 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         while True:
             async with aclosing(sent.events) as events:
                 async for batch in events:
-                    yield await answer.feed(of_choice(batch, again.choice) if again else batch)
+                    pieces = await answer.feed(of_choice(batch, again.choice) if again else batch)
+                    meter.note(answer.counts.prompt, answer.counts.completion)
+                    yield pieces
                     if answer.complete:
                         break
             again = answer.resample()

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import redis.exceptions
+from prometheus_client import Gauge
 from pydantic import SecretStr
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -38,10 +39,19 @@ TURNS_TO_READ = 5
 
 
 class SharedRedis:
-    """Any server that speaks Redis' protocol, by its URL. `timeout`: seconds for one exchange."""
+    """Any server that speaks Redis' protocol, by its URL. `timeout`: seconds for one exchange;
+    `meanwhile`: what the log says is done while it does not answer."""
 
-    def __init__(self, url: SecretStr, timeout: float) -> None:
+    def __init__(
+        self,
+        url: SecretStr,
+        timeout: float,
+        meanwhile: str = "grammars are kept per process until it does",
+        breaker: Gauge = metrics.REDIS_BREAKER,
+    ) -> None:
         self._timeout = timeout
+        self._meanwhile = meanwhile
+        self._breaker = breaker
         pool = BlockingConnectionPool.from_url(
             url.get_secret_value(),
             max_connections=MAX_CONNECTIONS,
@@ -96,15 +106,12 @@ class SharedRedis:
         kind = "timeout" if timed_out else "connection"
         metrics.REDIS_ERRORS.labels(kind).inc()
         if self.available:
-            logger.warning(
-                "Redis does not answer (%s); grammars are kept per process until it does.",
-                type(error).__name__,
-            )
+            logger.warning("Redis does not answer (%s); %s.", type(error).__name__, self._meanwhile)
         self._open_breaker()
 
     def _open_breaker(self) -> None:
         if self._probing is None:
-            metrics.REDIS_BREAKER.set(1)
+            self._breaker.set(1)
             self._probing = asyncio.create_task(self._probe())
 
     async def _probe(self) -> None:
@@ -117,7 +124,7 @@ class SharedRedis:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         self._probing = None
-        metrics.REDIS_BREAKER.set(0)
+        self._breaker.set(0)
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:

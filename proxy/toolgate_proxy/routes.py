@@ -26,6 +26,7 @@ from . import litellm_host as host
 from . import metrics
 from .deployments import Deployment
 from .prewarm import BackendReport, prewarm, prewarm_most_used
+from .service import service
 from .settings import settings
 
 
@@ -79,6 +80,8 @@ def attach(app: Any) -> None:
         async with lifespan(app) as state:
             _freeze_heap()
             work = asyncio.create_task(_prewarm_at_start())
+            if (watch := service().watch) is not None:
+                await watch.started()
             try:
                 yield state
             finally:
@@ -86,6 +89,7 @@ def attach(app: Any) -> None:
                 fleet = host.provider().deployments.fleet
                 if fleet is not None:
                     await fleet.aclose()
+                await service().aclose()
 
     app.router.lifespan_context = with_ours
 

@@ -15,6 +15,7 @@ from fake_backend import KEY
 from toolgate_proxy.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
+KEY_SECRET = "a-secret-for-the-hashes-of-keys"
 START_TIMEOUT = 180.0
 
 
@@ -28,6 +29,7 @@ def serving(
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "TOOLGATE_BACKEND_URL": backend_url,
         "TOOLGATE_BACKEND_KEY": KEY,
+        "TOOLGATE_KEY_SECRET": KEY_SECRET,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from ..errors import BackendError, DeadEnd
+from ..errors import BackendError
 from ..grammars.engine import CompiledGrammar, Words
 from . import masks
 from .rules import Rules
@@ -218,10 +218,7 @@ class Automaton:
         assert union is not None
         if union.finished:
             return masks.Allow(masks.ids([self._rules.marks.call_end]))
-        words = union.mask()
-        if not words.any():
-            raise DeadEnd("the grammars of this call allow no token")
-        return masks.Bits(words)
+        return union.mask()
 
     def _initial(self) -> State:
         marks, spec = self._rules.marks, self._spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,14 @@ def render(mask: Mask, row: Words, vocabulary_size: int) -> None:
     if isinstance(mask, Bits):
         row[:] = mask.words
     elif isinstance(mask, Allow):
-        row[:] = pack(mask.ids, vocabulary_size)
+        row.fill(0)
+        bits = np.uint32(1) << (mask.ids & 31).astype(np.uint32)
+        np.bitwise_or.at(row.view(np.uint32), mask.ids >> 5, bits)
     else:
-        row[:] = ~pack(mask.ids, vocabulary_size)
+        row[:] = _all_but(mask, vocabulary_size)
+
+
+@lru_cache(maxsize=64)
+def _all_but(mask: Forbid, vocabulary_size: int) -> Words:
+    """The free phases' rows: a few, shared, and asked for at nearly every step."""
+    return ~pack(mask.ids, vocabulary_size)

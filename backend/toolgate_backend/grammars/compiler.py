@@ -188,9 +188,7 @@ class Compiler:
             return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
         return _ready(choice, parameters), compiled
 
-    def _first_held(
-        self, name: str, choices_: Iterator[Choice]
-    ) -> tuple[Choice, CompiledGrammar]:
+    def _first_held(self, name: str, choices_: Iterator[Choice]) -> tuple[Choice, CompiledGrammar]:
         """The first choice that its engine takes. Raises the first one's GrammarRefused when none
         is taken, or when it says that nothing satisfies the schema."""
         first: GrammarRefused | None = None

@@ -31,6 +31,10 @@ class Matcher(Protocol):
     def fill(self, row: Words) -> None:
         """Overwrite `row` (one row of words) with the tokens that may come next."""
 
+    def forced(self) -> bytes:
+        """The text that must come next, as far as the engine knows it; the state stays."""
+        ...
+
     @property
     def finished(self) -> bool:
         """The call text is whole; nothing more may come."""
@@ -38,6 +42,11 @@ class Matcher(Protocol):
 
 
 class CompiledGrammar(Protocol):
+    @property
+    def head(self) -> bytes:
+        """The text that every call begins with, as far as the engine knows it."""
+        ...
+
     def matcher(self) -> Matcher: ...
 
 

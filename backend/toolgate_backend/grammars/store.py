@@ -55,9 +55,9 @@ class GrammarStore:
         return len(self._entries)
 
     def load(self, holder: str, sources: Mapping[str, str]) -> None:
-        """Begin to load what is not there yet, by key. Each source is the JSON of
-        `{name, parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON text
-        again. Returns at once: the text is parsed in the pool too."""
+        """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
+        parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON text again.
+        Returns at once: the text is parsed in the pool too."""
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries
@@ -88,6 +88,8 @@ class GrammarStore:
     def _load(self, key: str, source: str) -> None:
         try:
             outcome = self._outcome(key, **json.loads(source))
+            if outcome.grammar is not None:
+                _ = outcome.grammar.head  # read here first, off the step loop
         except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
             outcome = Outcome(
                 GrammarVerdict(

@@ -52,6 +52,7 @@ HARD = frozenset(
         "if",
         "maxProperties",
         "minProperties",
+        "multipleOf",
         "not",
         "oneOf",
         "patternProperties",
@@ -62,6 +63,7 @@ HARD = frozenset(
     }
 )
 """Keywords that no engine holds, or only in some company."""
+
 
 @dataclass(frozen=True)
 class Occurrence:
@@ -77,11 +79,13 @@ class Occurrence:
 
 
 def hard_ones(schema: Any) -> list[Occurrence]:
-    """Every occurrence that may have to be taken out, those inside a `oneOf` included: it can become
-    an `anyOf`. In the schema's order."""
+    """Every occurrence that may have to be taken out, those inside a `oneOf` included, which can
+    become an `anyOf`. In the schema's order."""
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
-        for pointer, node in reachable(schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY)
+        for pointer, node in reachable(
+            schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY
+        )
         for keyword, value in node.items()
         if _hard(keyword, value)
     ]
@@ -92,9 +96,11 @@ def doubtful_ones(schema: Any) -> list[Occurrence]:
     cannot parse, numbers that it cannot divide."""
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
-        for pointer, node in reachable(schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY)
+        for pointer, node in reachable(
+            schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY
+        )
         for keyword in node
-        if keyword in HARD | {"format", "multipleOf", "pattern"}
+        if keyword in HARD | {"format", "pattern"}
     ]
 
 
