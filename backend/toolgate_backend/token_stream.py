@@ -40,9 +40,15 @@ async def raw_events(
     prompt_tokens: int,
     reasoning_open: bool,
     top_logprobs: int | None,
+    prompt_token_ids: tuple[int, ...] | None = None,
 ) -> AsyncIterator[StreamEvent]:
-    """The events of one request, whose `outputs` are vLLM RequestOutputs of kind DELTA."""
-    yield StartEvent(prompt_tokens=prompt_tokens, reasoning_open=reasoning_open)
+    """The events of one request, whose `outputs` are vLLM RequestOutputs of kind DELTA. The start
+    comes before the engine has begun: what it found in its cache is told with the first tokens."""
+    yield StartEvent(
+        prompt_tokens=prompt_tokens,
+        reasoning_open=reasoning_open,
+        prompt_token_ids=prompt_token_ids,
+    )
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
     async for output in outputs:
@@ -51,12 +57,14 @@ async def raw_events(
             decoder = decoders.setdefault(choice.index, TextDecoder(vocabulary))
             ids = tuple(choice.token_ids)
             if ids:
+                first = completion_tokens == 0
                 completion_tokens += len(ids)
                 yield TokensEvent(
                     choice=choice.index,
                     ids=ids,
                     texts=tuple(decoder.decode(token) for token in ids),
                     logprobs=_logprobs(ids, choice.logprobs, vocabulary, top_logprobs),
+                    cached_tokens=cached_tokens if first else None,
                 )
             if choice.finish_reason is not None:
                 yield EndEvent(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from toolgate_core import wire
 from toolgate_core.dialect import Dialect
@@ -28,9 +28,16 @@ busy go out in fewer chunks, and the arguments of a long call still arrive in pa
 
 
 @dataclass(frozen=True)
+class TokenIds:
+    """The ids behind the events before it."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Piece:
     choice: int
-    event: Event
+    event: Event | TokenIds
 
 
 @dataclass(frozen=True)
@@ -63,20 +70,24 @@ class Answer:
         self, request: ChatRequest, plan: EnforcementPlan, dialect: Dialect, info: wire.Info
     ) -> None:
         self.head = Head(request.request_id, int(time.time()), request.model, _fingerprint(info))
-        self._request = request
+        self.request = request
         self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
         self._choices: list[_Choice] = []
         self._prompt_tokens = 0
+        self._cached_tokens = 0
         self._usage: wire.UsageEvent | None = None
+        self.prompt_token_ids: tuple[int, ...] | None = None
+        """Where the request asked for them."""
 
     def feed(self, events: Iterable[wire.StreamEvent]) -> list[Piece]:
         """Of one choice, the pieces come in order; neighbours of one kind come joined."""
-        fresh: dict[int, list[Event]] = {}
+        fresh: dict[int, list[Event | TokenIds]] = {}
         for event in events:
             match event:
                 case wire.TokensEvent():
+                    self._cached_tokens = event.cached_tokens or self._cached_tokens
                     shown = self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(shown)
                 case wire.EndEvent():
@@ -104,28 +115,26 @@ class Answer:
             completion = usage.completion_tokens
         return TokenCounts(
             prompt=usage.prompt_tokens if usage else self._prompt_tokens,
-            cached=usage.cached_tokens if usage else 0,
+            cached=usage.cached_tokens if usage else self._cached_tokens,
             completion=completion,
             reasoning=sum(choice.reasoning_tokens for choice in self._choices),
         )
 
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
-        required = self._plan.choice == "required"
-        # A stop string in what a model says before a call that it owes must not end the choice.
-        stops = () if required else self._request.stop
+        self.prompt_token_ids = event.prompt_token_ids
         self._choices = [
             _Choice(
                 Segmenter(
                     self._dialect,
                     self._marks,
                     reasoning_open=event.reasoning_open,
-                    required=required,
+                    required=self._plan.choice == "required",
                 ),
+                self.request,
                 self._plan,
-                stops,
             )
-            for _ in range(self._request.sampling.n)
+            for _ in range(self.request.sampling.n)
         ]
 
     def _choice(self, index: int) -> _Choice:
@@ -135,48 +144,83 @@ class Answer:
 
 
 class _Choice:
-    def __init__(self, segmenter: Segmenter, plan: EnforcementPlan, stops: Sequence[str]) -> None:
+    def __init__(self, segmenter: Segmenter, request: ChatRequest, plan: EnforcementPlan) -> None:
         self._segmenter = segmenter
+        self._request = request
         self._plan = plan
         self._names = frozenset(tool.name for tool in plan.candidates)
-        self._stops = StopStrings(stops) if stops else None
+        # What stops the words before a call that is owed would leave the call out.
+        stopping = plan.choice != "required"
+        self._stop_ids = frozenset(request.sampling.stop_token_ids) if stopping else frozenset()
+        stops = request.stop if stopping else ()
+        self._stops = StopStrings(stops, include=request.include_stop) if stops else None
+        self._stop_id: int | None = None
+        self._unsaid = request.echo
         self.finished = False
         self.token_count = 0
 
     @property
     def stopped(self) -> bool:
-        """A stop string ended it."""
-        return self._stops is not None and self._stops.hit is not None
+        """Ended on this side, by a stop string or a stop token."""
+        hit = self._stops is not None and self._stops.hit is not None
+        return hit or self._stop_id is not None
 
     @property
     def reasoning_tokens(self) -> int:
         return self._segmenter.reasoning_tokens
 
-    def tokens(self, event: wire.TokensEvent) -> list[Event]:
+    def tokens(self, event: wire.TokensEvent) -> list[Event | TokenIds]:
         if self.finished:
             return []
-        if self._stops is None:
+        before = self.token_count
+        if self._stops is None and not self._stop_ids:
             self.token_count += len(event.ids)
-            return self._checked(self._segmenter.feed(event.ids, event.texts, event.logprobs))
-        return self._checked(self._tokens_until_stop(event, self._stops))
+            shown = self._segmenter.feed(event.ids, event.texts, event.logprobs)
+        else:
+            shown = self._tokens_until_stop(event)
+        said: list[Event | TokenIds] = [*self._echo(), *self._checked(shown)]
+        if self._request.return_token_ids:
+            # Before the end, which is the last thing that is said of a choice.
+            at = len(said) - self.finished
+            said.insert(at, TokenIds(event.ids[: self.token_count - before]))
+        return said
 
-    def end(self, event: wire.EndEvent) -> list[Event]:
+    def end(self, event: wire.EndEvent) -> list[Event | TokenIds]:
         if self.finished:
             return []
         shown = self._segmenter.finish(event.finish_reason, event.stop_reason, event.text)
-        return self._checked(self._stops.filter(shown) if self._stops else shown)
+        if event.stop_reason in self._stop_ids and isinstance(last := shown[-1], Finish):
+            shown[-1] = replace(last, stop_reason=event.stop_reason)
+        filtered = self._stops.filter(shown) if self._stops else shown
+        return [*self._echo(), *self._checked(filtered)]
 
-    def _tokens_until_stop(self, event: wire.TokensEvent, stops: StopStrings) -> list[Event]:
-        """One token at a time, so that those after the stop string are not counted."""
+    def _echo(self) -> list[Event]:
+        unsaid, self._unsaid = self._unsaid, ""
+        return [ContentDelta(unsaid)] if unsaid else []
+
+    def _tokens_until_stop(self, event: wire.TokensEvent) -> list[Event]:
+        """One token at a time, so that those after the stop are not counted."""
         shown: list[Event] = []
-        for at in range(len(event.ids)):
-            if stops.hit is not None:
+        for at, token in enumerate(event.ids):
+            if self.stopped:
                 break
             self.token_count += 1
-            one = slice(at, at + 1)
-            logprobs = event.logprobs[one] if event.logprobs is not None else None
-            shown += stops.filter(self._segmenter.feed(event.ids[one], event.texts[one], logprobs))
+            fresh = self._ended_by(token, event.texts[at])
+            if fresh is None:
+                one = slice(at, at + 1)
+                logprobs = event.logprobs[one] if event.logprobs is not None else None
+                fresh = self._segmenter.feed(event.ids[one], event.texts[one], logprobs)
+            shown += self._stops.filter(fresh) if self._stops else fresh
         return shown
+
+    def _ended_by(self, token: int, text: str) -> list[Event] | None:
+        """The end of the content, where this is one of its stop tokens."""
+        if token not in self._stop_ids or not self._segmenter.in_content:
+            return None
+        self._stop_id = token
+        said = self._segmenter.feed([token], [text]) if self._request.include_stop else []
+        *before, _ = self._segmenter.finish("stop")
+        return [*said, *before, Finish("stop", token)]
 
     def _checked(self, events: list[Event]) -> list[Event]:
         """The masks have seen to the plan; a backend that did not apply them is found out here."""
@@ -191,7 +235,9 @@ class _Choice:
                 self.finished = True
                 if self._plan.named and event.reason == "tool_calls":
                     # OpenAI: "stop" after the call of a named function, "tool_calls" otherwise.
-                    events[at] = Finish("stop")
+                    events[at] = replace(event, reason="stop")
+        if not self._request.include_reasoning:
+            return [event for event in events if not isinstance(event, ReasoningDelta)]
         return events
 
 
@@ -201,19 +247,20 @@ def _fingerprint(info: wire.Info) -> str:
     return "fp_" + hashlib.sha256("\0".join(made_by).encode()).hexdigest()[:10]
 
 
-def _joined(events: list[Event]) -> list[Event]:
-    joined: list[Event] = []
+def _joined(events: list[Event | TokenIds]) -> list[Event | TokenIds]:
+    joined: list[Event | TokenIds] = []
     for event in events:
         last = joined[-1] if joined else None
         match last, event:
             case (ContentDelta(a, a_logprobs), ContentDelta(b, b_logprobs)) if _fits(a, b):
                 joined[-1] = ContentDelta(a + b, a_logprobs + b_logprobs)
-            case (ReasoningDelta(a), ReasoningDelta(b)) if _fits(a, b):
-                joined[-1] = ReasoningDelta(a + b)
-            case (ArgumentsDelta(index, a), ArgumentsDelta(same, b)) if index == same and _fits(
-                a, b
-            ):
-                joined[-1] = ArgumentsDelta(index, a + b)
+            case (ReasoningDelta(a, a_logprobs), ReasoningDelta(b, b_logprobs)) if _fits(a, b):
+                joined[-1] = ReasoningDelta(a + b, a_logprobs + b_logprobs)
+            case (
+                ArgumentsDelta(index, a, a_logprobs),
+                ArgumentsDelta(same, b, b_logprobs),
+            ) if index == same and _fits(a, b):
+                joined[-1] = ArgumentsDelta(index, a + b, a_logprobs + b_logprobs)
             case _, ContentDelta("", ()):
                 pass  # what a stop string leaves when it begins a delta
             case _:

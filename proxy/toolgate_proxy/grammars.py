@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import keys, wire
@@ -53,12 +53,12 @@ class Grammars:
         self._gauge = metrics.KNOWN.labels(label)
 
     async def ensure(
-        self, candidates: Sequence[Tool], tools: Sequence[Tool], info: wire.Info
+        self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
     ) -> Loaded:
         """The candidates' grammars, all of them loaded.
 
-        `tools` is the request's whole list, by whose positions errors name a tool. Raises
-        SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
+        `param_of` says where in the request a tool's schema stands, by the tool's name, for errors.
+        Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
@@ -68,14 +68,13 @@ class Grammars:
             )
         key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
         missing = [tool for tool in candidates if not self._known.ready(key_of[tool.hash])]
-        position = {tool.name: at for at, tool in enumerate(tools)} if missing else {}
         for tool in missing:
-            check_tool(tool, self._limits, _param(position[tool.name]))
+            check_tool(tool, self._limits, param_of[tool.name])
         found = await self._find(missing, key_of)
         for tool in missing:
             verdict = found[key_of[tool.hash]].verdict
             if verdict.status == "refused":
-                raise refusal(verdict, tool, _param(position[tool.name]))
+                raise refusal(verdict, tool, param_of[tool.name])
         if self._fleet is not None:
             self._fleet.used(key_of.values())
         tiers = Counter(each.tier for each in found.values())
@@ -151,7 +150,7 @@ def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidTools(
-            f"The parameters of {tool.name!r} hold text that is not valid Unicode.", param=param
+            f"{_subject(tool)} hold text that is not valid Unicode.", param=param
         ) from error
 
 
@@ -161,11 +160,11 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
     complex_ = verdict.code == SchemaTooComplex.code
     kind = SchemaTooComplex if complex_ else SchemaNotEnforceable
     return kind(
-        f"The parameters of {tool.name!r} can't be enforced{where}: {verdict.reason}",
+        f"{_subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=param,
     )
 
 
-def _param(position: int) -> str:
-    return f"tools[{position}].function.parameters"
+def _subject(tool: Tool) -> str:
+    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"

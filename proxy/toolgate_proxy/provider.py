@@ -12,7 +12,7 @@ from typing import Any
 from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
-from toolgate_core import wire
+from toolgate_core import keys, wire
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnknown
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
@@ -23,6 +23,7 @@ from .admission import admit
 from .answer import Answer
 from .backend_client import EventStream
 from .deployments import Deployment, Deployments
+from .response_format import SCHEMA_PARAM
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 
@@ -42,19 +43,19 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=False)
             async with _exchange(request, self._deployment(call)) as (answer, events):
-                whole = WholeAnswer(answer.head)
+                whole = WholeAnswer(answer)
                 async for batch in events:
                     whole.add(answer.feed(batch))
                     if answer.complete:
                         break
-            return whole.response(answer.counts)
+            return whole.response()
 
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=True)
             async with _exchange(request, self._deployment(call)) as (answer, events):
-                chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
+                chunks, whole = Chunks(answer), WholeAnswer(answer)
                 async for batch in events:
                     pieces = answer.feed(batch)
                     whole.add(pieces)
@@ -63,8 +64,8 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                     if answer.complete:
                         break
             if request.include_usage:
-                yield chunks.usage(answer.counts)
-            host.note_for_logs(call, whole.response(answer.counts))
+                yield chunks.usage()
+            host.note_for_logs(call, whole.response())
 
     def _deployment(self, call: host.Call) -> Deployment:
         return self.deployments.get(call.api_base, call.api_key)
@@ -80,7 +81,7 @@ async def _exchange(
         info = await backend.info()
         dialect = _dialect(info)
         plan = make_plan(request, dialect)
-        loaded = await grammars.ensure(plan.candidates, request.tools, info)
+        loaded = await grammars.ensure(plan.grammars, _param_of(request), info)
         receipt.current().note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         try:
             events = await backend.generate(_message(request, plan, loaded.keys))
@@ -91,7 +92,8 @@ async def _exchange(
         raise BackendUnavailable(
             "The backend loses its grammars faster than they load; try again.", retry_after=1
         )
-    receipt.current().enforced = "full" if request.tools else "none"
+    held = request.tools or request.content_format
+    receipt.current().enforced = "full" if held else "none"
     try:
         yield Answer(request, plan, dialect, info), events
     finally:
@@ -111,11 +113,22 @@ def _message(
         ),
         sampling=request.sampling,
         enforcement=plan.wire(grammar_keys),
-        # Only a stream can be closed at a stop string; otherwise the whole in one piece costs less.
-        stream=request.stream or bool(request.stop),
+        # Only a stream can be closed at a stop; otherwise the whole in one piece costs less.
+        stream=request.stream or bool(request.stop or request.sampling.stop_token_ids),
+        return_prompt_ids=request.return_token_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
     )
+
+
+def _param_of(request: ChatRequest) -> dict[str, str]:
+    """Where in the request's body each schema stands, by its tool's name."""
+    if request.legacy_functions:
+        params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
+    else:
+        params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
+    schemas = {name: f"{param}.parameters" for name, param in params.items()}
+    return schemas | {keys.CONTENT: SCHEMA_PARAM}
 
 
 def _dialect(info: wire.Info) -> Dialect:

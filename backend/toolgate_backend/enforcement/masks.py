@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,11 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Forbid:
-    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart."""
+    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart, and
+    is None for one that is a single sequence's own."""
 
     ids: Ids
-    key: str
+    key: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,14 @@ def pack(tokens: Ids, vocabulary_size: int) -> Words:
     bits = np.zeros(words_for(vocabulary_size) * 32, dtype=np.uint8)
     bits[tokens] = 1
     return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+def with_ids(words: Words, tokens: Iterable[int]) -> Words:
+    """A copy of the row in which the bits of `tokens` are set too."""
+    row = words.copy()
+    for token in tokens:
+        row.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
+    return row
 
 
 def unpack(words: Words) -> Ids:

@@ -6,7 +6,9 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from ..grammars.engine import CompiledGrammar, words_for
+from ..grammars.completion import Completion
+from ..grammars.engine import words_for
+from ..grammars.measured import MeasuredGrammar
 from ..vocabulary import Vocabulary
 from . import masks
 from .spelling import Spelling
@@ -28,18 +30,22 @@ class Rules:
         self._spelling = (
             Spelling(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
         )
-        self._token_bytes = vocabulary.token_bytes
+        self.token_bytes = vocabulary.token_bytes
+        self.completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._excluded = masks.pack(masks.ids(vocabulary.special), vocabulary.size)
         # Bits past the vocabulary belong to no token.
         self._excluded |= ~masks.pack(np.arange(vocabulary.size), vocabulary.size)
         self._free: dict[str, masks.Forbid] = {}
 
-    def union(self, grammars: Sequence[CompiledGrammar]) -> Union:
+    def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
         return Union(grammars, words_for(self.vocabulary_size), self._excluded)
 
-    def free(self, phase: str, allowed: Set[int | None], tail: bytes) -> masks.Forbid:
-        """All text, and of the special tokens those in `allowed`. Shared between sequences, except
-        for the rare step at which a spelt-out mark could be completed."""
+    def free(
+        self, phase: str, allowed: Set[int | None], tail: bytes, banned: Set[int] = frozenset()
+    ) -> masks.Forbid:
+        """All text but `banned`, and of the special tokens those in `allowed`. Shared between
+        sequences, except for what a request bans and for the rare step at which a spelt-out mark
+        could be completed."""
         marks = {mark for mark in allowed if mark is not None}
         key = f"{phase}:{sorted(marks)}"
         static = self._free.get(key)
@@ -48,10 +54,10 @@ class Rules:
             static = masks.Forbid(masks.ids((self.special - marks) | whole), key)
             self._free[key] = static
         completing = self._spelling.completing(tail) if self._spelling and tail else frozenset()
-        if not completing:
+        if not completing and not banned:
             return static
-        ids = np.union1d(static.ids, masks.ids(completing))
-        return masks.Forbid(ids, f"{key}:{sorted(completing)}")
+        ids = np.union1d(static.ids, masks.ids(completing | banned))
+        return masks.Forbid(ids, None if banned else f"{key}:{sorted(completing)}")
 
     def spelling(self, tail: bytes) -> frozenset[int]:
         """Ordinary tokens that may not come after `tail` in a free phase."""
@@ -63,5 +69,5 @@ class Rules:
         """As much of the text's end as the spelling of a mark can need."""
         if self._spelling is None:
             return b""
-        text = before + self._token_bytes[token]
+        text = before + self.token_bytes[token]
         return text[-self._spelling.reach :]

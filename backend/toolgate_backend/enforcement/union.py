@@ -12,24 +12,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grammars.engine import CompiledGrammar, Matcher, Words
+from ..grammars.engine import Matcher, Words
+from ..grammars.measured import MeasuredGrammar
 
 
 @dataclass
 class _Runner:
+    grammar: MeasuredGrammar
     matcher: Matcher
     consumed: int = 0
 
 
 class Union:
-    def __init__(self, grammars: Sequence[CompiledGrammar], words: int, excluded: Words) -> None:
+    def __init__(self, grammars: Sequence[MeasuredGrammar], words: int, excluded: Words) -> None:
         """`excluded` has the bits of the special tokens: inside a call they are never text."""
-        self._runners = tuple(_Runner(grammar.matcher()) for grammar in grammars)
+        self._runners = tuple(_Runner(grammar, grammar.matcher()) for grammar in grammars)
         self._alive = self._runners
         self._consumed = 0
         self._trail: list[tuple[_Runner, ...]] = []
         self._scratch = np.empty(words, dtype=np.int32)
         self._keep = ~excluded
+
+    @property
+    def alive(self) -> tuple[tuple[Matcher, MeasuredGrammar], ...]:
+        """The candidates that the text so far leaves."""
+        return tuple((runner.matcher, runner.grammar) for runner in self._alive)
 
     @property
     def finished(self) -> bool:
