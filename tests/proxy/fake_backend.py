@@ -160,7 +160,7 @@ class FakeBackend:
         )
         await asyncio.sleep(self.load_pause)
         for source in message.grammars:
-            if source.name.startswith("refused"):
+            if source.name.startswith("refused") or "not" in source.parameters:
                 verdicts.append(
                     wire.GrammarVerdict(
                         key=source.key,
@@ -238,6 +238,9 @@ class FakeBackend:
             prompt_tokens=script.prompt_tokens,
             reasoning_open=script.reasoning_open,
             max_tokens=message.sampling.max_tokens or 4000,
+            prompt_token_ids=tuple(range(script.prompt_tokens))
+            if message.return_prompt_ids
+            else None,
         )
         for at in range(max(map(len, turns))):
             if at == script.error_after:
@@ -251,7 +254,10 @@ class FakeBackend:
                 await asyncio.sleep(0.05)
             for choice, turn in enumerate(turns):
                 if at < min(len(turn), limit):
-                    yield _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
+                    shown = _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
+                    first = at == 0 and choice == 0
+                    cached = script.cached_tokens if first else None
+                    yield shown.model_copy(update={"cached_tokens": cached})
             if script.pause:
                 await asyncio.sleep(script.pause)
         for choice, turn in enumerate(turns):
