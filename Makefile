@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test bench-grammars conformance
+.PHONY: setup tiny demo serve check test docs bench-grammars conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -25,6 +25,9 @@ check: setup
 
 test: setup
 	pytest $(ARGS)
+
+docs: setup
+	@python scripts/parameters_doc.py
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
