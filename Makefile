@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test bench-grammars bench-masks conformance bench-schemas bench-looks
+.PHONY: setup tiny demo serve check test docs bench-grammars bench-masks bench-schemas bench-looks conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -35,6 +35,9 @@ else
 	pytest
 	TOOLGATE_ADAPTER=structured_output pytest $(TELLING)
 endif
+
+docs: setup
+	@python scripts/parameters_doc.py
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \

@@ -111,9 +111,9 @@ def sampling_params(
         if hooked:
             params["structured_outputs"] = vllm_host.hooked_params()
     try:
-        # vLLM refuses n > 1 for greedy sampling as it makes the parameters, and can do it all the
-        # same: the choices are equal, as they are at OpenAI.
-        made = SamplingParams(**params | {"n": 1})
+        # vLLM refuses n > 1 for greedy sampling as it makes the parameters, at a deep copy too, and
+        # can do it all the same: the choices are equal, as they are at OpenAI.
+        made = SamplingParams(**params | {"n": 1, "skip_clone": True})
         made.n = sampling.n
         return made
     except (ValueError, VLLMClientError) as error:

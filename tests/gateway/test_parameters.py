@@ -6,8 +6,10 @@ from typing import Any
 
 import openai
 import pytest
+import tokenizers
 
 from tests import tools
+from tests.models import tiny_model
 
 from . import answers
 
@@ -32,7 +34,7 @@ def test_greedy_choices_are_equal(client: openai.OpenAI, plain: dict[str, Any]) 
 def test_stop_tokens_end_the_content(
     client: openai.OpenAI, plain: dict[str, Any], offered: list[Any]
 ) -> None:
-    request = {**plain, "max_tokens": 80, "temperature": 0}
+    request = {**plain, "max_tokens": 80}
     if offered:
         request["tools"] = offered
     ids = {"return_token_ids": True, "ignore_eos": True}
@@ -60,12 +62,18 @@ def test_stop_tokens_leave_calls_alone(client: openai.OpenAI, common: dict[str, 
     assert whole.calls
 
 
-def test_bad_words_do_not_come(client: openai.OpenAI, plain: dict[str, Any]) -> None:
-    request = {**plain, "max_tokens": 60, "temperature": 0}
-    full = client.chat.completions.create(**request).choices[0].message.content or ""
-    word = next(word for word in full.split() if len(word) > 3 and word.isalpha())
-    banned = client.chat.completions.create(**request, extra_body={"bad_words": [word]})
-    assert word not in (banned.choices[0].message.content or "").split()
+@pytest.mark.parametrize("offered", [[], [tools.WEATHER]], ids=["without tools", "with tools"])
+def test_bad_words_do_not_come(
+    client: openai.OpenAI, plain: dict[str, Any], offered: list[Any]
+) -> None:
+    tokenizer = tokenizers.Tokenizer.from_file(str(tiny_model() / "tokenizer.json"))
+    [the] = tokenizer.encode(" the", add_special_tokens=False).ids
+    request = {**plain, "max_tokens": 30, "logit_bias": {str(the): 100}}
+    if offered:
+        request["tools"] = offered
+    for banned, comes in (([], True), (["the"], False)):
+        answer = client.chat.completions.create(**request, extra_body={"bad_words": banned})
+        assert (" the" in (answer.choices[0].message.content or "")) is comes
 
 
 def test_a_message_that_is_gone_on_with(client: openai.OpenAI, plain: dict[str, Any]) -> None:
