@@ -36,8 +36,9 @@ else
 	TOOLGATE_ADAPTER=structured_output pytest $(TELLING)
 endif
 
-docs: setup
+docs: tiny
 	@python scripts/parameters_doc.py
+	@python -m tests.backend.schema_support
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \

@@ -5,7 +5,7 @@ the slowest that was needed.
 `x-toolgate-enforced: full | residual | none`: the masks held all of the tools' schemas; they left
 some keywords open, and calls of those tools are checked before they are sent; there were no tools.
 `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`, where there are any.
-`x-toolgate-resamples: <times a choice was sampled again>`, of answers that were not streamed.
+`x-toolgate-resamples: <times a choice was sampled again>`, in a stream those before its beginning.
 """
 
 from __future__ import annotations

@@ -77,14 +77,14 @@ class Validators:
             param=param,
         )
 
-    async def check(self, tool: Tool, arguments: str) -> Violation | None:
-        """Raises ArgumentsNotChecked where the check went over its limits."""
+    async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
+        """`unique`: see Validator. Raises ArgumentsNotChecked for a check over its limits."""
         known = self._known.get(tool.hash) or self._learn(tool)
         self._known.move_to_end(tool.hash)
         if known.validator is not None and known.steps * len(arguments) <= MAX_STEPS:
-            return known.validator.check(arguments)
+            return known.validator.check(arguments, unique=unique)
         try:
-            return (await self._ask(tool, arguments)).violation
+            return (await self._ask(tool, arguments, unique=unique)).violation
         except OverLimits as error:
             raise ArgumentsNotChecked(
                 f"The arguments of {tool.name!r} could not be checked against its schema within "
@@ -100,10 +100,11 @@ class Validators:
             self._known.popitem(last=False)
         return known
 
-    async def _ask(self, tool: Tool, arguments: str | None) -> Answer:
+    async def _ask(self, tool: Tool, arguments: str | None, *, unique: bool = False) -> Answer:
         job = Job(
             tool_schema=tool.parameters,
             arguments=arguments,
+            unique=unique,
             cpu_seconds=self._pool.cpu_seconds,
         )
         return await self._pool.ask(job)

@@ -41,7 +41,7 @@ def test_the_sound_subset_goes_to_xgrammar(schema: dict[str, Any]) -> None:
         {"type": "string", "format": "date"},
         {"type": "integer", "enum": [1, True]},
         {"type": "integer", "minimum": 0.5},
-        {"type": "number", "multipleOf": 0.1},
+        {"type": "number", "multipleOf": 0.1, "minimum": 0},
         {"type": "object"},
         {"type": "array"},
         {"type": "array", "items": {"type": "string"}, "maxItems": 1000},

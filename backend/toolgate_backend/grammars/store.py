@@ -57,9 +57,9 @@ class GrammarStore:
         return len(self._entries)
 
     def load(self, holder: str, sources: Mapping[str, str]) -> None:
-        """Begin to load what is not there yet, by key. Each source is the JSON of
-        `{name, parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON
-        text again. Returns at once: the text is parsed in the pool too."""
+        """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
+        parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON text again.
+        Returns at once: the text is parsed in the pool too."""
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries

@@ -7,27 +7,29 @@ document is never fetched. A `$dynamicRef` that can lead to one place only becom
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
 from ..errors import SchemaNotEnforceable
 from ..pointer import escape
 from .dialects import draft_of, renew
-from .walk import at_pointer, children, copied, places, reference
+from .walk import at_pointer, children, copied, reference, values
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
+_Trail: TypeAlias = "tuple[_Trail, str] | None"
+"""A pointer as its last steps behind the rest of it: those of a deep schema are long."""
 REFERENCES = ("$ref", "$recursiveRef", "$dynamicRef")
 
 
 def normalised(schema: Any, *, param: str | None = None) -> Any:
-    """A copy of `schema` in which only `$ref` refers, as `#` or `#/…`. Its `$schema` is still there.
+    """A copy of `schema` in which only `$ref` refers, as `#` or `#/…`. It keeps its `$schema`.
 
     A `$dynamicRef` that may lead to several places keeps its document as it is. Raises
     SchemaNotEnforceable, with the reference's pointer in the schema as given, for what leads out of
     the document or nowhere.
     """
     document = _Document(copied(schema), draft_of(schema), param)
-    document.index(document.root, "", "")
+    document.index(document.root, "", None)
     document.resolve()
     return document.rewritten()
 
@@ -42,22 +44,22 @@ class _Document:
         self._resources: dict[str, Any] = {"": root}
         self._anchors: dict[tuple[str, str], Any] = {}
         self._dynamic: dict[str, list[Any]] = {}
-        self._nodes: dict[int, tuple[dict[str, Any], str, str]] = {}
-        """By identity: each subschema, its base URI, its pointer."""
+        self._nodes: dict[int, tuple[dict[str, Any], str, _Trail]] = {}
+        """By identity: each subschema, its base URI, the way to it."""
         self._targets: dict[int, list[Any]] = {}
         """By identity of the subschema: what its references lead to."""
         self._truly_dynamic = False
 
-    def index(self, node: Any, base: str, pointer: str) -> None:
+    def index(self, node: Any, base: str, trail: _Trail) -> None:
         """Take in a schema with all schemas inside it."""
-        pending = [(node, base, pointer)]
+        pending = [(node, base, trail)]
         while pending:
-            node, base, pointer = pending.pop()
+            node, base, trail = pending.pop()
             if not isinstance(node, dict) or id(node) in self._nodes:
                 continue
             base = self._name(node, base)
-            self._nodes[id(node)] = (node, base, pointer)
-            pending.extend((child, base, at) for at, child in children(pointer, node))
+            self._nodes[id(node)] = (node, base, trail)
+            pending.extend((child, base, (trail, step)) for step, child in children("", node))
 
     def _name(self, node: dict[str, Any], base: str) -> str:
         """Register the names that a subschema gives itself; its base URI."""
@@ -83,9 +85,9 @@ class _Document:
         while todo := [key for key in self._nodes if key not in done]:
             for key in todo:
                 done.add(key)
-                node, base, pointer = self._nodes[key]
+                node, base, trail = self._nodes[key]
                 for keyword in self._references(node):
-                    at = f"{pointer}/{escape(keyword)}"
+                    at = (trail, f"/{escape(keyword)}")
                     target = self._target(keyword, node[keyword], base, at)
                     self._targets.setdefault(key, []).append(target)
 
@@ -98,14 +100,14 @@ class _Document:
                     continue
                 yield keyword
 
-    def _target(self, keyword: str, ref: str, base: str, pointer: str) -> Any:
+    def _target(self, keyword: str, ref: str, base: str, trail: _Trail) -> Any:
         uri, fragment = _joined(base, ref)
         fragment = unquote(fragment)
         if uri not in self._resources:
             raise self._wrong(
                 f"It refers to {ref!r}, which is not in the schema, and nothing is fetched: "
                 "put it below $defs.",
-                pointer,
+                trail,
             )
         resource = self._resources[uri]
         try:
@@ -114,16 +116,16 @@ class _Document:
             else:
                 found = self._anchors[uri, fragment]
         except (LookupError, ValueError) as error:
-            raise self._wrong(f"It refers to {ref!r}, and there is nothing.", pointer) from error
+            raise self._wrong(f"It refers to {ref!r}, and there is nothing.", trail) from error
         if not isinstance(found, dict | bool):
-            raise self._wrong(f"It refers to {ref!r}, which is no schema.", pointer)
+            raise self._wrong(f"It refers to {ref!r}, which is no schema.", trail)
         if isinstance(found, dict):
-            self.index(found, uri, fragment)
-            self._look_for_dynamics(keyword, fragment, found, pointer)
+            self.index(found, uri, (None, fragment))
+            self._look_for_dynamics(keyword, fragment, found, trail)
         return found
 
     def _look_for_dynamics(
-        self, keyword: str, fragment: str, found: dict[str, Any], pointer: str
+        self, keyword: str, fragment: str, found: dict[str, Any], trail: _Trail
     ) -> None:
         """Whether what a reference leads to depends on how one came there."""
         if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
@@ -131,24 +133,25 @@ class _Document:
         if keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True:
             anchors = [n for n, _, _ in self._nodes.values() if n.get("$recursiveAnchor") is True]
             if len(anchors) > 1:
-                raise self._wrong("It is recursive over several schemas: use $dynamicRef.", pointer)
+                raise self._wrong("It is recursive over several schemas: use $dynamicRef.", trail)
 
     def rewritten(self) -> Any:
         if self._truly_dynamic:
             return self.root
         for node, _, _ in self._nodes.values():
             renew(node, self._draft)
-        pointers = {id(value): at for at, value in places(self.root) if isinstance(value, dict)}
+        wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
+        pointers = {id(v): at for at, v in values(self.root) if id(v) in wanted}
         for key, targets in self._targets.items():
-            node, _, pointer = self._nodes[key]
+            node, _, trail = self._nodes[key]
             for keyword in REFERENCES:
                 node.pop(keyword, None)
             for target in targets:
-                if id(target) in pointers:
+                if isinstance(target, dict) and id(target) in pointers:
                     _refer(node, reference(pointers[id(target)]))
                 elif isinstance(target, dict) and key in pointers:
                     raise self._wrong(
-                        "It refers to what its draft ignores: a $ref's neighbour.", pointer
+                        "It refers to a neighbour of a $ref, which is ignored.", trail
                     )
                 elif target is False:
                     node["not"] = {}
@@ -157,7 +160,12 @@ class _Document:
                 node.pop(keyword, None)
         return self.root
 
-    def _wrong(self, message: str, pointer: str) -> SchemaNotEnforceable:
+    def _wrong(self, message: str, trail: _Trail) -> SchemaNotEnforceable:
+        steps = []
+        while trail is not None:
+            trail, step = trail
+            steps.append(step)
+        pointer = "".join(reversed(steps))
         return SchemaNotEnforceable(message, pointer=pointer, param=self._param)
 
 

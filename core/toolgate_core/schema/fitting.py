@@ -60,6 +60,7 @@ def fitted(schema: Any, order: Order) -> Any:
             _not(node)
             _property_names(node)
             _counts(node)
+            _whole(node)
             if isinstance(node.get("properties"), dict):
                 node["properties"] = order.arranged(node["properties"])
             for keyword in _LAST & node.keys():
@@ -134,3 +135,10 @@ def _counts(node: dict[str, Any]) -> None:
     closed = node.get("additionalProperties") is False and not node.get("patternProperties")
     if isinstance(most, int) and closed and len(node.get("properties", {})) <= most:
         del node["maxProperties"]
+
+
+def _whole(node: dict[str, Any]) -> None:
+    """`multipleOf: 1` by the type `integer`."""
+    if node.get("multipleOf") == 1 and node.get("type") in ("integer", "number"):
+        del node["multipleOf"]
+        node["type"] = "integer"

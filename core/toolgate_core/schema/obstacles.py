@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..pointer import escape
+from .formats import BUILT_IN
 from .strings import holdable
 from .walk import pointed, reachable
 
@@ -72,12 +73,16 @@ def _held(node: dict[str, Any], keyword: str) -> bool:
         return False
     if keyword == "$ref":
         return pointed(value) is not None
+    if keyword == "format":
+        return value in BUILT_IN
     if keyword == "pattern":
         return holdable(value)
     if keyword == "patternProperties":
         return all(holdable(pattern) for pattern in value)
     if keyword == "minProperties":
         return _least_held(node)
+    if keyword == "multipleOf" and not _never_negative(node):
+        return False
     return keyword not in NUMERIC or exact(value)
 
 
@@ -85,6 +90,12 @@ def _least_held(node: dict[str, Any]) -> bool:
     """Members of an open object may come twice in a grammar, and then count once: a grammar holds
     no more than one of them to be there."""
     return int(node["minProperties"]) - len(set(node.get("required", ()))) <= 1
+
+
+def _never_negative(node: dict[str, Any]) -> bool:
+    """Beside `multipleOf` llguidance lets no negative number through, and a model must be able to
+    say all that the schema allows."""
+    return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
 
 
 def exact(value: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from ..errors import SchemaNotEnforceable
+from ..errors import SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import escape
 from .fitting import Order, fitted
 from .keywords import ASSERTIONS
@@ -29,13 +29,16 @@ from .relaxing import (
     relaxed,
     within,
 )
-from .walk import reachable
+from .walk import reachable, values
 
 MAX_TRIES = 4_000
 """Hard occurrences, times subschemas, up to which each is tried by itself; beyond it, all that may
 not be held go at once."""
 MAX_SUBSCHEMAS = 3_000
 """A larger schema is not made canonical, which can take exponential time."""
+
+MAX_DEPTH = 200
+"""Levels of JSON."""
 
 _PLAIN = HELD - {"allOf"}
 _COMBINING = frozenset({"$ref", "anyOf"})
@@ -54,25 +57,20 @@ def prepared(schema: Any) -> Prepared:
     """`schema` is normalised (`document`). Raises SchemaNotEnforceable for one that is not valid as
     a schema, or that nothing satisfies."""
     check(schema)
-    order = Order(schema)
-    whole = _held(schema, order)
+    search = _Search(schema)
+    whole = search.without(frozenset())
     if whole is not None:
         return Prepared(whole, ())
-    if unsatisfiable(schema):
-        raise SchemaNotEnforceable("No value satisfies it.", pointer="")
-    hard = hard_ones(schema)
-    gone = set(hard) - _kept(schema, hard, order)
-    rest = _held(relaxed(schema, gone), order)
-    if rest is None:
-        return anything(schema)
-    return Prepared(rest, left_open(schema, gone))
+    gone = search.least()
+    rest = search.without(gone)
+    return anything(schema) if rest is None else Prepared(rest, left_open(schema, gone))
 
 
 def loosened(schema: Any) -> Prepared:
     """With every keyword taken out that an engine may refuse for what it says: for a schema whose
     `prepared` form was refused all the same."""
     gone = doubtful_ones(schema)
-    rest = _held(relaxed(schema, gone), Order(schema))
+    rest = _held(relaxed(schema, gone), Order(schema), whole=False)
     return anything(schema) if rest is None else Prepared(rest, left_open(schema, gone))
 
 
@@ -86,7 +84,11 @@ def anything(schema: Any) -> Prepared:
 
 
 def check(schema: Any) -> None:
-    """Raises SchemaNotEnforceable for what is no schema of 2020-12."""
+    """Raises SchemaNotEnforceable for what is no schema of 2020-12, or so deep that native code
+    would run out of its stack."""
+    if any(pointer.count("/") > MAX_DEPTH for pointer, _ in values(schema)):
+        message = f"It is nested deeper than {MAX_DEPTH} levels."
+        raise SchemaTooComplex(message, pointer="")
     try:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:
@@ -100,44 +102,56 @@ def check(schema: Any) -> None:
         ) from error
 
 
-def unsatisfiable(schema: Any) -> bool:
-    """Whether it is certain that nothing satisfies it."""
-    canonical = _canonical(schema)
-    no = jsonschema_rs.canonical.Satisfiability.NO
-    return canonical is not None and canonical.satisfiability() == no
+class _Search:
+    """For the occurrences that have to be taken out of one schema."""
 
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._order = Order(schema)
+        self._hard = hard_ones(schema)
+        self._tried: dict[frozenset[Occurrence], Any] = {}
 
-def _kept(schema: Any, hard: list[Occurrence], order: Order) -> set[Occurrence]:
-    """The hard occurrences that can stay, all of them together. Those outside are tried before
-    those inside, and what is kept is kept with all that is inside it."""
-    last = [*hard]
-    last.sort(key=lambda occurrence: occurrence.keyword in UNEVALUATED)
+    def without(self, gone: frozenset[Occurrence]) -> Any:
+        """The schema relaxed by these, as the engines hold it; None where they don't."""
+        if gone not in self._tried:
+            loose = relaxed(self._schema, gone) if gone else self._schema
+            self._tried[gone] = _held(loose, self._order, whole=not gone)
+        return self._tried[gone]
 
-    def stay(some: set[Occurrence]) -> bool:
-        gone = set(hard) - some
-        if any(o.keyword in EVALUATING for o in gone) and any(
-            o.keyword in UNEVALUATED for o in some
-        ):
+    def least(self) -> frozenset[Occurrence]:
+        """Occurrences without which the rest is held. Those outside are tried before those inside,
+        and what is kept is kept with all that is inside it."""
+        hard = frozenset(self._hard)
+        if len(hard) * sum(1 for _ in reachable(self._schema)) > MAX_TRIES:
+            never = {o for o in hard if o.keyword in _NEVER_HELD}
+            kept = {o for o in hard if o not in never and not self._inside(o) & never}
+            return hard - kept if self._held_with(kept) else hard
+        kept = set()
+        for one in sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED):
+            more = kept | {one} | self._inside(one)
+            if one not in kept and self._held_with(more):
+                kept = more
+        return hard - kept
+
+    def _held_with(self, kept: set[Occurrence]) -> bool:
+        gone = frozenset(self._hard) - kept
+        silenced = any(o.keyword in EVALUATING for o in gone)
+        if silenced and any(o.keyword in UNEVALUATED for o in kept):
             return False
-        return _held(relaxed(schema, gone), order) is not None
+        return self.without(gone) is not None
 
-    if len(hard) * sum(1 for _ in reachable(schema)) > MAX_TRIES:
-        never = {o for o in hard if o.keyword in _NEVER_HELD}
-        rest = {o for o in hard if o not in never and not within(schema, o, never)}
-        return rest if stay(rest) else set()
-    kept: set[Occurrence] = set()
-    for one in last:
-        more = kept | {one} | within(schema, one, hard)
-        if one not in kept and stay(more):
-            kept = more
-    return kept
+    def _inside(self, one: Occurrence) -> set[Occurrence]:
+        return within(self._schema, one, self._hard)
 
 
-def _held(schema: Any, order: Order) -> Any:
-    """`schema` as the engines hold all of it; None where they don't."""
+def _held(schema: Any, order: Order, *, whole: bool) -> Any:
+    """`schema` as the engines hold all of it; None where they don't. Raises SchemaNotEnforceable
+    when it is the `whole` one and certain that nothing satisfies it."""
     if not _plain(schema):
         canonical = _canonical(schema)
         if canonical is not None:
+            if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
+                raise SchemaNotEnforceable("No value satisfies it.", pointer="")
             found = fitted(canonical.to_json_schema(), order)
             if not any(obstacles(found)):
                 return found

@@ -52,6 +52,7 @@ HARD = frozenset(
         "if",
         "maxProperties",
         "minProperties",
+        "multipleOf",
         "not",
         "oneOf",
         "patternProperties",
@@ -78,8 +79,8 @@ class Occurrence:
 
 
 def hard_ones(schema: Any) -> list[Occurrence]:
-    """Every occurrence that may have to be taken out, those inside a `oneOf` included: it can become
-    an `anyOf`. In the schema's order."""
+    """Every occurrence that may have to be taken out, those inside a `oneOf` included, which can
+    become an `anyOf`. In the schema's order."""
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
         for pointer, node in reachable(
@@ -99,7 +100,7 @@ def doubtful_ones(schema: Any) -> list[Occurrence]:
             schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY
         )
         for keyword in node
-        if keyword in HARD | {"format", "multipleOf", "pattern"}
+        if keyword in HARD | {"format", "pattern"}
     ]
 
 

@@ -51,22 +51,21 @@ def reachable(
     """The subschemas that come to bear on an instance, each once: those inside each other and those
     referred to, but not definitions that nobody uses. `enters(pointer, keyword)`, the pointer being
     the keyword's, says whether to go into a keyword's value."""
-    pending = [start]
+    pending = [(start, at_pointer(schema, start))]
     seen: set[int] = set()
     while pending:
-        pointer = pending.pop()
-        node = at_pointer(schema, pointer)
+        pointer, node = pending.pop()
         if not isinstance(node, dict) or id(node) in seen:
             continue
         seen.add(id(node))
         yield pointer, node
         to = pointed(node.get("$ref"))
         if to is not None:
-            pending.append(to)
+            pending.append((to, at_pointer(schema, to)))
         for keyword, value in reversed(node.items()):
             if keyword in DEFINITIONS or not enters(f"{pointer}/{escape(keyword)}", keyword):
                 continue
-            pending.extend(reversed([at for at, _ in under(pointer, keyword, value)]))
+            pending.extend(reversed([*under(pointer, keyword, value)]))
 
 
 def find_keyword(schema: Any, keyword: str, value: str | None = None) -> str | None:
@@ -94,7 +93,7 @@ def copied(value: Any) -> Any:
     return root[0]
 
 
-def places(value: Any) -> Iterator[tuple[str, Any]]:
+def values(value: Any) -> Iterator[tuple[str, Any]]:
     """Every value inside JSON, schema or not, with its pointer."""
     pending: list[tuple[str, Any]] = [("", value)]
     while pending:
