@@ -22,6 +22,7 @@ ToolgateError                      500  toolgate_error
 ├── BackendUnavailable             503  backend_unavailable
 ├── BackendTimeout                 504  backend_timeout
 ├── BackendFailed                  502  backend_failed
+│   └── BackendLost                502  backend_failed
 └── EnforcementFailed              500  enforcement_failed
 
 The shape on the wire is OpenAI's error object (platform.openai.com/docs/guides/error-codes):
@@ -218,6 +219,10 @@ class BackendFailed(ToolgateError):
     status = 502
     type = "server_error"
     code = "backend_failed"
+
+
+class BackendLost(BackendFailed):
+    """The connection broke off after the request had been taken."""
 
 
 class EnforcementFailed(ToolgateError):

@@ -52,6 +52,11 @@ class Grammars:
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
 
+    @property
+    def known(self) -> int:
+        """Grammars that the backend is known to hold."""
+        return len(self._known)
+
     async def ensure(
         self, candidates: Sequence[Tool], tools: Sequence[Tool], info: wire.Info
     ) -> Loaded:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from litellm.llms.custom_llm import CustomLLM
@@ -23,6 +24,7 @@ from .admission import admit
 from .answer import Answer
 from .backend_client import EventStream
 from .deployments import Deployment, Deployments
+from .moving import Begun, Opened, begun
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 
@@ -41,36 +43,34 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=False)
-            async with _exchange(request, self._deployment(call)) as (answer, events):
+            async with self._begun(request, call) as (answer, batches):
                 whole = WholeAnswer(answer.head)
-                async for batch in events:
-                    whole.add(answer.feed(batch))
-                    meter.note(answer.counts.prompt, answer.counts.completion)
-                    if answer.complete:
-                        break
+                async for pieces in batches:
+                    whole.add(pieces)
             return whole.response(answer.counts)
 
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=True)
-            async with _exchange(request, self._deployment(call)) as (answer, events):
+            async with self._begun(request, call) as (answer, batches):
                 chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
-                async for batch in events:
-                    pieces = answer.feed(batch)
-                    meter.note(answer.counts.prompt, answer.counts.completion)
+                async for pieces in batches:
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
                         yield chunk
-                    if answer.complete:
-                        break
             meter.note(answer.counts.prompt, answer.counts.completion, complete=True)
             if request.include_usage:
                 yield chunks.usage(answer.counts)
             host.note_for_logs(call, whole.response(answer.counts))
 
-    def _deployment(self, call: host.Call) -> Deployment:
-        return self.deployments.get(call.api_base, call.api_key)
+    def _begun(self, request: ChatRequest, call: host.Call) -> Begun:
+        """At the deployment that LiteLLM chose, or at another if that one is lost."""
+
+        def exchange(deployment: Deployment, model: str) -> Opened:
+            return _exchange(replace(request, model=model), deployment)
+
+        return begun(self.deployments, call, exchange)
 
 
 @asynccontextmanager
