@@ -11,6 +11,8 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
 - litellm/proxy/_types.py:4428 `ProxyException.to_dict` makes the error body, with the HTTP status
   for a `code` and with names of classes before the message.
 - litellm/utils.py:8618 `validate_openai_optional_params` cuts `stop` to four in silence.
+- litellm/utils.py:8584 `validate_chat_completion_tool_choice` refuses a tool_choice of the type
+  allowed_tools.
 - litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
 - litellm/utils.py:8493 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
@@ -70,6 +72,9 @@ def register(provider: CustomLLM) -> CustomLLM:
         litellm.suppress_debug_info = True
         litellm.main._complete_custom_providers = _opening(litellm.main._complete_custom_providers)
         litellm.main.get_optional_params = _allowing(litellm.main.get_optional_params)
+        litellm.main.validate_chat_completion_tool_choice = _allowing_tools(
+            litellm.main.validate_chat_completion_tool_choice
+        )
         ProxyException.__init__ = _carrying(ProxyException.__init__)
         ProxyException.to_dict = _speaking(ProxyException.to_dict)
         if importlib.util.find_spec("prisma") is None:
@@ -226,6 +231,16 @@ def _allowing(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **kwargs)
 
     return get_optional_params
+
+
+def _allowing_tools(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def validate(tool_choice: Any = None, model: str = "") -> Any:
+        if isinstance(tool_choice, dict) and tool_choice.get("type") == "allowed_tools":
+            return tool_choice
+        return original(tool_choice=tool_choice, model=model)
+
+    return validate
 
 
 def _carrying(original: Callable[..., None]) -> Callable[..., None]:

@@ -55,6 +55,21 @@ BACKEND_UP = Gauge(
     multiprocess_mode="livemin",
 )
 MOVED = Counter("toolgate_moved", "Requests that went to another backend when one was lost.")
+VIOLATIONS = Counter(
+    "toolgate_enforcement_violations",
+    "Finished calls that broke their schema though the masks hold all of it: a bug, must stay 0.",
+)
+RESIDUAL_CALLS = Counter(
+    "toolgate_residual_calls",
+    "Finished calls of tools with keywords that no mask holds, by what the check said.",
+    ["verdict"],
+)
+RESAMPLES = Counter(
+    "toolgate_resamples", "Times that a choice was sampled again from before a call."
+)
+RESAMPLED_TOKENS = Counter(
+    "toolgate_resampled_tokens", "Tokens of wrong calls, which the client never saw."
+)
 KEYS_REDIS_BREAKER = Gauge(
     "toolgate_keys_redis_breaker_open",
     "1 while Redis does not answer about keys and limits and is not asked.",

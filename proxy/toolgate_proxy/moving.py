@@ -10,14 +10,12 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 
 import httpx
 
-from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
 from . import litellm_host as host
 from . import litellm_router as router
-from . import meter, metrics
+from . import metrics
 from .answer import Answer, Piece
-from .backend_client import EventStream
 from .deployments import Deployment, Deployments
 
 logger = logging.getLogger(__name__)
@@ -26,17 +24,16 @@ LOST_AT_MOST = 2
 """Backends that a request may be lost at after it was taken: one that kills them must not be handed
 from one to the next."""
 
-Opened = AbstractAsyncContextManager[tuple[Answer, EventStream]]
-Batches = AsyncIterator[list[Piece]]
-Begun = AbstractAsyncContextManager[tuple[Answer, Batches]]
+Arriving = AsyncIterator[list[Piece]]
+Answered = AbstractAsyncContextManager[tuple[Answer, Arriving]]
 
 
 @asynccontextmanager
-async def begun(
-    deployments: Deployments, call: host.Call, exchange: Callable[[Deployment, str], Opened]
-) -> AsyncIterator[tuple[Answer, Batches]]:
-    """The answer, and its pieces as they come. `exchange` sends the request to a deployment, which
-    knows the model by the name that is given with it."""
+async def first_answer(
+    deployments: Deployments, call: host.Call, at: Callable[[Deployment, str], Answered]
+) -> AsyncIterator[tuple[Answer, Arriving]]:
+    """The answer, and its pieces as they come. `at` sends the request to a deployment, which knows
+    the model by the name that is given with it."""
     left = [router.Placement(call.model, call.api_base, call.api_key)]
     others: list[router.Placement] | None = None
     lost = 0
@@ -45,47 +42,34 @@ async def begun(
         deployment = deployments.at(place)
         async with AsyncExitStack() as stack:
             try:
-                answer, events = await stack.enter_async_context(exchange(deployment, place.model))
-                first = await _first(answer, events)
+                answer, arriving = await stack.enter_async_context(at(deployment, place.model))
+                first = await _first(arriving)
             except (BackendUnavailable, BackendLost) as error:
                 _note(deployment, error)
                 lost += isinstance(error, BackendLost)
                 if others is None:
-                    others = _others(deployments, call, place)
-                    left = others
+                    left = others = _others(deployments, call, deployment)
                 if not left or lost >= LOST_AT_MOST:
                     raise
                 metrics.MOVED.inc()
                 logger.warning("A request moves on from %s: %s", deployment.url, error.message)
                 continue
-            yield answer, _all(first, answer, events)
+            yield answer, _all(first, arriving)
             return
 
 
-async def _first(answer: Answer, events: EventStream) -> list[Piece]:
+async def _first(arriving: Arriving) -> list[Piece]:
     """The first pieces that would be shown."""
-    async for batch in events:
-        if pieces := _fed(answer, batch):
+    async for pieces in arriving:
+        if pieces:
             return pieces
-        if answer.complete:
-            break
     return []
 
 
-async def _all(first: list[Piece], answer: Answer, events: EventStream) -> Batches:
+async def _all(first: list[Piece], rest: Arriving) -> Arriving:
     yield first
-    if answer.complete:
-        return
-    async for batch in events:
-        yield _fed(answer, batch)
-        if answer.complete:
-            break
-
-
-def _fed(answer: Answer, batch: list[wire.StreamEvent]) -> list[Piece]:
-    pieces = answer.feed(batch)
-    meter.note(answer.counts.prompt, answer.counts.completion)
-    return pieces
+    async for pieces in rest:
+        yield pieces
 
 
 def _note(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
@@ -94,17 +78,14 @@ def _note(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> 
         deployment.state.failed(type(error).__name__, at_once=True)
 
 
-def _others(
-    deployments: Deployments, call: host.Call, tried: router.Placement
-) -> list[router.Placement]:
+def _others(deployments: Deployments, call: host.Call, tried: Deployment) -> list[router.Placement]:
     """Further deployments of the model that answer, in any order."""
     if call.group is None:
         return []
-    here = deployments.at(tried)
     found = [
         place
         for place in router.placements(call.group)
-        if deployments.at(place) is not here and deployments.at(place).state.up
+        if (deployment := deployments.at(place)) is not tried and deployment.state.up
     ]
     random.shuffle(found)
     return found

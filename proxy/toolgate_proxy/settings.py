@@ -9,7 +9,9 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.limits import SchemaLimitSettings
+from toolgate_core.wire import GrammarVerdict
 
 
 class Settings(SchemaLimitSettings, BaseSettings):
@@ -53,12 +55,26 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds after its last use for which the fleet remembers a grammar."""
     grammar_refusal_ttl: float = Field(default=600, ge=1)
     """Seconds for which a refused schema is refused without asking a backend again."""
+    grammar_limit_ttl: float = Field(default=60, ge=1)
+    """The same for one whose compile took too much time or memory: when the machine is less busy it
+    may fit."""
     grammar_blob_limit: int = Field(default=1_000_000, ge=0)
     """Bytes that a compiled grammar may take in Redis; a larger one is compiled by each backend."""
     grammar_lock_ttl: float = Field(default=3.0, ge=0.1)
     """Seconds after which a gateway that died while it had a grammar compiled is replaced."""
     prewarm_limit: int = Field(default=256, ge=0)
     """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
+
+    resamples: int = Field(default=2, ge=0)
+    """Times that a choice is sampled again, whose call broke what no mask holds."""
+    validators: int = Field(default=4096, ge=1)
+    """Tools' schemas kept compiled for the check of finished calls."""
+    validation_workers: int = Field(default=2, ge=1)
+    """Processes, at most, for checks that might be dear."""
+    validation_cpu_seconds: float = Field(default=1.0, gt=0)
+    """Processor time that one of those checks may take."""
+    validation_wall_seconds: float = Field(default=10.0, gt=0)
+    """Time that it may take on a machine that is busy."""
 
     connect_timeout: float = Field(default=5.0, gt=0)
     """Seconds to open a connection to a backend."""
@@ -78,6 +94,13 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds in which it must."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
+
+    def verdict_ttl(self, verdict: GrammarVerdict) -> float:
+        """Seconds for which a backend's verdict on a grammar is believed."""
+        if verdict.status == "ready":
+            return self.grammar_ttl
+        limits = verdict.code == SchemaTooComplex.code
+        return self.grammar_limit_ttl if limits else self.grammar_refusal_ttl
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,11 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Forbid:
-    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart."""
+    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart, and
+    is None for one that is a single sequence's own."""
 
     ids: Ids
-    key: str
+    key: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,16 @@ def pack(tokens: Ids, vocabulary_size: int) -> Words:
     return np.packbits(bits, bitorder="little").view(np.int32)
 
 
+def beside(mask: Allow | Bits, tokens: Iterable[int]) -> Allow | Bits:
+    """What `mask` allows, and `tokens` too."""
+    if isinstance(mask, Allow):
+        return Allow(np.union1d(mask.ids, ids(tokens)))
+    row = mask.words.copy()
+    for token in tokens:
+        row.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
+    return Bits(row)
+
+
 def unpack(words: Words) -> Ids:
     """The tokens of a row. Looks only at the words that hold any: most grammars allow few."""
     filled = np.flatnonzero(words)
@@ -61,6 +74,14 @@ def render(mask: Mask, row: Words, vocabulary_size: int) -> None:
     if isinstance(mask, Bits):
         row[:] = mask.words
     elif isinstance(mask, Allow):
-        row[:] = pack(mask.ids, vocabulary_size)
+        row.fill(0)
+        bits = np.uint32(1) << (mask.ids & 31).astype(np.uint32)
+        np.bitwise_or.at(row.view(np.uint32), mask.ids >> 5, bits)
     else:
-        row[:] = ~pack(mask.ids, vocabulary_size)
+        row[:] = _all_but(mask, vocabulary_size)
+
+
+@lru_cache(maxsize=64)
+def _all_but(mask: Forbid, vocabulary_size: int) -> Words:
+    """The free phases' rows: a few, shared, and asked for at nearly every step."""
+    return ~pack(mask.ids, vocabulary_size)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import llguidance
 import llguidance.numpy
 
 from toolgate_core.dialect import Dialect
+from toolgate_core.schema.walk import find_keyword
 
 from ..errors import BackendError, GrammarRefused
-from .choose import find_keyword
 from .closing import close_objects
 from .engine import CompiledGrammar, Matcher, Words, envelope
 
@@ -42,7 +43,7 @@ class LLGuidanceEngine:
         self._tokenizer = tokenizer
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        before, after = envelope(dialect, name)
+        before, after = envelope(dialect, name, parameters)
         options = {
             "whitespace_flexible": False,
             "item_separator": dialect.item_separator,
@@ -50,7 +51,7 @@ class LLGuidanceEngine:
         }
         schema = close_objects(parameters) | {"x-guidance": options}
         grammar = (
-            f"start: {json.dumps(before)} arguments {json.dumps(after)}\n"
+            f"start: {_literal(before)} arguments {_literal(after)}\n"
             f"arguments: %json {json.dumps(schema)}"
         )
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
@@ -63,6 +64,10 @@ class LLGuidanceEngine:
 class _Compiled:
     def __init__(self, fresh: llguidance.LLMatcher) -> None:
         self._fresh = fresh
+
+    @cached_property
+    def head(self) -> bytes:
+        return self.matcher().forced()
 
     def matcher(self) -> Matcher:
         return _Matcher(self._fresh.deep_copy())
@@ -85,9 +90,16 @@ class _Matcher:
         if self._matcher.is_error():  # out of its limits while computing: never a mask to trust
             raise BackendError(self._matcher.get_error())
 
+    def forced(self) -> bytes:
+        return bytes(self._matcher.compute_ff_bytes())
+
     @property
     def finished(self) -> bool:
         return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text) if text else ""
 
 
 def _first_line(error: str) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import xgrammar
@@ -32,7 +33,7 @@ class XGrammarEngine:
         )
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        before, after = envelope(dialect, name)
+        before, after = envelope(dialect, name, parameters)
         with _memory_errors():
             try:
                 arguments = xgrammar.Grammar.from_json_schema(
@@ -41,7 +42,10 @@ class XGrammarEngine:
                     separators=(dialect.item_separator, dialect.key_separator),
                     strict_mode=True,
                 )
-                grammar = xgrammar.Grammar.concat(_literal(before), arguments, _literal(after))
+                head = [_literal(before)] if before else []
+                tail = [_literal(after)] if after else []
+                parts = [*head, arguments, *tail]
+                grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
                 return _Compiled(self._compiler.compile_grammar(grammar))
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):
@@ -76,6 +80,10 @@ class _Compiled:
     def serialize(self) -> str:
         return str(self._compiled.serialize_json())
 
+    @cached_property
+    def head(self) -> bytes:
+        return self.matcher().forced()
+
     def matcher(self) -> Matcher:
         return _Matcher(self._compiled)
 
@@ -92,6 +100,9 @@ class _Matcher:
 
     def fill(self, row: Words) -> None:
         self._matcher.fill_next_token_bitmask(row.reshape(1, -1))
+
+    def forced(self) -> bytes:
+        return str(self._matcher.find_jump_forward_string()).encode()
 
     @property
     def finished(self) -> bool:
