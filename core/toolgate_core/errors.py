@@ -23,6 +23,7 @@ ToolgateError                      500  toolgate_error
 ├── BackendUnavailable             503  backend_unavailable
 ├── BackendTimeout                 504  backend_timeout
 ├── BackendFailed                  502  backend_failed
+│   └── BackendLost                502  backend_failed
 ├── EnforcementFailed              500  enforcement_failed
 ├── ToolSchemaViolation            500  tool_schema_violation    (carries a JSON Pointer, a keyword)
 └── ArgumentsNotChecked            500  arguments_not_checked
@@ -234,6 +235,10 @@ class BackendFailed(ToolgateError):
     status = 502
     type = "server_error"
     code = "backend_failed"
+
+
+class BackendLost(BackendFailed):
+    """The connection broke off after the request had been taken."""
 
 
 class EnforcementFailed(ToolgateError):

@@ -54,6 +54,11 @@ class Grammars:
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
 
+    @property
+    def known(self) -> int:
+        """Grammars that the backend is known to hold."""
+        return len(self._known)
+
     async def ensure(
         self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
     ) -> Loaded:

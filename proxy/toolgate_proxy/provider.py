@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from litellm.llms.custom_llm import CustomLLM
@@ -32,6 +32,7 @@ from .backend_client import EventStream
 from .deployments import Deployment, Deployments
 from .grammars import Loaded
 from .last_look import LastLook
+from .moving import Answered, first_answer
 from .resampling import Resample, of_choice, request_again
 from .response_format import SCHEMA_PARAM
 from .settings import Settings, settings
@@ -76,13 +77,20 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                 yield chunks.usage()
             host.note_for_logs(call, whole.response())
 
+    def _answered(self, request: ChatRequest, call: host.Call) -> Answered:
+        """By the deployment that LiteLLM chose, or by another if that one is lost."""
+
+        def at(deployment: Deployment, model: str) -> Answered:
+            return self._answered_by(deployment, replace(request, model=model))
+
+        return first_answer(self.deployments, call, at)
+
     @asynccontextmanager
-    async def _answered(
-        self, request: ChatRequest, call: host.Call
+    async def _answered_by(
+        self, deployment: Deployment, request: ChatRequest
     ) -> AsyncIterator[tuple[Answer, AsyncIterator[list[Piece]]]]:
         """The request sent and its answer begun, with the pieces that arrive of it; leaving the
         context ends the backend's work on it."""
-        deployment = self.deployments.get(call.api_base, call.api_key)
         sent = await _send(request, deployment, self._validators)
         residual = [tool.name for tool in sent.plan.candidates if tool.hash in sent.residual]
         look = LastLook(sent.plan.candidates, residual, self._validators)

@@ -304,10 +304,12 @@ def _unauthorized(request: Request) -> Response | None:
 
 
 @contextmanager
-def running(backend: FakeBackend) -> Iterator[FakeBackend]:
-    """Serves the backend at a free port of the loopback interface."""
+def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+    """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
+    end it is gone at once, as if it had been killed."""
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     backend.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(backend.app(), log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
