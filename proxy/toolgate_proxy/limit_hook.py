@@ -51,7 +51,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
                 meter.headers |= error.headers
                 if error.retry_after is None:
                     meter.headers["x-should-retry"] = "false"  # OpenAI's SDKs heed it
-            raise litellm_host.host_error(error, meter.model or "") from error
+            raise litellm_host.host_error(error, meter.model or "", ours=False) from error
         meter.headers |= meter.admission.headers
 
     async def async_log_success_event(

@@ -52,11 +52,11 @@ class Receipt:
 
     def enforced_by(
         self,
-        tools: Sequence[object],
+        held: object,
         residual: Mapping[str, Sequence[ResidualKeyword]],
     ) -> None:
-        """`residual`: by tool, what its masks leave open."""
-        self.enforced = "residual" if residual else "full" if tools else "none"
+        """`held`: whether anything is; `residual`: by tool, what its masks leave open."""
+        self.enforced = "residual" if residual else "full" if held else "none"
         self.residual_tools = len(residual)
         names = {each.keyword for left in residual.values() for each in left}
         names = {name for name in names if KEYWORD.fullmatch(name)}  # fit for a header

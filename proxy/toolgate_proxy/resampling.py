@@ -56,6 +56,11 @@ class Retries:
         self._accepted.append(token)
         return begins
 
+    @property
+    def accepted(self) -> tuple[int, ...]:
+        """The tokens noted so far, without those of wrong calls."""
+        return tuple(self._accepted)
+
     def again(self, wrong: Wrong, spent: int) -> Resample:
         """After so many tokens of the choice, those of all attempts. Raises ToolSchemaViolation
         where it may not be sampled again."""

@@ -88,6 +88,10 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds in which a backend must answer about grammars and about itself."""
     info_ttl: float = Field(default=15.0, ge=0)
     """Seconds for which what a backend said of itself is believed."""
+    health_interval: float = Field(default=1.0, gt=0)
+    """Seconds between two looks at whether a backend answers."""
+    health_timeout: float = Field(default=2.0, gt=0)
+    """Seconds in which it must."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
 

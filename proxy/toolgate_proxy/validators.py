@@ -9,7 +9,7 @@ schema and no answer can hold the gateway's event loop up.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
@@ -49,14 +49,13 @@ class Validators:
             wall_seconds=settings.validation_wall_seconds,
         )
 
-    async def prepare(self, candidates: Sequence[Tool], tools: Sequence[Tool]) -> None:
-        """Before tools are used. `tools` is the request's whole list, by whose positions errors
-        name one. Raises SchemaNotEnforceable for what is no schema, or none that can be compiled in
-        time."""
+    async def prepare(self, candidates: Sequence[Tool], param_of: Mapping[str, str]) -> None:
+        """Before tools are used. `param_of` says where in the request a tool's schema stands, by
+        its name, for errors. Raises SchemaNotEnforceable for what is no schema, or none that can be
+        compiled in time."""
         for tool in candidates:
             if tool.hash not in self._known:
-                position = [each.name for each in tools].index(tool.name)
-                await self._prepare(tool, f"tools[{position}].function.parameters")
+                await self._prepare(tool, param_of[tool.name])
 
     async def _prepare(self, tool: Tool, param: str) -> None:
         try:

@@ -13,7 +13,8 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.automaton import Automaton, Phase
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError
 from toolgate_backend.token_stream import TextDecoder
 from toolgate_backend.vocabulary import Vocabulary
