@@ -99,11 +99,14 @@ def create() -> Any:
 
     from . import routes
     from .error_bodies import repair_error_bodies
+    from .keepalives import KeepAlives
     from .receipt import Receipts
     from .request_shape import RequestShape
+    from .settings import settings
 
     repair_error_bodies(app)
     routes.attach(app)
+    app.add_middleware(KeepAlives, seconds=settings().keepalive_seconds)
     app.add_middleware(RequestShape)
     app.add_middleware(Receipts)
     return app

@@ -1,17 +1,24 @@
 """The receipt: response headers that say how an answer was held to its tools.
 
+`x-request-id`: the client's own, or one made here; the backend's logs have it too.
 `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on having them loaded>`, where the tier is
 the slowest that was needed; `x-toolgate-enforced: full | none`, none where there were no tools.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUEST_ID = "x-request-id"
+FIT = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
+"""What goes into logs and headers as it came."""
 
 Tier = Literal["memory", "redis", "compiled"]
 TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
@@ -26,6 +33,7 @@ def slowest(*tiers: Tier) -> Tier:
 class Receipt:
     """Filled in by the provider as it goes along."""
 
+    request_id: str | None = None
     enforced: Literal["full", "none"] | None = None
     grammars: int = 0
     tier: Tier = "memory"
@@ -38,13 +46,18 @@ class Receipt:
         self.milliseconds += milliseconds
 
     def headers(self) -> dict[str, str]:
+        told = {} if self.request_id is None else {REQUEST_ID: self.request_id}
         if self.enforced is None:
-            return {}
-        told: dict[str, str] = {"x-toolgate-enforced": self.enforced}
+            return told
+        told["x-toolgate-enforced"] = self.enforced
         if self.grammars:
             ms = f"{self.milliseconds:.1f}"
             told["x-toolgate-grammar"] = f"{self.tier}; n={self.grammars}; ms={ms}"
         return told
+
+
+def _request_id(given: str | None) -> str:
+    return given if given and FIT.fullmatch(given) else f"req_{secrets.token_hex(16)}"
 
 
 _current: ContextVar[Receipt | None] = ContextVar("toolgate_receipt", default=None)
@@ -70,7 +83,7 @@ class Receipts:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        receipt = Receipt()
+        receipt = Receipt(_request_id(Headers(scope=scope).get(REQUEST_ID)))
         token = _current.set(receipt)
 
         async def send_with_receipt(message: Message) -> None:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import InvalidRequest
 
 from .checks import Fields
+from .keepalives import STREAMED
 
 PATH = "/chat/completions"
 
@@ -33,27 +34,30 @@ class RequestShape:
             return
         messages = await _whole_body(receive)
         try:
-            check_shape(b"".join(message.get("body", b"") for message in messages))
+            body = b"".join(message.get("body", b"") for message in messages)
+            scope[STREAMED] = check_shape(body)
         except InvalidRequest as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
         await self._app(scope, _again(messages, receive), send)
 
 
-def check_shape(body: bytes) -> None:
-    """Raises InvalidRequest. What is no JSON at all is left to LiteLLM to refuse."""
+def check_shape(body: bytes) -> bool:
+    """Whether a stream is asked for. Raises InvalidRequest. What is no JSON at all is left to
+    LiteLLM to refuse."""
     try:
         values = from_json(body)
     except ValueError:
-        return
+        return False
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")
     fields = Fields(values)
     fields.text("model")
-    fields.flag("stream")
+    streamed = fields.flag("stream") or False
     for at, message in enumerate(_objects(fields, "messages")):
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
+    return streamed
 
 
 def _check_message(message: dict[str, Any], param: str) -> None:

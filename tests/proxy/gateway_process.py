@@ -28,6 +28,7 @@ def serving(
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "TOOLGATE_BACKEND_URL": backend_url,
         "TOOLGATE_BACKEND_KEY": KEY,
+        "TOOLGATE_KEEPALIVE_SECONDS": "0.5",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:
