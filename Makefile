@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs fuzz bench-grammars conformance
+.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-masks bench-schemas bench-looks conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -23,11 +23,22 @@ check: setup
 	ruff check .
 	mypy
 
-test: setup
-	pytest $(ARGS)
+# The whole suite on the adapter that `auto` takes here, then what tells most on the other one.
+# `make test ADAPTER=structured_output` (or logits_processor) runs all of it on one.
+ADAPTER ?=
+TELLING := tests/gateway/test_cases.py tests/gateway/test_grammars.py tests/gateway/test_stress.py
 
-docs: setup
+test: setup
+ifneq ($(ADAPTER)$(ARGS),)
+	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
+else
+	pytest
+	TOOLGATE_ADAPTER=structured_output pytest $(TELLING)
+endif
+
+docs: tiny
 	@python scripts/parameters_doc.py
+	@python -m tests.backend.schema_support
 
 fuzz: setup
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }
@@ -37,6 +48,18 @@ bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-masks: setup
+	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
+	@python bench/masks.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-schemas: setup tiny
+	@python bench/schemas.py --model .cache/models/tiny --contender toolgate \
+		--contender vllm-strict $(ARGS)
+
+bench-looks: setup
+	@python bench/looks.py $(ARGS)
 
 conformance: setup
 	@python bench/conformance.py $(ARGS)

@@ -11,186 +11,20 @@ One start serves every bias. Results go to `.cache/conformance/`, as
 import argparse
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conformance_report import report
-from toolgate_proxy.processes import free_port
+from contenders import CONTENDERS, NotStarted, Server, running
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
 OUT = ROOT / ".cache" / "conformance"
 BIASES = ("none", "closers", "hostile")
-MASTER_KEY = os.environ.get("TOOLGATE_MASTER_KEY", "sk-conformance")
-MARKER = "TOOLGATE_CONFORMANCE_RUN"
-"""Set in the environment of all we start, so that no descendant outlives its contender unseen."""
-
-VLLM = [
-    "--enable-auto-tool-choice",
-    *("--tool-call-parser", "hermes"),
-    *("--reasoning-parser", "qwen3"),
-    "--enforce-eager",
-    *("--dtype", "float32"),
-    *("--max-num-seqs", "32"),
-]
-FLAGS = {"vllm": VLLM, "vllm-strict": [*VLLM, "--tool-strict-level", "parameter"]}
-CONTENDERS = (*FLAGS, "toolgate")
-
-
-class NotStarted(RuntimeError):
-    pass
-
-
-@dataclass
-class Server:
-    process: subprocess.Popen[bytes]
-    url: str
-    key: str
-
-    def get(self, path: str) -> bytes:
-        """A GET that answers or raises OSError (urllib's errors are OSErrors)."""
-        request = urllib.request.Request(
-            self.url + path, headers={"Authorization": f"Bearer {self.key}"}
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return bytes(answer.read())
-
-    def model_name(self) -> str:
-        return str(json.loads(self.get("/v1/models"))["data"][0]["id"])
-
-    def alive(self) -> bool:
-        if self.process.poll() is not None:
-            return False
-        try:
-            self.get("/v1/models")
-        except OSError:
-            return False
-        return True
-
-
-def command(contender: str, model: Path, port: int, max_model_len: int) -> list[str]:
-    if contender == "toolgate":
-        make = ("make", "-C", str(ROOT), "--no-print-directory")
-        return [*make, "serve", f"MODEL={model}", f"PORT={port}"]
-    length = str(max_model_len)
-    return [
-        *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
-        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
-        # A seeded request that is prefilled in parts kills vLLM on CPU ("CPU Generator does not use
-        # offset"), and a batch that holds any one prompt still splits the last of several.
-        *("--max-model-len", length, "--max-num-batched-tokens", length),
-        "--no-enable-chunked-prefill",
-        *FLAGS[contender],
-    ]
-
-
-def environment(contender: str, run: str) -> dict[str, str]:
-    env = {
-        **os.environ,
-        MARKER: run,
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        # Default 5 s: a pooled connection closed just as it is used again would count as an error.
-        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "300",
-        "TOOLGATE_MASTER_KEY": MASTER_KEY,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "backend"), str(ROOT / "core")]),
-    }
-    if contender != "toolgate":
-        # Without it vLLM loads every plug-in that is installed, so also ours.
-        env["VLLM_PLUGINS"] = ""
-    return env
-
-
-def members(run: str) -> list[int]:
-    """Every process whose environment carries the run's marker."""
-    wanted = f"{MARKER}={run}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:
-            continue  # gone meanwhile, or another user's
-    return found
-
-
-def stop(process: subprocess.Popen[bytes], run: str) -> None:
-    """Ask the process group to end, then end whatever is left of the run."""
-    for sign, patience in ((signal.SIGTERM, 30), (signal.SIGKILL, 10)):
-        if sign == signal.SIGTERM and process.poll() is None:
-            os.killpg(process.pid, sign)
-        else:
-            for pid in members(run):
-                try:
-                    os.kill(pid, sign)
-                except ProcessLookupError:
-                    continue
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            process.poll()
-            if not members(run):
-                return
-            time.sleep(0.2)
-    print(f"still running after SIGKILL: {members(run)}", file=sys.stderr)
-
-
-def wait_ready(server: Server, contender: str, log: Path, patience: float) -> None:
-    deadline = time.monotonic() + patience
-    while server.process.poll() is None and time.monotonic() < deadline:
-        announced = contender != "toolgate"  # vLLM announces nothing: only asking tells
-        if match := re.search(r"TOOLGATE READY (http://\S+)", log.read_text(errors="replace")):
-            server.url, announced = match[1].rstrip("/"), True
-        if announced and server.alive():
-            return
-        time.sleep(0.5)
-    ended = server.process.poll()
-    how = "was not ready in time" if ended is None else f"ended with {ended}"
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    raise NotStarted(f"{contender} {how}:\n{tail}")
-
-
-@contextmanager
-def running(contender: str, model: Path, options: argparse.Namespace) -> Iterator[Server]:
-    port, run = free_port(), uuid.uuid4().hex
-    log = OUT / f"{contender}-{model.name}.server.log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [
-                "nice",
-                "-n",
-                str(options.nice),
-                *command(contender, model, port, options.max_model_len),
-            ],
-            cwd=ROOT,
-            env=environment(contender, run),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        key = MASTER_KEY if contender == "toolgate" else "x"
-        server = Server(process, f"http://127.0.0.1:{port}", key)
-        started = time.monotonic()
-        wait_ready(server, contender, log, options.ready_timeout)
-        print(
-            f"{contender} on {model.name}: ready in {time.monotonic() - started:.0f} s", flush=True
-        )
-        yield server
-    finally:
-        stop(process, run)
 
 
 def evaluate(server: Server, contender: str, bias: str, options: argparse.Namespace) -> bool:
@@ -242,7 +76,13 @@ def run_all(options: argparse.Namespace) -> int:
         left = list(options.bias or BIASES)
         while left:  # a contender that died is started again for the biases still to run
             try:
-                with running(contender, options.model, options) as server:
+                with running(
+                    contender,
+                    options.model,
+                    options.max_model_len,
+                    options.ready_timeout,
+                    options.nice,
+                ) as server:
                     while left and evaluate(server, contender, left.pop(0), options):
                         pass
             except NotStarted as error:

@@ -4,6 +4,7 @@ BackendError
 ├── GrammarRefused      no engine can hold this schema; carries the keyword's JSON Pointer
 ├── BlobRejected        a compiled grammar from elsewhere that is not what it says it is
 ├── QuarantineDown      the quarantine died or did not answer, through no fault of a schema
+├── AdapterMisfit       a server whose configuration would drop the masks: it does not start
 ├── GrammarMissing      a sequence names a grammar that this process does not hold
 └── DeadEnd             a grammar allows no token at all: a bug of the grammar or of ours
 """
@@ -27,6 +28,10 @@ class BlobRejected(BackendError):
 
 
 class QuarantineDown(BackendError):
+    pass
+
+
+class AdapterMisfit(BackendError):
     pass
 
 

@@ -1,6 +1,7 @@
 """`python -m toolgate_backend.launch MODEL [vllm flags…]`: vLLM's own server with our flags right.
 
-The same by hand: VLLM_PLUGINS=toolgate VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL
+The same by hand, through vLLM's structured outputs: VLLM_PLUGINS=toolgate vllm serve MODEL; and as
+a logits processor: VLLM_PLUGINS=toolgate VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL
 --logits-processors toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from . import vllm_cli
+from .settings import Settings
 
 PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
 
@@ -23,7 +25,7 @@ CORES_TO_SPIN_ON = 4
 SEVERAL_RANKS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
 # vLLM drops logits processors, or refuses them late, where these are given: masks would be lost.
-DRAFTING_FLAGS = ("--speculative-config", "--speculative_config", "-sc")
+DRAFTING_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
 
 class LaunchRefused(SystemExit):
@@ -35,29 +37,66 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not arguments or arguments[0].startswith("-"):
         raise LaunchRefused("usage: toolgate backend MODEL [vLLM's options]")
     model, *flags = arguments
-    _refuse_unmasked(flags, os.environ)
-    os.environ.update(environment(os.environ))
-    ours = ["--logits-processors", PROCESSOR]
-    vllm_cli.main(["serve", model, *_cpu_defaults(flags), *flags, *ours])
+    adapter = choose_adapter(flags, os.environ, Settings().adapter)
+    os.environ.update(environment(os.environ, adapter))
+    ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
+    vllm_cli.main(["serve", model, *cpu_flags(flags), *flags, *ours])
 
 
-def environment(current: Mapping[str, str]) -> dict[str, str]:
-    """The variables under which vLLM loads our plug-in and runs its processor."""
+def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
+    """Raises LaunchRefused for what vLLM would run without masks."""
+    drafts = next((flag for flag in map(_name, flags) if flag in DRAFTING_FLAGS), None)
+    runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
+    v2 = runner != "0" if runner else not on_cpu()  # vLLM's own choice where Triton is
+    chosen = wanted
+    if wanted == "auto":
+        chosen = "structured_output" if v2 or drafts is not None else "logits_processor"
+    if chosen == "logits_processor":
+        if any(_name(flag) == "--logits-processors" for flag in flags):
+            raise LaunchRefused(
+                "--logits-processors is set by Toolgate. Leave it out, or set "
+                "TOOLGATE_ADAPTER=structured_output."
+            )
+        if drafts is not None:
+            raise LaunchRefused(
+                f"{drafts}: vLLM runs no logits processors beside speculative decoding, so "
+                "nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
+            )
+        if runner not in ("", "0"):
+            raise LaunchRefused(
+                "VLLM_USE_V2_MODEL_RUNNER=1: that runner does not take V1 logits processors. "
+                "Unset it, or set TOOLGATE_ADAPTER=structured_output."
+            )
+    return chosen
+
+
+def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
+    """The variables under which vLLM loads our plug-in and runs its adapter."""
     plugins = [name for name in current.get("VLLM_PLUGINS", "").split(",") if name]
     wanted = {
+        "TOOLGATE_ADAPTER": adapter,
         "VLLM_PLUGINS": ",".join(dict.fromkeys([*plugins, "toolgate"])),
-        "VLLM_USE_V2_MODEL_RUNNER": "0",  # the V2 runner has another processor interface
         # The gateway keeps its connections; one that vLLM closes after its default of 5 s of
         # silence can meet a request on its way.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": current.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75"),
     }
-    if on_cpu():
-        wanted["VLLM_CPU_KVCACHE_SPACE"] = current.get("VLLM_CPU_KVCACHE_SPACE", "1")
+    if adapter == "logits_processor":
+        wanted["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # the V2 runner has another processor interface
+    return wanted | cpu_environment(current)
+
+
+def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a CPU build needs; none elsewhere."""
+    if not on_cpu():
+        return {}
+    wanted = {
+        "VLLM_CPU_KVCACHE_SPACE": current.get("VLLM_CPU_KVCACHE_SPACE", "1"),
         # vLLM's logprobs are a torch.compile'd function: on a CPU the first request that asks for
         # them would hold every other one's tokens for a minute.
-        wanted["TORCH_COMPILE_DISABLE"] = current.get("TORCH_COMPILE_DISABLE", "1")
-        if _few_cores():
-            wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
+        "TORCH_COMPILE_DISABLE": current.get("TORCH_COMPILE_DISABLE", "1"),
+    }
+    if _few_cores():
+        wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
     return wanted
 
 
@@ -74,22 +113,7 @@ def on_cpu() -> bool:
     return True
 
 
-def _refuse_unmasked(flags: Sequence[str], current: Mapping[str, str]) -> None:
-    for flag in flags:
-        if flag.split("=")[0].split(".")[0] in DRAFTING_FLAGS:
-            raise LaunchRefused(
-                f"{flag.split('=')[0]}: vLLM runs no logits processors beside speculative "
-                "decoding, so nothing would be enforced. Leave it out."
-            )
-        if flag.split("=")[0] in ("--logits-processors", "--logits_processors"):
-            raise LaunchRefused("--logits-processors is set by Toolgate. Leave it out.")
-    if current.get("VLLM_USE_V2_MODEL_RUNNER", "0") not in ("", "0", "false", "False"):
-        raise LaunchRefused(
-            "VLLM_USE_V2_MODEL_RUNNER=1: that runner does not take V1 logits processors. Unset it."
-        )
-
-
-def _cpu_defaults(flags: Sequence[str]) -> list[str]:
+def cpu_flags(flags: Sequence[str]) -> list[str]:
     """Flags that a CPU build needs; those given on the command line come later and win.
 
     A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator
@@ -114,6 +138,11 @@ def _few_cores() -> bool:
     known = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     return cores < CORES_TO_SPIN_ON
+
+
+def _name(flag: str) -> str:
+    """`--a_b.c=d` → `--a-b`."""
+    return flag.split("=")[0].split(".")[0].replace("_", "-")
 
 
 def _value(flags: Sequence[str], name: str) -> str | None:

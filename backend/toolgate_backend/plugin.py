@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 def register() -> None:
     """`vllm.general_plugins`: runs in every process of a server, more than once. Gives the workers
-    the methods that the API process calls through `collective_rpc`."""
+    the methods that the API process calls through `collective_rpc`, and the engine our grammars."""
     from vllm.v1.worker.worker_base import WorkerBase
 
+    from .adapters import vllm_host
     from .grammars.store import WORKER_METHODS
 
     for name, method in WORKER_METHODS.items():
         setattr(WorkerBase, name, method)
+    vllm_host.register()
 
 
 class ToolgateEndpoints:

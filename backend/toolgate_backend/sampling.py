@@ -11,6 +11,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
 
+from .adapters import vllm_host
 from .enforcement.budget import AFTER_BODY
 from .enforcement.spec import ReasoningStart, Spec
 from .vocabulary import Vocabulary
@@ -23,8 +24,10 @@ def make_spec(
     *,
     reasoning: ReasoningStart,
     budget: int,
+    accepted: tuple[int, ...] = (),
 ) -> Spec:
-    """What the sequence is held to. Raises UnsupportedParameter for stop tokens that are marks."""
+    """What the sequence is held to; `budget` is what it may take beyond `accepted`. Raises
+    UnsupportedParameter for stop tokens that are marks."""
     return Spec(
         choice=enforcement.choice,
         keys=tuple(candidate.key for candidate in enforcement.candidates),
@@ -32,7 +35,8 @@ def make_spec(
         reasoning=reasoning,
         skip_reasoning=enforcement.reasoning == "off",
         reasoning_budget=enforcement.reasoning_budget,
-        budget=budget,
+        budget=budget + len(accepted),
+        accepted=accepted,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         min_tokens=sampling.min_tokens,
@@ -54,15 +58,18 @@ def check_budget(
     max_tokens, if it was that which set the budget."""
     if spec.choice != "required" or spec.budget is None:
         return
+    if vocabulary.marks.call_end in spec.accepted:
+        return  # a call is there already
     least = 1 + min(least_tokens(key) for key in spec.keys) + AFTER_BODY
     if spec.reasoning in ("open", "must"):
         least += 1 + len(vocabulary.encode(vocabulary.dialect.after_reasoning))
         least += spec.reasoning == "must"
-    if spec.budget >= least:
+    left = spec.budget - len(spec.accepted)
+    if left >= least:
         return
     room = "max_tokens" if asked_for else "The room that the prompt leaves"
     raise BudgetTooSmall(
-        f"{room} allows {spec.budget} tokens; the shortest call that this request asks for takes "
+        f"{room} allows {left} tokens; the shortest call that this request asks for takes "
         f"{least}. Raise max_tokens to {least} or more, or shorten the prompt.",
         least=least,
         param="max_tokens" if asked_for else "messages",
@@ -77,8 +84,10 @@ def sampling_params(
     *,
     budget: int,
     stream: bool,
+    hooked: bool,
 ) -> SamplingParams:
-    """vLLM's parameters, on top of the model's own generation_config. Raises InvalidRequest."""
+    """vLLM's parameters, on top of the model's own generation_config; `hooked` where vLLM's native
+    grammar is to be our automaton. Raises InvalidRequest."""
     params = defaults | sampling.model_dump(exclude_none=True)
     params |= {
         "max_tokens": budget,
@@ -99,6 +108,8 @@ def sampling_params(
             "stop_token_ids": sorted(stops),
             "extra_args": spec.to_extra_args(),
         }
+        if hooked:
+            params["structured_outputs"] = vllm_host.hooked_params()
     try:
         # vLLM refuses n > 1 for greedy sampling as it makes the parameters, at a deep copy too, and
         # can do it all the same: the choices are equal, as they are at OpenAI.

@@ -19,6 +19,7 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
+from .adapters import vllm_host
 from .enforcement.spec import Spec
 from .errors import QuarantineDown
 from .grammars.examination import Limits
@@ -35,8 +36,6 @@ from .vocabulary import Vocabulary, from_model_config
 
 logger = init_logger(__name__)
 
-ADAPTER = "logits_processor"
-
 
 class Service:
     """One API process's view of the engine. Lives in `app.state.toolgate`."""
@@ -48,6 +47,8 @@ class Service:
         self._models = models
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
+        self._adapter = vllm_host.adapter_of(engine_client.vllm_config, configured.adapter)
+        self._rpc = vllm_host.rpc_of(engine_client, self._adapter)
         self._renderer = Renderer(engine_client, vocabulary.size)
         self._running = 0
         self._max_grammars = configured.max_grammars
@@ -60,7 +61,7 @@ class Service:
             lambda: Zygote.start(vocabulary), limits, workers=configured.quarantine_workers
         )
         self._registry = GrammarRegistry(
-            Ranks(engine_client.collective_rpc),
+            Ranks(self._rpc),
             self._quarantine,
             dialect=vocabulary.dialect.name,
             tokenizer=vocabulary.fingerprint,
@@ -78,6 +79,7 @@ class Service:
             from_model_config(engine_client.model_config),
             settings(),
         )
+        await service._rpc("toolgate_report")  # the engine reads its vocabulary now, not later
         if service._vocabulary.dialect.calls:
             await service._warm_up()
         return service
@@ -95,7 +97,7 @@ class Service:
             model=self._served_names()[0],
             models=(*self._served_names(), *self._models.lora_requests),
             vllm_version=_vllm_version(),
-            adapter=ADAPTER,
+            adapter=self._adapter,
             dialect=self._vocabulary.dialect.name,
             marks=self._vocabulary.marks,
             tokenizer=self._vocabulary.fingerprint,
@@ -117,7 +119,7 @@ class Service:
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def status(self) -> wire.Status:
-        ranks = await self._engine.collective_rpc("toolgate_report")
+        ranks = await self._rpc("toolgate_report")
         return wire.Status(
             loaded_grammars=max(rank["grammars"] for rank in ranks),
             pinned_grammars=self._registry.pinned,
@@ -143,8 +145,9 @@ class Service:
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
+            self._check_accepted(request)
             refuse_open_call(prompt_ids, self._vocabulary.marks)
-            budget = self._budget(request.sampling, len(prompt_ids))
+            budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
             spec = self._spec(request, prompt_ids, budget)
             params = sampling_params(
                 request.sampling,
@@ -153,22 +156,33 @@ class Service:
                 self._config.get_diff_sampling_param(),
                 budget=budget,
                 stream=request.stream,
+                hooked=self._adapter == "structured_output",
             )
+            # The start comes before the engine has begun: what it found in its cache is told with
+            # the first tokens.
+            start = wire.StartEvent(
+                prompt_tokens=len(prompt_ids),
+                reasoning_open=spec is not None and spec.reasoning == "open",
+                max_tokens=budget,
+                prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
+            )
+            prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
                 prompt,
                 params,
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
+                # Masks from the first token on, whatever reasoning parser vLLM runs with.
+                reasoning_ended=True,
             )
             await held.enter_async_context(aclosing(outputs))
             events = raw_events(
                 _client_errors(outputs),
                 self._vocabulary,
-                prompt_tokens=len(prompt_ids),
-                reasoning_open=spec is not None and spec.reasoning == "open",
+                start=start,
                 top_logprobs=request.sampling.logprobs,
-                prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
+                accepted=request.accepted,
             )
             async for event in events:
                 yield event
@@ -191,6 +205,13 @@ class Service:
         if adapter is None:
             raise InvalidRequest(f"This backend does not serve {model!r}.", param="model")
         return adapter
+
+    def _check_accepted(self, request: wire.GenerateRequest) -> None:
+        known = all(0 <= token < self._vocabulary.size for token in request.accepted)
+        if not known or (request.accepted and request.sampling.n > 1):
+            raise InvalidRequest(
+                "accepted must hold ids of the vocabulary, and goes with n = 1.", param="accepted"
+            )
 
     def _budget(self, sampling: wire.Sampling, prompt_tokens: int) -> int:
         """Tokens that the answer may take."""
@@ -219,6 +240,7 @@ class Service:
             self._vocabulary,
             reasoning=reasoning_start(prompt_ids, marks, mode, continues=continues),
             budget=budget,
+            accepted=request.accepted,
         )
         least = self._registry.least_tokens
         check_budget(spec, least, self._vocabulary, asked_for=request.sampling.max_tokens)

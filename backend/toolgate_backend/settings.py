@@ -4,6 +4,7 @@ vLLM's variables). vLLM's own options stay vLLM's."""
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -17,6 +18,10 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
 
     model_config = SettingsConfigDict(env_prefix="TOOLGATE_", env_ignore_empty=True, frozen=True)
+
+    adapter: Literal["auto", "logits_processor", "structured_output"] = "auto"
+    """How the masks reach vLLM. `auto`: the logits processor where the V1 model runner runs without
+    drafts, vLLM's structured outputs elsewhere."""
 
     max_grammars: int = Field(default=2048, gt=0)
     """Grammars that are kept loaded, beyond those that requests in flight use."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from . import keys, wire
@@ -15,15 +17,22 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}; MCP servers also use dots and longer names. None of these
 characters needs escaping in JSON, so a name stands in the envelope as it is."""
 
+MAX_KEPT = 2_000
+"""Tools whose canonical form is kept."""
+MAX_KEPT_LENGTH = 16_000
+"""Characters of a schema up to which it is."""
+
 
 @dataclass(frozen=True)
 class Tool:
-    """A function tool. `parameters` is canonical; `definition` is what the template renders."""
+    """A function tool. `parameters` is canonical; `definition` is what the template renders.
+    `strict`: what no mask can hold is refused rather than checked."""
 
     name: str
     parameters: dict[str, Any]
     hash: str
     definition: dict[str, Any]
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,5 +222,29 @@ def _parse_tool(entry: object, param: str) -> Tool:
             param=f"{param}.function.name",
         )
     where = f"{param}.function.parameters"
-    parameters = keys.canonical_parameters(function.get("parameters"), param=where)
-    return Tool(name, parameters, keys.tool_hash(name, parameters), entry)
+    parameters, tool_hash = _canonical(name, function.get("parameters"), where)
+    strict = function.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        raise InvalidTools(
+            f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
+        )
+    return Tool(name, parameters, tool_hash, entry, strict is True)
+
+
+def _canonical(name: str, parameters: object, param: str) -> tuple[dict[str, Any], str]:
+    """Canonical parameters and the tool's hash. The same tools come again and again, and making
+    them canonical takes a hundred times what recognising them does."""
+    try:
+        text = json.dumps(parameters)
+        if len(text) <= MAX_KEPT_LENGTH:
+            return _kept(name, text)
+    except (InvalidRequest, RecursionError, ValueError):
+        pass  # told once more below, with the parameter's name
+    canonical = keys.canonical_parameters(parameters, param=param)
+    return canonical, keys.tool_hash(name, canonical)
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _kept(name: str, text: str) -> tuple[dict[str, Any], str]:
+    canonical = keys.canonical_parameters(json.loads(text))
+    return canonical, keys.tool_hash(name, canonical)

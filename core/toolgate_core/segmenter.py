@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Literal
@@ -111,6 +112,13 @@ class Segmenter:
         self._calls = 0
         self._arguments: list[str] = []
         self.reasoning_tokens = 0
+
+    def copy(self) -> Segmenter:
+        """Another one in the same state; what is fed to either is nothing to the other."""
+        twin = copy(self)
+        twin._held = _Held(self._held.text, [*self._held.logprobs])
+        twin._arguments = [*self._arguments]
+        return twin
 
     @property
     def in_content(self) -> bool:
@@ -252,10 +260,11 @@ class Segmenter:
         return (CallStart(self._calls - 1, name, logprobs), *self._tail(rest))
 
     def _tail(self, text: str) -> Iterable[Event]:
-        """Arguments, with the last characters kept back: they may be the envelope's tail."""
+        """Arguments, with the last characters kept back: they may be the envelope's tail, and the
+        arguments' own last character is shown with the end of the call only."""
         held = self._held
         held.text += text
-        keep = len(self._dialect.envelope_tail)
+        keep = len(self._dialect.envelope_tail) + 1
         shown, held.text = held.text[:-keep], held.text[-keep:]
         return self._show_arguments(shown)
 
@@ -268,13 +277,16 @@ class Segmenter:
 
     def _close_call(self) -> Iterable[Event]:
         held, logprobs = self._held.take()
-        if held != self._dialect.envelope_tail or not _is_object("".join(self._arguments)):
+        last = held.removesuffix(self._dialect.envelope_tail)
+        if last == held or not _is_object("".join(self._arguments) + last):
             raise EnforcementFailed("A tool call ended unparseable; send the request again.")
+        rest = self._show_arguments(last)
         self._phase, self._arguments = _Phase.AFTER_CALL, []
-        return (CallEnd(self._calls - 1, logprobs),)
+        return (*rest, CallEnd(self._calls - 1, logprobs))
 
     def _cut(self) -> Iterable[Event]:
-        """The token budget ended the choice: what was kept back is shown, but the envelope's."""
+        """The token budget ended the choice: what was kept back is shown, but the envelope's. Where
+        the arguments are whole by then, the call has ended too."""
         if self._phase in (_Phase.REASONING, _Phase.CONTENT):
             return self._release()
         held = self._held.text
@@ -285,7 +297,8 @@ class Segmenter:
             _, end = json.JSONDecoder().raw_decode(shown + held)
         except ValueError:
             return self._show_arguments(held)
-        return self._show_arguments((shown + held)[len(shown) : end])
+        rest = self._show_arguments((shown + held)[len(shown) : end])
+        return (*rest, CallEnd(self._calls - 1))
 
 
 def _is_object(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 from .segmenter import ContentDelta, Event, Finish
 
@@ -16,6 +17,10 @@ class StopStrings:
         self._include = include
         self._held = ""
         self.hit: str | None = None
+
+    def copy(self) -> StopStrings:
+        """Another one in the same state."""
+        return copy(self)
 
     def filter(self, events: Iterable[Event]) -> list[Event]:
         """Passes events on, content cut at the first stop string and followed by Finish("stop")."""

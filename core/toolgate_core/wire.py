@@ -77,6 +77,14 @@ class Status(Message):
 # --- grammars -------------------------------------------------------------------------------------
 
 
+class ResidualKeyword(Message):
+    """One keyword that no mask holds: whoever shapes the answer checks it on the finished call."""
+
+    pointer: str
+    """JSON Pointer (RFC 6901) into the tool's `parameters`, to the keyword itself."""
+    keyword: str
+
+
 class GrammarSource(Message):
     """One tool's grammar, to be loaded. `parameters` is canonical (see `keys`)."""
 
@@ -87,6 +95,10 @@ class GrammarSource(Message):
     """The fleet has seen a backend compile it within its limits: it needs no quarantine."""
     blob: str | None = None
     """The compiled grammar as a backend of the same key gave it out: zlib, base64."""
+    rewritten: str | None = None
+    """With `examined`: the schema as that backend gave it to its engine, as JSON."""
+    residual: tuple[ResidualKeyword, ...] = ()
+    """What `rewritten` leaves open."""
 
 
 class LoadGrammars(Message):
@@ -109,6 +121,11 @@ class GrammarVerdict(Message):
     blob: str | None = None
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
+    residual: tuple[ResidualKeyword, ...] = ()
+    """Of a `ready` verdict: what the masks leave open. Empty: they hold the whole schema."""
+    rewritten: str | None = None
+    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema
+    itself. Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
     least_tokens: int | None = None
     """Tokens that the shortest call found takes, between its marks; None where none was found."""
 
@@ -193,6 +210,10 @@ class GenerateRequest(Message):
     model: str
     prompt: Prompt
     sampling: Sampling = Sampling()
+    accepted: tuple[int, ...] = ()
+    """Token ids of an earlier answer to this prompt that this one goes on from. They are no part of
+    its events, nor of `max_tokens`; masks and text continue as if they had just been sampled. Only
+    with n = 1."""
     enforcement: Enforcement | None = None
     """None streams the model's tokens as they come: nothing masked, marks included."""
     stream: bool = True
@@ -216,6 +237,8 @@ class StartEvent(Message):
     prompt_tokens: int
     reasoning_open: bool
     """The rendered prompt ends inside the reasoning: the first token continues it."""
+    max_tokens: int | None = None
+    """Tokens that each choice may take: the request's, or what the model's context has room for."""
     prompt_token_ids: tuple[int, ...] | None = None
 
 

@@ -29,9 +29,11 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Loaded:
-    """A request's grammars. `keys`: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
+    """A request's grammars. `keys` and `residual`, what the masks leave open of those tools that
+    have such keywords: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
 
     keys: dict[str, str]
+    residual: dict[str, tuple[wire.ResidualKeyword, ...]]
     tier: Tier
     milliseconds: float
 
@@ -48,9 +50,14 @@ class Grammars:
         self._limits = settings.schema_limits
         self._loader = Loader(backend, fleet, settings.grammar_timeout)
         self._fleet = fleet
-        self._known = KnownGrammars(settings.grammar_refusal_ttl)
+        self._known = KnownGrammars(settings.verdict_ttl)
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
+
+    @property
+    def known(self) -> int:
+        """Grammars that the backend is known to hold."""
+        return len(self._known)
 
     async def ensure(
         self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
@@ -70,18 +77,23 @@ class Grammars:
         missing = [tool for tool in candidates if not self._known.ready(key_of[tool.hash])]
         for tool in missing:
             check_tool(tool, self._limits, param_of[tool.name])
+        # Noted before anything is awaited: a busy process may forget a key while others load.
+        residual = {tool.hash: self._known.residual(key_of[tool.hash]) for tool in candidates}
         found = await self._find(missing, key_of)
         for tool in missing:
             verdict = found[key_of[tool.hash]].verdict
             if verdict.status == "refused":
                 raise refusal(verdict, tool, param_of[tool.name])
+            residual[tool.hash] = verdict.residual
+        _check_strict(candidates, param_of, residual)
         if self._fleet is not None:
             self._fleet.used(key_of.values())
         tiers = Counter(each.tier for each in found.values())
         tiers["memory"] += len(key_of) - len(found)
         for tier, count in tiers.items():
             metrics.GRAMMARS.labels(tier).inc(count)
-        return Loaded(key_of, slowest(*tiers), (time.monotonic() - began) * 1000)
+        residual = {tool_hash: left for tool_hash, left in residual.items() if left}
+        return Loaded(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, Found]:
         """Has as many as possible loaded; what was found, by tool hash. Tools are within limits."""
@@ -105,7 +117,8 @@ class Grammars:
             if refused is not None:
                 found[key] = Found(refused, "memory")
             elif self._known.ready(key):
-                verdict = wire.GrammarVerdict(key=key, status="ready")
+                residual = self._known.residual(key)
+                verdict = wire.GrammarVerdict(key=key, status="ready", residual=residual)
                 found[key] = Found(verdict, "memory")
             elif key in self._loading:
                 metrics.FLIGHT_WAITS.labels("process").inc()
@@ -164,6 +177,30 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
         pointer=pointer,
         param=param,
     )
+
+
+def _check_strict(
+    candidates: Sequence[Tool],
+    param_of: Mapping[str, str],
+    residual: Mapping[str, Sequence[wire.ResidualKeyword]],
+) -> None:
+    """A strict tool is enforced while the model samples, or not at all. So is content, which is
+    shown as it comes."""
+    for tool in candidates:
+        left = residual[tool.hash]
+        if left and (tool.strict or not tool.name):
+            instead = ", or leave `strict` out: then calls are checked before they are sent"
+            raise SchemaNotEnforceable(
+                f"{_subject(tool)} hold {left[0].keyword!r}, which can't be enforced while the "
+                f"model samples: rewrite the schema without it{instead if tool.name else ''}.",
+                pointer=left[0].pointer,
+                param=f"{_pointer(param_of[tool.name])}{left[0].pointer}",
+            )
+
+
+def _pointer(param: str) -> str:
+    """`tools[0].function` as a JSON Pointer (RFC 6901) into the request."""
+    return "/" + param.replace("[", "/").replace("]", "").replace(".", "/")
 
 
 def _subject(tool: Tool) -> str:

@@ -15,8 +15,6 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
   allowed_tools.
 - litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
 - litellm/utils.py:8493 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
-- litellm/router.py:12498 `get_model_list`, of the router that proxy_server.py:2790 holds: where the
-  deployments of a model are, for loading grammars ahead.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
   whether an error is a database's: without a database, and so without prisma, a 401 became a 500.
 """
@@ -63,6 +61,8 @@ class Call:
     api_base: str | None
     api_key: str | None
     logging: Any
+    group: str | None = None
+    """The model as clients name it, whose other deployments could answer as well."""
 
 
 def register(provider: CustomLLM) -> CustomLLM:
@@ -101,28 +101,23 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
         api_base=kwargs["api_base"],
         api_key=kwargs["api_key"],
         logging=kwargs["logging_obj"],
+        group=_group(kwargs["litellm_params"]),
     )
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where a deployment of ours points to."""
+def _group(params: Mapping[str, Any]) -> str | None:
+    """litellm/router.py:3240 puts it into the metadata, whose name depends on the route."""
+    for name in ("metadata", "litellm_metadata"):
+        group = (params.get(name) or {}).get("model_group")
+        if isinstance(group, str):
+            return group
+    return None
 
-    api_base: str | None
-    api_key: str | None
 
-
-def placements(model: str | None) -> list[Placement]:
-    """Our deployments of a model, as clients name it (aliases too), or of all models."""
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
-
-    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
-    params = [row["litellm_params"] for row in rows or []]
-    return [
-        Placement(each.get("api_base"), each.get("api_key"))
-        for each in params
-        if each["model"].startswith(f"{PROVIDER}/")
-    ]
+def carry(exception: Any, error: ToolgateError) -> Any:
+    """LiteLLM's exception, which answers with our error's body."""
+    setattr(exception, _CARRIED, error)
+    return exception
 
 
 @contextmanager
@@ -131,7 +126,7 @@ def errors_raised(call: Call) -> Iterator[None]:
     try:
         yield
     except ToolgateError as error:
-        raise _host_error(error, call.model) from error
+        raise host_error(error, call.model) from error
 
 
 def note_for_logs(call: Call, whole: ModelResponse) -> None:
@@ -274,10 +269,10 @@ def _no_database(error: Exception) -> bool:
     return False
 
 
-def _host_error(error: ToolgateError, model: str) -> Exception:
+def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Exception:
     """LiteLLM's exception of the error's status, which its router and its logs go by."""
     # LiteLLM logs what names no provider as the client's own fault: one line, no traceback.
-    provider = None if error.status < 500 else PROVIDER
+    provider = PROVIDER if ours and error.status >= 500 else None
     about = {"message": error.message, "model": model, "llm_provider": provider}
     host: Any
     if error.status < 500:
@@ -291,8 +286,8 @@ def _host_error(error: ToolgateError, model: str) -> Exception:
     host.message, host.status_code = error.message, error.status
     host.type, host.param = error.type, error.param
     host.headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
-    setattr(host, _CARRIED, error)
-    return host  # type: ignore[no-any-return]
+    raised: Exception = carry(host, error)
+    return raised
 
 
 def _log_failure(logging: Any, error: Exception) -> None:

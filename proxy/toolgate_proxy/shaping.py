@@ -29,12 +29,12 @@ from toolgate_core.segmenter import (
     ArgumentsDelta,
     CallStart,
     ContentDelta,
-    Event,
     Finish,
     ReasoningDelta,
 )
 
-from .answer import Answer, Piece, TokenCounts, TokenIds
+from .answer import Answer, Piece, TokenCounts
+from .choice import Said, TokenIds
 from .logprobs import Logprobs, logprobs_of
 
 CALL_ID_ALPHABET = string.ascii_letters + string.digits
@@ -115,7 +115,7 @@ class _Choice:
     token_ids: list[int] | None = None
     finish: Finish | None = None
 
-    def add(self, event: Event | TokenIds) -> None:
+    def add(self, event: Said) -> None:
         if logprobs := logprobs_of(event):
             self.logprobs.extend(logprobs)
         match event:
@@ -181,12 +181,12 @@ def new_call_id() -> str:
     return "call_" + "".join(secrets.choice(CALL_ID_ALPHABET) for _ in range(24))
 
 
-def _opening(event: Event | TokenIds) -> Delta:
+def _opening(event: Said) -> Delta:
     """The first delta of a choice. Its content is "", but null where something else comes first."""
     return Delta(role="assistant", content="" if isinstance(event, ContentDelta | Finish) else None)
 
 
-def _delta(event: Event | TokenIds, *, legacy: bool) -> Delta | None:
+def _delta(event: Said, *, legacy: bool) -> Delta | None:
     match event:
         case ContentDelta(text):
             return Delta(content=text)

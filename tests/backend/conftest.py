@@ -55,8 +55,8 @@ def compile_tool(
     vocabulary: Vocabulary, engines: dict[str, Engine], rules: Rules
 ) -> Callable[[Tool], MeasuredGrammar]:
     def compile_(tool: Tool) -> MeasuredGrammar:
-        engine = engines[choose(tool.parameters).engine]
-        compiled = engine.compile(vocabulary.dialect, tool.name, tool.parameters)
+        choice = choose(tool.parameters)
+        compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
         return measure(compiled, tool.parameters, rules.completion)
 
     return compile_

@@ -13,39 +13,82 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return flags
 
 
+def run(monkeypatch: pytest.MonkeyPatch, flags: list[str], **environment: str) -> None:
+    monkeypatch.setattr(launch.os, "environ", environment)
+    launch.main(["model", *flags])
+
+
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "environment", "says"),
     [
-        ["--speculative-config", "{}"],
-        ["--speculative_config={}"],
-        ["--speculative-config.method=ngram"],
-        ["--logits-processors", "a:B"],
+        (["--speculative-config", "{}"], {}, "TOOLGATE_ADAPTER=structured_output"),
+        (["--speculative_config={}"], {}, "TOOLGATE_ADAPTER=structured_output"),
+        (["--speculative-config.method=ngram"], {}, "TOOLGATE_ADAPTER=structured_output"),
+        (["--spec-method", "ngram"], {}, "TOOLGATE_ADAPTER=structured_output"),
+        (["--logits-processors", "a:B"], {}, "Leave it out"),
+        ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset it"),
     ],
 )
-def test_what_would_drop_the_masks_is_refused(started: list[str], flags: list[str]) -> None:
-    with pytest.raises(launch.LaunchRefused):
-        launch.main(["model", *flags])
+def test_what_would_drop_the_logits_processor_is_refused(
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    environment: dict[str, str],
+    says: str,
+) -> None:
+    with pytest.raises(launch.LaunchRefused, match=says):
+        run(monkeypatch, flags, TOOLGATE_ADAPTER="logits_processor", **environment)
     assert not started
 
 
-def test_the_runner_without_v1_processors_is_refused(
+@pytest.mark.parametrize(
+    ("flags", "environment"),
+    [
+        (["--speculative-config", "{}"], {}),
+        (["-sc", "{}"], {}),
+        ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}),
+        ([], {"TOOLGATE_ADAPTER": "structured_output"}),
+    ],
+)
+def test_where_no_v1_processor_runs_the_other_adapter_does(
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    environment: dict[str, str],
+) -> None:
+    run(monkeypatch, flags, **environment)
+    assert "--logits-processors" not in started
+    assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
+    runner = launch.os.environ.get("VLLM_USE_V2_MODEL_RUNNER")
+    assert runner == environment.get("VLLM_USE_V2_MODEL_RUNNER")  # vLLM's own choice stands
+
+
+def test_without_triton_vllm_runs_v1_and_the_processor_is_named(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.os, "environ", {"VLLM_USE_V2_MODEL_RUNNER": "1"})
-    with pytest.raises(launch.LaunchRefused):
-        launch.main(["model"])
-
-
-def test_the_plugin_and_the_processor_are_named(started: list[str]) -> None:
+    monkeypatch.setattr(launch, "on_cpu", lambda: True)
     launch.main(["model", "--port", "1"])
     assert started[:2] == ["serve", "model"]
     assert started[started.index("--logits-processors") + 1] == launch.PROCESSOR
+    assert launch.os.environ["TOOLGATE_ADAPTER"] == "logits_processor"
     assert launch.os.environ["VLLM_PLUGINS"] == "toolgate"
     assert launch.os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "0"
 
 
+def test_with_triton_vllm_chooses_its_runner(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "on_cpu", lambda: False)
+    launch.main(["model"])
+    assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in launch.os.environ
+
+
 def test_other_plugins_stay() -> None:
-    assert launch.environment({"VLLM_PLUGINS": "mine"})["VLLM_PLUGINS"] == "mine,toolgate"
+    assert (
+        launch.environment({"VLLM_PLUGINS": "mine"}, "structured_output")["VLLM_PLUGINS"]
+        == "mine,toolgate"
+    )
 
 
 @pytest.mark.parametrize("flags", [["--max-model-len", "4096"], ["--max_model_len=4096"]])

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import uvicorn
@@ -88,6 +88,8 @@ class Script:
     """Drop the connection after so many tokens of each choice."""
     hang_after: int | None = None
     """Go silent, but for keep-alives, after so many tokens of each choice."""
+    again: tuple[str, ...] = ()
+    """What comes when a choice is sampled again, in turn: the text behind what was accepted."""
 
 
 def tokenize(text: str, size: int = 3) -> list[tuple[int, str]]:
@@ -113,6 +115,8 @@ class FakeBackend:
         self.compiles: Counter[str] = Counter()
         """By key: how often a grammar was sent that was neither loaded nor examined elsewhere."""
         self.load_pause = 0.0
+        self.residual: dict[str, tuple[wire.ResidualKeyword, ...]] = {}
+        """By tool name: what its verdict says that the masks leave open."""
         self.lacking = 0
         """How often it answered grammar_unknown."""
         self.info = INFO
@@ -177,6 +181,7 @@ class FakeBackend:
                     status="ready",
                     engine="fake",
                     compile_ms=1.0,
+                    residual=self.residual.get(source.name, ()),
                     blob=blob_of(source.name) if heavy else None,
                 )
             )
@@ -225,6 +230,8 @@ class FakeBackend:
         self, script: Script, message: wire.GenerateRequest
     ) -> AsyncIterator[wire.StreamEvent | None]:
         n = message.sampling.n
+        if again := re.fullmatch(r"chatcmpl-[0-9a-f]+-(\d+)-(\d+)", message.request_id):
+            script = replace(script, texts=(script.again[int(again[2]) - 1],))
         texts = [script.texts[at % len(script.texts)] for at in range(n)]
         if script.finish == "stop":
             texts = [text + "<|im_end|>" for text in texts]
@@ -233,6 +240,7 @@ class FakeBackend:
         yield wire.StartEvent(
             prompt_tokens=script.prompt_tokens,
             reasoning_open=script.reasoning_open,
+            max_tokens=message.sampling.max_tokens or 4000,
             prompt_token_ids=tuple(range(script.prompt_tokens))
             if message.return_prompt_ids
             else None,
@@ -299,10 +307,12 @@ def _unauthorized(request: Request) -> Response | None:
 
 
 @contextmanager
-def running(backend: FakeBackend) -> Iterator[FakeBackend]:
-    """Serves the backend at a free port of the loopback interface."""
+def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+    """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
+    end it is gone at once, as if it had been killed."""
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     backend.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(backend.app(), log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -14,8 +15,11 @@ from toolgate_core import wire
 from toolgate_core.dialect import QWEN3
 from toolgate_core.errors import BackendFailed, EnforcementFailed
 from toolgate_core.plan import ChatRequest, NamedTool, ToolChoice, make_plan, parse_tools
-from toolgate_proxy.answer import MAX_JOINED, Answer
+from toolgate_proxy.answer import MAX_JOINED, Answer, Piece
+from toolgate_proxy.last_look import LastLook
+from toolgate_proxy.settings import Settings
 from toolgate_proxy.shaping import Chunks, WholeAnswer
+from toolgate_proxy.validators import Validators
 
 TOOLS = parse_tools(
     [
@@ -23,6 +27,7 @@ TOOLS = parse_tools(
         for name in ("look", "walk")
     ]
 )
+VALIDATORS = Validators(Settings())
 END = "<|im_end|>"
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
@@ -48,8 +53,13 @@ def request(
     )
 
 
-def answer_to(asked: ChatRequest) -> Answer:
-    return Answer(asked, make_plan(asked, QWEN3), QWEN3, INFO)
+def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
+    plan = make_plan(asked, QWEN3)
+    return Answer(asked, plan, QWEN3, info, LastLook(plan.candidates, (), VALIDATORS))
+
+
+def fed(answer: Answer, told: list[wire.StreamEvent]) -> list[Piece]:
+    return asyncio.run(answer.feed(told))
 
 
 def events(
@@ -88,7 +98,7 @@ def shaped(
     streamed: list[dict[str, Any]] = []
     at = 0
     for cut in [*sorted(cuts), len(told)]:
-        pieces = answer.feed(told[at:cut])
+        pieces = fed(answer, told[at:cut])
         at = max(at, cut)
         whole.add(pieces)
         streamed += [chunk.model_dump() for chunk in chunks.of(pieces)]
@@ -324,13 +334,13 @@ def test_usage() -> None:
 def test_stop_strings_end_the_answer_before_the_backend_does() -> None:
     asked, told = ANSWERS["stop strings in both"]
     answer = answer_to(asked)
-    fed = 0
+    at = 0
     while not answer.complete:
-        answer.feed(told[fed : fed + 1])
-        fed += 1
-    assert fed < len(told) - 3
+        fed(answer, told[at : at + 1])
+        at += 1
+    assert at < len(told) - 3
     assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
-    answer.feed(told[fed:])
+    fed(answer, told[at:])
     assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
 
 
@@ -357,12 +367,12 @@ def test_an_answer_that_breaks_the_plan_is_an_error(
     asked: ChatRequest, told: list[wire.StreamEvent]
 ) -> None:
     with pytest.raises(EnforcementFailed):
-        answer_to(asked).feed(told)
+        fed(answer_to(asked), told)
 
 
 def test_a_choice_that_was_not_asked_for() -> None:
     with pytest.raises(BackendFailed):
-        answer_to(request()).feed(events("a", "b"))
+        fed(answer_to(request()), events("a", "b"))
 
 
 def test_a_call_that_was_closed_ends_with_length() -> None:
@@ -372,11 +382,9 @@ def test_a_call_that_was_closed_ends_with_length() -> None:
     assert isinstance(end, wire.EndEvent)
     told[-2] = end.model_copy(update={"stop_reason": 9})
     asked = request()
-    answer = Answer(
-        asked, make_plan(asked, QWEN3), QWEN3, INFO.model_copy(update={"marks": closed})
-    )
+    answer = answer_to(asked, INFO.model_copy(update={"marks": closed}))
     whole = WholeAnswer(answer)
-    whole.add(answer.feed(told))
+    whole.add(fed(answer, told))
     [choice] = whole.response().model_dump()["choices"]
     assert choice["finish_reason"] == "length"
     assert choice["toolgate"] == {"last_call": "closed"}
@@ -409,6 +417,6 @@ def test_cached_tokens_of_an_answer_that_was_left_early() -> None:
     assert isinstance(tokens, wire.TokensEvent)
     told[1] = tokens.model_copy(update={"cached_tokens": 4})
     answer = answer_to(asked)
-    answer.feed(told[:2])
+    fed(answer, told[:2])
     assert answer.complete
     assert answer.counts.cached == 4

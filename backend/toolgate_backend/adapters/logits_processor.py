@@ -116,9 +116,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             except Exception:
                 logger.exception("Toolgate: enforcement failed; this sequence ends")
                 row.automaton = None
-        failure = self._rules.marks.failure
-        ends = self._rules.marks.end_of_turn
-        return masks.Allow(masks.ids([failure] if failure is not None else ends))
+        return self._rules.failure
 
     def _advance(self, row: _Row, automaton: Automaton) -> masks.Mask:
         output = row.output

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..errors import DeadEnd
+from ..errors import BackendError
 from ..grammars.engine import Words
 from ..grammars.measured import MeasuredGrammar
 from . import masks
@@ -39,6 +39,7 @@ class Automaton:
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
     ) -> None:
+        """Raises BackendError for tokens to go on from that could not have come."""
         self._rules = rules
         self._spec = spec
         self._content = content
@@ -57,6 +58,9 @@ class Automaton:
     def reset(self) -> None:
         self._state = self._initial()
         self._trail: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
+        if not self.accept_tokens(self._spec.accepted):
+            raise BackendError("the tokens to go on from are none that were allowed")
+        self._trail.clear()
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`; stops at the first one that may not come and answers False."""
@@ -266,10 +270,7 @@ class Automaton:
 
     def _union_mask(self, union: Union, beside: Collection[int] = ()) -> masks.Mask:
         """`beside`: marks that may come instead."""
-        words = union.mask()
-        if not words.any() and not beside:
-            raise DeadEnd("these grammars allow no token")
-        return masks.Bits(masks.with_ids(words, beside) if beside else words)
+        return masks.beside(union.mask(), beside) if beside else union.mask()
 
     def _content_union(self) -> Union | None:
         return self._rules.union([self._content]) if self._content is not None else None

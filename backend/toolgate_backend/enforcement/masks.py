@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -50,12 +51,14 @@ def pack(tokens: Ids, vocabulary_size: int) -> Words:
     return np.packbits(bits, bitorder="little").view(np.int32)
 
 
-def with_ids(words: Words, tokens: Iterable[int]) -> Words:
-    """A copy of the row in which the bits of `tokens` are set too."""
-    row = words.copy()
+def beside(mask: Allow | Bits, tokens: Iterable[int]) -> Allow | Bits:
+    """What `mask` allows, and `tokens` too."""
+    if isinstance(mask, Allow):
+        return Allow(np.union1d(mask.ids, ids(tokens)))
+    row = mask.words.copy()
     for token in tokens:
         row.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
-    return row
+    return Bits(row)
 
 
 def unpack(words: Words) -> Ids:
@@ -71,6 +74,14 @@ def render(mask: Mask, row: Words, vocabulary_size: int) -> None:
     if isinstance(mask, Bits):
         row[:] = mask.words
     elif isinstance(mask, Allow):
-        row[:] = pack(mask.ids, vocabulary_size)
+        row.fill(0)
+        bits = np.uint32(1) << (mask.ids & 31).astype(np.uint32)
+        np.bitwise_or.at(row.view(np.uint32), mask.ids >> 5, bits)
     else:
-        row[:] = ~pack(mask.ids, vocabulary_size)
+        row[:] = _all_but(mask, vocabulary_size)
+
+
+@lru_cache(maxsize=64)
+def _all_but(mask: Forbid, vocabulary_size: int) -> Words:
+    """The free phases' rows: a few, shared, and asked for at nearly every step."""
+    return ~pack(mask.ids, vocabulary_size)

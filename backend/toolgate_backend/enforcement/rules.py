@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import lru_cache
 
 import numpy as np
 
 from ..grammars.completion import Completion
-from ..grammars.engine import words_for
 from ..grammars.measured import MeasuredGrammar
 from ..vocabulary import Vocabulary
 from . import masks
+from .heads import Heads, Texts
 from .spelling import Spelling
 from .union import Union
+
+SETS = 256
+"""Sets of tools whose beginnings are remembered."""
 
 
 class Rules:
@@ -20,6 +24,9 @@ class Rules:
         self.vocabulary_size = vocabulary.size
         self.marks = vocabulary.marks
         self.special = vocabulary.special
+        failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn
+        self.failure = masks.Allow(masks.ids(failing))
+        """What a sequence whose enforcement broke may still say."""
         dialect = vocabulary.dialect
         self.after_reasoning = vocabulary.encode(dialect.after_reasoning)
         self.between_calls = (
@@ -32,13 +39,15 @@ class Rules:
         )
         self.token_bytes = vocabulary.token_bytes
         self.completion = Completion(vocabulary.token_bytes, vocabulary.special)
-        self._excluded = masks.pack(masks.ids(vocabulary.special), vocabulary.size)
-        # Bits past the vocabulary belong to no token.
-        self._excluded |= ~masks.pack(np.arange(vocabulary.size), vocabulary.size)
+        self._texts = Texts(vocabulary.token_bytes, vocabulary.special)
+        ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.ids(vocabulary.special))
+        self._ordinary = masks.pack(ordinary, vocabulary.size)
+        self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
         self._free: dict[str, masks.Forbid] = {}
 
     def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
-        return Union(grammars, words_for(self.vocabulary_size), self._excluded)
+        heads = self._heads(tuple(grammar.head for grammar in grammars))
+        return Union(grammars, heads, self.token_bytes, self._ordinary)
 
     def free(
         self, phase: str, allowed: Set[int | None], tail: bytes, banned: Set[int] = frozenset()
@@ -63,11 +72,12 @@ class Rules:
         """Ordinary tokens that may not come after `tail` in a free phase."""
         if self._spelling is None:
             return frozenset()
+        if not tail:
+            return self._spelling.whole
         return self._spelling.whole | self._spelling.completing(tail)
 
     def tail(self, before: bytes, token: int) -> bytes:
         """As much of the text's end as the spelling of a mark can need."""
         if self._spelling is None:
             return b""
-        text = before + self.token_bytes[token]
-        return text[-self._spelling.reach :]
+        return self._spelling.tail(before + self.token_bytes[token])

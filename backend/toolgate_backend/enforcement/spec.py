@@ -30,6 +30,8 @@ class Spec:
     content: str | None = None
     """Grammar key of what the content is held to."""
     min_tokens: int = 0
+    accepted: tuple[int, ...] = ()
+    """Tokens of an earlier answer that this sequence goes on from."""
     ignore_end: bool = False
     """Content does not end by itself."""
     stop_ids: tuple[int, ...] = ()
@@ -45,6 +47,6 @@ def from_extra_args(extra_args: dict[str, Any] | None) -> Spec | None:
     fields = (extra_args or {}).get(EXTRA_ARG)
     if fields is None:
         return None
-    lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids")}
+    lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids", "accepted")}
     words = tuple(tuple(word) for word in fields["bad_words"])
     return Spec(**{**fields, **lists, "bad_words": words})

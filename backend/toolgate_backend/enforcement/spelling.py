@@ -22,15 +22,17 @@ class Spelling:
         self.whole = frozenset(i for text, i in self._sorted if mark in text)
         """Tokens that hold the whole mark by themselves."""
 
-    @property
-    def reach(self) -> int:
-        """How many bytes of what was written before can matter."""
-        return len(self._mark) - 1
+    def tail(self, text: bytes) -> bytes:
+        """As much of the end of `text` as has begun to spell the mark: mostly nothing."""
+        at = text.find(self._mark[:1], max(0, len(text) - len(self._mark) + 1))
+        while at >= 0 and not self._mark.startswith(text[at:]):
+            at = text.find(self._mark[:1], at + 1)
+        return text[at:] if at >= 0 else b""
 
     def completing(self, tail: bytes) -> frozenset[int]:
         """The tokens that would complete the mark after `tail`."""
         found: set[int] = set()
-        for written in range(1, min(len(tail), self.reach) + 1):
+        for written in range(1, min(len(tail) + 1, len(self._mark))):
             if tail.endswith(self._mark[:written]):
                 found.update(self._beginning_with(self._mark[written:]))
         return frozenset(found)

@@ -1,8 +1,8 @@
-"""The tools that a call may still be: their matchers side by side.
+"""The tools that a call may still be.
 
-The mask is the OR of theirs; a token drops those that refuse it. Tool names differ, so one matcher
-is left once the name is out, and it costs what one grammar costs (8 tools: 25 µs a step for about
-six steps).
+As long as all of them are in their heads (heads.py), a look-up says what may come. After that their
+matchers run side by side: the mask is the OR of theirs, a token drops those that refuse it. Tool
+names differ, so one matcher is left by then, and it costs what one grammar costs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import DeadEnd
 from ..grammars.engine import Matcher, Words
 from ..grammars.measured import MeasuredGrammar
+from . import masks
+from .heads import Heads, Position, shared_beginning
 
 
 @dataclass
@@ -23,53 +26,117 @@ class _Runner:
     consumed: int = 0
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where the call is: in the heads (`position`), or with the matchers that run (`alive`)."""
+
+    position: Position | None
+    alive: tuple[_Runner, ...] = ()
+
+
 class Union:
-    def __init__(self, grammars: Sequence[MeasuredGrammar], words: int, excluded: Words) -> None:
-        """`excluded` has the bits of the special tokens: inside a call they are never text."""
-        self._runners = tuple(_Runner(grammar, grammar.matcher()) for grammar in grammars)
-        self._alive = self._runners
-        self._consumed = 0
-        self._trail: list[tuple[_Runner, ...]] = []
-        self._scratch = np.empty(words, dtype=np.int32)
-        self._keep = ~excluded
+    def __init__(
+        self,
+        grammars: Sequence[MeasuredGrammar],
+        heads: Heads,
+        token_bytes: Sequence[bytes],
+        keep: Words,
+    ) -> None:
+        """`keep` has the bits of all tokens but the special ones: inside a call they are never
+        text. `heads` are those of `grammars`."""
+        self._grammars = grammars
+        self._heads = heads
+        self._token_bytes = token_bytes
+        self._keep = keep
+        self._tokens: list[int] = []
+        self._trail: list[_Place] = []
+        self._place = self._arrive(b"", range(len(grammars)))
+
+    @property
+    def candidates(self) -> int:
+        """How many tools the call may still be."""
+        position = self._place.position
+        return len(self._place.alive if position is None else position.candidates)
 
     @property
     def alive(self) -> tuple[tuple[Matcher, MeasuredGrammar], ...]:
-        """The candidates that the text so far leaves."""
-        return tuple((runner.matcher, runner.grammar) for runner in self._alive)
+        """The candidates that are left, each with a matcher that has taken the tokens so far. In
+        the heads the matchers are made for this: ask when it matters, not at every step."""
+        position = self._place.position
+        runners = self._place.alive if position is None else self._runners(position.candidates)
+        return tuple((runner.matcher, runner.grammar) for runner in runners)
 
     @property
     def finished(self) -> bool:
-        return len(self._alive) == 1 and self._alive[0].matcher.finished
+        alive = self._place.alive
+        return len(alive) == 1 and alive[0].matcher.finished
 
     def accept(self, token: int) -> bool:
         """False, and nothing changed, when no candidate takes the token."""
-        taking = tuple(runner for runner in self._alive if runner.matcher.accept(token))
-        if not taking:
+        position = self._place.position
+        if position is None:
+            taking = tuple(runner for runner in self._place.alive if runner.matcher.accept(token))
+            if not taking:
+                return False
+            for runner in taking:
+                runner.consumed += 1
+            after = _Place(None, taking)
+        elif token not in position.tokens:
             return False
-        for runner in taking:
-            runner.consumed += 1
-        self._trail.append(self._alive)
-        self._alive = taking
-        self._consumed += 1
+        self._tokens.append(token)
+        if position is not None:
+            written = b"".join(self._token_bytes[each] for each in self._tokens)
+            after = self._arrive(written, position.candidates)
+        self._trail.append(self._place)
+        self._place = after
         return True
 
     def rollback(self, count: int) -> None:
         """Undo the last `count` tokens; candidates they had dropped are back."""
-        self._consumed -= count
+        if not count:
+            return
         for _ in range(count):
-            self._alive = self._trail.pop()
-        for runner in self._alive:
-            surplus = runner.consumed - self._consumed
+            self._place = self._trail.pop()
+        del self._tokens[-count:]
+        for runner in self._place.alive:
+            surplus = runner.consumed - len(self._tokens)
             if surplus:
                 runner.matcher.rollback(surplus)
-                runner.consumed = self._consumed
+                runner.consumed = len(self._tokens)
 
-    def mask(self) -> Words:
-        """A fresh row: what any of the candidates would take next."""
-        row = np.zeros_like(self._scratch)
-        for runner in self._alive:
-            runner.matcher.fill(self._scratch)
-            row |= self._scratch
+    def forced(self) -> bytes:
+        """The text that must come next, whichever of the candidates it will be."""
+        if self._place.position is not None:
+            return self._place.position.forced
+        return shared_beginning({runner.matcher.forced() for runner in self._place.alive})
+
+    def mask(self) -> masks.Allow | masks.Bits:
+        """What any of the candidates would take next. Raises DeadEnd when that is nothing."""
+        if self._place.position is not None:
+            return self._place.position.allow
+        row, scratch = np.empty_like(self._keep), None
+        for at, runner in enumerate(self._place.alive):
+            if at == 0:
+                runner.matcher.fill(row)
+                continue
+            scratch = np.empty_like(row) if scratch is None else scratch
+            runner.matcher.fill(scratch)
+            row |= scratch
         row &= self._keep
-        return row
+        if not row.any():
+            raise DeadEnd("the grammars of this call allow no token")
+        return masks.Bits(row)
+
+    def _arrive(self, written: bytes, candidates: Sequence[int]) -> _Place:
+        """After `written`, which is all of `self._tokens`: in the heads still, or matchers begin,
+        one for each of `candidates` that the text is of."""
+        position = self._heads.at(written)
+        if position is not None:
+            return _Place(position)
+        return _Place(None, self._runners(candidates))
+
+    def _runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
+        """Of those among `candidates` that take the tokens so far."""
+        grammars = [self._grammars[at] for at in candidates]
+        runners = [_Runner(each, each.matcher(), len(self._tokens)) for each in grammars]
+        return tuple(runner for runner in runners if all(map(runner.matcher.accept, self._tokens)))

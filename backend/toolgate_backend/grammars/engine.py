@@ -35,6 +35,10 @@ class Matcher(Protocol):
     def fill(self, row: Words) -> None:
         """Overwrite `row` (one row of words) with the tokens that may come next."""
 
+    def forced(self) -> bytes:
+        """The text that must come next, as far as the engine knows it; the state stays."""
+        ...
+
     @property
     def finished(self) -> bool:
         """The call text is whole; nothing more may come."""
@@ -42,6 +46,11 @@ class Matcher(Protocol):
 
 
 class CompiledGrammar(Protocol):
+    @property
+    def head(self) -> bytes:
+        """The text that every call begins with, as far as the engine knows it."""
+        ...
+
     def matcher(self) -> Matcher: ...
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import llguidance
 import llguidance.numpy
 
 from toolgate_core.dialect import Dialect
+from toolgate_core.schema.walk import find_keyword
 
 from ..errors import BackendError, GrammarRefused
-from .choose import find_keyword
 from .closing import close_objects
 from .engine import CompiledGrammar, Matcher, Words, envelope
 
@@ -64,6 +65,10 @@ class _Compiled:
     def __init__(self, fresh: llguidance.LLMatcher) -> None:
         self._fresh = fresh
 
+    @cached_property
+    def head(self) -> bytes:
+        return self.matcher().forced()
+
     def matcher(self) -> Matcher:
         return _Matcher(self._fresh.deep_copy())
 
@@ -84,6 +89,9 @@ class _Matcher:
         llguidance.numpy.fill_next_token_bitmask(self._matcher, row.reshape(1, -1))
         if self._matcher.is_error():  # out of its limits while computing: never a mask to trust
             raise BackendError(self._matcher.get_error())
+
+    def forced(self) -> bytes:
+        return bytes(self._matcher.compute_ff_bytes())
 
     @property
     def finished(self) -> bool:

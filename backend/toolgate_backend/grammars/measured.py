@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .choose import subschemas
+from toolgate_core.schema.walk import subschemas
+
 from .completion import Completion
 from .engine import CompiledGrammar, Matcher
 
@@ -24,6 +25,10 @@ class MeasuredGrammar:
     """What the shortest way through it takes, as far as one was found."""
     growth: int
     """By how much one token can lengthen the way to its end, in tokens; an estimate from above."""
+
+    @property
+    def head(self) -> bytes:
+        return self.compiled.head
 
     def matcher(self) -> Matcher:
         return self.compiled.matcher()

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.wire import GrammarVerdict
+from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
-from .compiler import Compiler, Outcome
+from .compiler import Compiler, Outcome, Rewritten
 from .completion import Completion
 from .measured import MeasuredGrammar, measure
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
-FORMAT = 1
+FORMAT = 2
 """Version of what we compile: raise it when the envelope, the options or `choose` change."""
 
 
@@ -57,9 +57,9 @@ class GrammarStore:
         return len(self._entries)
 
     def load(self, holder: str, sources: Mapping[str, str]) -> None:
-        """Begin to load what is not there yet, by key. Each source is the JSON of
-        `{name, parameters, blob}`, `parameters` being JSON text again. Returns at once: the text is
-        parsed in the pool too."""
+        """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
+        parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON text again.
+        Returns at once: the text is parsed in the pool too."""
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries
@@ -90,6 +90,8 @@ class GrammarStore:
     def _load(self, key: str, source: str) -> None:
         try:
             outcome = self._outcome(key, **json.loads(source))
+            if outcome.grammar is not None:
+                _ = outcome.grammar.head  # read here first, off the step loop
         except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
             outcome = Outcome(
                 GrammarVerdict(
@@ -119,11 +121,22 @@ class GrammarStore:
         update = {"least_tokens": measured.least_tokens}
         return measured, outcome.verdict.model_copy(update=update)
 
-    def _outcome(self, key: str, *, name: str, parameters: str, blob: str | None) -> Outcome:
+    def _outcome(
+        self,
+        key: str,
+        *,
+        name: str,
+        parameters: str,
+        blob: str | None = None,
+        rewritten: str | None = None,
+        residual: Sequence[dict[str, str]] = (),
+    ) -> Outcome:
+        keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
+        made = Rewritten.of(rewritten, keywords)
         if blob is not None:
             with suppress(BlobRejected):  # the verdict says that it was compiled instead
-                return self._compiler.load(key, blob, parameters)
-        return self._compiler.compile(key, name, parameters)
+                return self._compiler.load(key, blob, parameters, made)
+        return self._compiler.compile(key, name, parameters, made)
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import xgrammar
@@ -79,6 +80,10 @@ class _Compiled:
     def serialize(self) -> str:
         return str(self._compiled.serialize_json())
 
+    @cached_property
+    def head(self) -> bytes:
+        return self.matcher().forced()
+
     def matcher(self) -> Matcher:
         return _Matcher(self._compiled)
 
@@ -95,6 +100,9 @@ class _Matcher:
 
     def fill(self, row: Words) -> None:
         self._matcher.fill_next_token_bitmask(row.reshape(1, -1))
+
+    def forced(self) -> bytes:
+        return str(self._matcher.find_jump_forward_string()).encode()
 
     @property
     def finished(self) -> bool:

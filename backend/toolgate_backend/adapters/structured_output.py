@@ -1,0 +1,131 @@
+"""The automaton as vLLM's native grammar (vllm/v1/structured_output/backend_types.py, 0.32).
+
+It lives in the scheduler's process, one a sequence however many ranks the model runs on, and works
+with both model runners, async scheduling and drafts: vLLM parks a request until its grammar is
+built, asks for one mask a draft position, and validates and rolls drafts back by the grammar's own
+verbs. How vLLM comes to ask us for the grammar is in vllm_host.py.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from vllm.logger import init_logger
+from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
+
+from ..enforcement import masks
+from ..enforcement.automaton import Automaton
+from ..enforcement.forecast import Forecast
+from ..enforcement.rules import Rules
+from ..enforcement.spec import Spec
+from ..grammars import store
+from ..vocabulary import from_model_config
+
+logger = init_logger(__name__)
+
+BROKE = "Toolgate: enforcement failed; this sequence ends"
+
+
+class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM's types are not read
+    """One sequence. An exception that left it would take the whole engine down (EngineDeadError):
+    whatever breaks, breaks this sequence, which gets the failure token and ends with an error."""
+
+    def __init__(self, automaton: Automaton, rules: Rules, forecast: Forecast) -> None:
+        self._automaton = automaton
+        self._rules = rules
+        self._forecast = forecast
+        self._broken = False
+
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+        """False ends the request with `finish_reason="error"` (v1/core/sched/scheduler.py:2186)."""
+        if self._broken:
+            return False
+        try:
+            return self._automaton.accept_tokens(tokens)
+        except Exception:
+            logger.exception(BROKE)
+            self._broken = True
+            return False
+
+    def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """The prefix of a draft that may come. Nothing comes after the end of the turn: vLLM asks
+        no grammar for masks beyond it."""
+        if self._broken:
+            return []
+        accepted = 0
+        try:
+            for token in tokens:
+                if self._automaton.is_terminated() or not self._automaton.accept_tokens([token]):
+                    break
+                accepted += 1
+            self._automaton.rollback(accepted)
+        except Exception:
+            logger.exception(BROKE)
+            self._broken = True
+            return []
+        return tokens[:accepted]
+
+    def drafts(self, proposed: list[int], limit: int) -> list[int]:
+        """What to propose instead of `proposed`: text that must come need not be guessed."""
+        if self._broken:
+            return []
+        try:
+            return self._forecast.drafts(self._automaton, proposed, limit)
+        except Exception:
+            logger.exception(BROKE)
+            self._broken = True
+            return []
+
+    def rollback(self, num_tokens: int) -> None:
+        if self._broken:
+            return
+        try:
+            self._automaton.rollback(num_tokens)
+        except Exception:
+            logger.exception(BROKE)
+            self._broken = True
+
+    def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        row = bitmask[batch_index].numpy()
+        if not self._broken:
+            try:
+                self._automaton.fill_bitmask(row)
+                return
+            except Exception:
+                logger.exception(BROKE)
+                self._broken = True
+        masks.render(self._rules.failure, row, self._rules.vocabulary_size)
+
+    def is_terminated(self) -> bool:
+        return not self._broken and self._automaton.is_terminated()
+
+    def reset(self) -> None:
+        self._automaton.reset()
+
+
+class Sequences:
+    """What an engine's process holds for its model: rules, grammars, the sequences that run."""
+
+    def __init__(self, model_config: Any) -> None:
+        vocabulary = from_model_config(model_config)
+        self._rules = Rules(vocabulary)
+        self._forecast = Forecast(vocabulary.encode)
+        self.store = store.GrammarStore(vocabulary)
+        self._running: WeakSet[EnforcementGrammar] = WeakSet()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def begin(self, held: Spec) -> EnforcementGrammar:
+        """Raises GrammarMissing, which ends that request alone. Called in the engine's pool."""
+        content = None if held.content is None else self.store.get(held.content)
+        grammars = [self.store.get(key) for key in held.keys]
+        automaton = Automaton(self._rules, held, grammars, content)
+        grammar = EnforcementGrammar(automaton, self._rules, self._forecast)
+        with self._lock:
+            self._running.add(grammar)
+        return grammar

@@ -1,0 +1,188 @@
+"""Every touch of a name of vLLM's that is not made for plug-ins, and which adapter a server needs.
+
+Lines are those of vLLM 0.32.0, below its package; tests/backend/test_vllm_host.py fails, and says
+so, when one moves.
+
+- v1/structured_output/__init__.py:190 `StructuredOutputManager._create_grammar` builds a request's
+  grammar in the engine's pool. There is no registry of grammar back ends: ours is hooked in here.
+- v1/structured_output/__init__.py:249 `StructuredOutputManager.validate_tokens` is shown each draft
+  before it is scheduled: where drafts come from text (ngram, suffix) we say there what must come.
+- v1/engine/core.py:1687 runs any method of `EngineCore` that a client names, and
+  v1/engine/core_client.py:1262 `call_utility_all_async` asks every engine: that is how grammars
+  reach the scheduler's process, which `collective_rpc` does not.
+- config/vllm.py:704 `VllmConfig.use_v2_model_runner`; model_config.logits_processors.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Literal
+
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1.engine.core import EngineCore
+from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.structured_output.utils import strip_speculative_padding
+
+from ..enforcement import spec
+from ..errors import AdapterMisfit
+from ..grammars.ranks import Rpc
+from .structured_output import EnforcementGrammar, Sequences
+
+AdapterName = Literal["logits_processor", "structured_output"]
+
+HOOKED = {
+    (StructuredOutputManager, "_create_grammar"): ["self", "request"],
+    (StructuredOutputManager, "validate_tokens"): ["self", "request", "spec_tokens"],
+    (EngineCore, "collective_rpc"): ["self", "method", "timeout", "args", "kwargs"],
+}
+"""What we lean on, and the parameters it had when we did."""
+
+UNHOOKED = "toolgate: this engine runs without the plug-in"
+"""What a hooked request asks vLLM itself for. No server starts without the hook; were it missing
+all the same, the answer would be this sentence, never an unmasked one."""
+
+
+def register() -> None:
+    """In every process of a server, more than once."""
+    if moved() is not None or hasattr(EngineCore, "toolgate_report"):
+        return
+    manager = StructuredOutputManager
+    manager._create_grammar = _creating(manager._create_grammar)
+    manager.validate_tokens = _drafting(manager.validate_tokens)
+    for name, method in ENGINE_METHODS.items():
+        setattr(EngineCore, name, method)
+
+
+def moved() -> str | None:
+    """The name of vLLM's that is not where we lean on it, if there is one."""
+    for (owner, name), parameters in HOOKED.items():
+        method = inspect.unwrap(getattr(owner, name, None) or (lambda: None))
+        if list(inspect.signature(method).parameters) != parameters:
+            return f"{owner.__module__}.{owner.__qualname__}.{name}"
+    return None
+
+
+def adapter_of(config: Any, wanted: str) -> AdapterName:
+    """The adapter that a server with this VllmConfig enforces by.
+
+    Raises AdapterMisfit for a server that would drop the masks, or is not the one `wanted`.
+    """
+    processors = config.model_config.logits_processors or ()
+    ours = any("EnforcementLogitsProcessor" in str(processor) for processor in processors)
+    found: AdapterName = "logits_processor" if ours else "structured_output"
+    if wanted not in ("auto", found):
+        raise AdapterMisfit(
+            f"TOOLGATE_ADAPTER={wanted}, but this server's flags make the adapter {found}: start "
+            "it by `toolgate backend`, which sets the flags that an adapter needs."
+        )
+    if ours and (config.speculative_config is not None or config.use_v2_model_runner):
+        raise AdapterMisfit(
+            "vLLM runs no V1 logits processors beside speculative decoding or on the V2 model "
+            "runner, so nothing would be enforced: set TOOLGATE_ADAPTER=structured_output."
+        )
+    if not ours and (name := moved()) is not None:
+        raise AdapterMisfit(
+            f"This vLLM has moved {name}, which the adapter structured_output hooks into: install "
+            "vllm==0.32.0 or set TOOLGATE_ADAPTER=logits_processor."
+        )
+    return found
+
+
+def rpc_of(engine_client: Any, adapter: AdapterName) -> Rpc:
+    """To the processes in which the adapter runs: one answer a rank, or one an engine."""
+    if adapter == "logits_processor":
+        workers: Rpc = engine_client.collective_rpc
+        return workers
+
+    async def engines(method: str, args: tuple[Any, ...] = ()) -> Sequence[Any]:
+        answers: Sequence[Any] = await engine_client.engine_core.call_utility_all_async(
+            method, *args
+        )
+        return answers
+
+    return engines
+
+
+def hooked_params() -> StructuredOutputsParams:
+    """Switches vLLM's machinery for grammars on for a request whose `extra_args` hold our spec."""
+    return StructuredOutputsParams(choice=[UNHOOKED])
+
+
+def _creating(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    @functools.wraps(original)
+    def create(self: Any, request: Any) -> Any:
+        params = request.sampling_params
+        held = spec.from_extra_args(params.extra_args) if params is not None else None
+        if held is None:
+            return original(self, request)
+        return _sequences(self.vllm_config).begin(held)
+
+    return create
+
+
+def _drafting(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
+    """Forced text goes out as drafts. Not under async scheduling, where the worker has its drafts
+    already and the scheduler can only strike some out; and not beside a draft model, whose
+    probabilities the rejection sampler needs for each token that it did propose."""
+
+    @functools.wraps(original)
+    def validate(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
+        held = request.structured_output_request
+        grammar = held.grammar if held is not None else None
+        if not isinstance(grammar, EnforcementGrammar) or not _drafts_are_ours(self.vllm_config):
+            return original(self, request, spec_tokens)
+        proposed = strip_speculative_padding(spec_tokens)
+        return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
+
+    return validate
+
+
+def _drafts_are_ours(config: Any) -> bool:
+    from_text = config.speculative_config.method in ("ngram", "suffix")
+    return from_text and not config.scheduler_config.async_scheduling
+
+
+_held: Sequences | None = None
+_making = Lock()
+
+
+def _sequences(vllm_config: Any) -> Sequences:
+    """This engine's, made when it is first asked for: at the start, by the API process's first
+    call, so that no request waits for the vocabulary to be read."""
+    global _held
+    with _making:
+        if _held is None:
+            _held = Sequences(vllm_config.model_config)
+        return _held
+
+
+# --- as methods of vLLM's EngineCore: positional arguments, plain values --------------------------
+
+
+def _load(engine: Any, holder: str, sources: dict[str, str]) -> None:
+    _sequences(engine.vllm_config).store.load(holder, sources)
+
+
+def _verdicts(engine: Any, keys: list[str]) -> list[str]:
+    found = _sequences(engine.vllm_config).store.verdicts(keys)
+    return [verdict.model_dump_json() for verdict in found]
+
+
+def _release(engine: Any, holder: str, keys: list[str]) -> None:
+    _sequences(engine.vllm_config).store.release(holder, keys)
+
+
+def _report(engine: Any) -> dict[str, int]:
+    sequences = _sequences(engine.vllm_config)
+    return {"grammars": len(sequences.store), "sequences": len(sequences)}
+
+
+ENGINE_METHODS = {
+    "toolgate_load": _load,
+    "toolgate_verdicts": _verdicts,
+    "toolgate_release": _release,
+    "toolgate_report": _report,
+}

@@ -1,0 +1,203 @@
+"""What running streams feel while others arrive with tools nobody has seen.
+
+    python bench/interference.py MODEL_DIR [--streams 16] [--seconds 8] [--rounds 6] > report.md
+
+Both servers, ours behind its gateway and vLLM with strict tools, stand ready side by side and are
+measured in turn: alone (16 plain streams, nobody compiling), then with new tool sets arriving, then
+the other server. Tools are BFCL's (`$TOOLGATE_SHARED/data`) with every name made new. Prints
+Markdown: gaps between events of the plain streams, first event of the requests with new tools.
+"""
+
+import argparse
+import asyncio
+import gzip
+import itertools
+import json
+import os
+import random
+import statistics
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from contenders import Server, running
+
+SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+CONTENDERS = ("toolgate", "vllm-strict")
+TOKENS = 400
+
+
+@dataclass
+class Phase:
+    """Milliseconds."""
+
+    gaps: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def add(self, other: "Phase") -> None:
+        self.gaps += other.gaps
+        self.first += other.first
+        self.errors += other.errors
+
+
+def bfcl_tools() -> list[dict[str, Any]]:
+    """Functions with at least two properties, in the OpenAI form."""
+    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
+        tools = [tool for line in lines for tool in json.loads(line)["tools"]]
+    return [t for t in tools if len(t["function"]["parameters"].get("properties", {})) > 1]
+
+
+def renewed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
+    """The same tool under names that no cache has seen."""
+    function = tool["function"]
+    parameters = dict(function["parameters"])
+    parameters["properties"] = {f"{k}_{salt}": v for k, v in parameters["properties"].items()}
+    parameters["required"] = [f"{name}_{salt}" for name in parameters.get("required", [])]
+    name = f"{function['name'][:40].replace('.', '_')}_{salt}"
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": parameters, "strict": True},
+    }
+
+
+class Load:
+    """Requests against one server."""
+
+    def __init__(self, server: Server, http: httpx.AsyncClient, tools: list[dict[str, Any]]):
+        self._server, self._http, self._tools = server, http, tools
+        self._model = server.model_name()
+        self._rng = random.Random(3)
+
+    async def phase(self, streams: int, seconds: float, new_tools: int) -> Phase:
+        """`new_tools` tools in every foreground request; without any, nobody compiles."""
+        phase, over = Phase(), asyncio.Event()
+
+        async def background() -> None:
+            while not over.is_set():
+                await self._plain(phase)
+
+        async def foreground() -> None:
+            while not over.is_set():
+                await self._with_new_tools(phase, new_tools)
+                await asyncio.sleep(0.2)
+
+        tasks = [asyncio.create_task(background()) for _ in range(streams)]
+        if new_tools:
+            tasks.append(asyncio.create_task(foreground()))
+        await asyncio.sleep(seconds)
+        over.set()
+        await asyncio.gather(*tasks)
+        return phase
+
+    async def _plain(self, phase: Phase) -> None:
+        times = [at async for at in self._events({"max_tokens": TOKENS, "ignore_eos": True}, phase)]
+        phase.gaps += [1e3 * (after - at) for at, after in itertools.pairwise(times)]
+
+    async def _with_new_tools(self, phase: Phase, count: int) -> None:
+        salt = uuid.uuid4().hex[:8]
+        picked = self._rng.sample(self._tools, count)
+        tools = [renewed(tool, f"{salt}{at}") for at, tool in enumerate(picked)]
+        body = {"tools": tools, "tool_choice": "required", "max_tokens": 16}
+        began = time.perf_counter()
+        async for at in self._events(body, phase):
+            phase.first.append(1e3 * (at - began))
+            break
+
+    async def _events(self, extra: dict[str, Any], phase: Phase) -> AsyncIterator[float]:
+        """When each event came, in seconds of the performance counter."""
+        body = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": f"Go on. {self._rng.random()}"}],
+            "stream": True,
+            "chat_template_kwargs": {"enable_thinking": False},
+            **extra,
+        }
+        headers = {"authorization": f"Bearer {self._server.key}"}
+        url = f"{self._server.url}/v1/chat/completions"
+        async with self._http.stream("POST", url, json=body, headers=headers) as answer:
+            if answer.status_code != 200:
+                phase.errors.append((await answer.aread()).decode(errors="replace")[:200])
+                return
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    yield time.perf_counter()
+
+
+async def measure(servers: dict[str, Server], options: argparse.Namespace) -> None:
+    tools = bfcl_tools()
+    limits = httpx.Limits(max_connections=None)
+    found: dict[tuple[str, bool], list[Phase]] = {}
+    async with httpx.AsyncClient(timeout=120, limits=limits, trust_env=False) as http:
+        loads = {name: Load(server, http, tools) for name, server in servers.items()}
+        for load in loads.values():
+            await load.phase(options.streams, 2, options.tools)  # warm, not counted
+        for _ in range(options.rounds):
+            for name, load in loads.items():
+                for new_tools in (0, options.tools):
+                    phase = await load.phase(options.streams, options.seconds, new_tools)
+                    found.setdefault((name, bool(new_tools)), []).append(phase)
+    print(table(found, options))
+
+
+def table(found: dict[tuple[str, bool], list[Phase]], options: argparse.Namespace) -> str:
+    lines = [
+        f"{options.streams} plain streams of {TOKENS} tokens; {options.tools} new tools a request; "
+        f"{options.rounds} rounds of {options.seconds:.0f} s each, in turn.",
+        "",
+        "| server | | gaps p50 | p99 | max | first event p50 | p95 | requests | errors |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (name, compiling), phases in found.items():
+        whole = Phase()
+        for phase in phases:
+            whole.add(phase)
+        cells = [name, "new tool sets arrive" if compiling else "nobody compiles"]
+        cells += [f"{share(whole.gaps, q):.1f} ms" for q in (0.5, 0.99, 1)]
+        cells += [f"{share(whole.first, q):.0f} ms" if whole.first else "" for q in (0.5, 0.95)]
+        cells += [str(len(whole.first)) if compiling else "", str(len(whole.errors))]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| server | p99 gap, compiling ÷ alone: median of rounds (least – most) | max |"]
+    lines += ["|---|---|---|"]
+    for name in CONTENDERS:
+        pairs = list(zip(found[name, True], found[name, False], strict=True))
+        cells = [name]
+        for quantile in (0.99, 1.0):
+            ratios = [
+                share(new.gaps, quantile) / share(alone.gaps, quantile) for new, alone in pairs
+            ]
+            cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f})")
+        lines.append(f"| {' | '.join(cells)} |")
+    for phases in found.values():
+        lines += [f"\nerror: {error}" for phase in phases for error in phase.errors[:1]]
+    return "\n".join(lines)
+
+
+def share(values: Sequence[float], quantile: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(quantile * len(ordered)))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--streams", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--tools", type=int, default=8, help="new tools in a request")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(running(name, options.model.resolve())) for name in CONTENDERS
+        }
+        asyncio.run(measure(servers, options))
+
+
+if __name__ == "__main__":
+    main()

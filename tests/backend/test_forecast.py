@@ -1,0 +1,95 @@
+"""Forced text as drafts: what is proposed may come, and is all that must."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.forecast import Forecast
+from toolgate_backend.enforcement.masks import unpack
+from toolgate_backend.vocabulary import Vocabulary
+
+MakeAutomaton = Callable[..., Automaton]
+
+
+@pytest.fixture
+def forecast(vocabulary: Vocabulary) -> Forecast:
+    return Forecast(vocabulary.encode)
+
+
+def text(vocabulary: Vocabulary, tokens: list[int]) -> bytes:
+    return b"".join(vocabulary.token_bytes[token] for token in tokens)
+
+
+def allowed(machine: Automaton, vocabulary: Vocabulary) -> list[int]:
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    machine.fill_bitmask(row)
+    return [int(token) for token in unpack(row)]
+
+
+@pytest.mark.parametrize("tool", [tools.WEATHER, tools.TAGS], ids=lambda t: t["function"]["name"])
+def test_a_forced_call_is_known_up_to_its_first_free_value(
+    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary, tool: dict[str, Any]
+) -> None:
+    machine = automaton([tool], choice="required")
+    drafts = forecast.drafts(machine, [], 64)
+    name = tool["function"]["name"]
+    assert drafts[0] == vocabulary.marks.call_begin
+    assert text(vocabulary, drafts[1:]).startswith(
+        f'\n{{"name": "{name}", "arguments": {{"'.encode()
+    )
+
+
+def test_of_several_tools_the_common_beginning_is_known(
+    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary
+) -> None:
+    machine = automaton(
+        [tools.tool("get_time", {"x": {"type": "integer"}}), tools.WEATHER], choice="required"
+    )
+    drafts = forecast.drafts(machine, [], 64)
+    assert text(vocabulary, drafts[1:]) == b'\n{"name": "get_'
+
+
+def test_free_text_is_no_draft(automaton: MakeAutomaton, forecast: Forecast) -> None:
+    assert forecast.drafts(automaton(tools.ALL, choice="auto"), [], 8) == []
+
+
+def test_a_drafters_longer_guess_is_kept_and_carried_on(
+    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([tools.WEATHER], choice="required", max_calls=1)
+    known = forecast.drafts(machine, [], 64)
+    guess = [*known, *vocabulary.encode('Oslo"')]
+    drafts = forecast.drafts(machine, guess, 64)
+    assert drafts[: len(guess)] == guess
+    wrong = [*vocabulary.encode("no call"), *guess]
+    assert forecast.drafts(machine, wrong, 64) == known
+
+
+def test_drafts_may_come_and_leave_no_trace(
+    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary
+) -> None:
+    """On random walks: within the limit, none of them masked, and the state as before."""
+    rng = random.Random(3)
+    proposed_any = 0
+    for _ in range(6):
+        machine = automaton(tools.ALL, choice="required", reasoning="must")
+        for _ in range(120):
+            before = allowed(machine, vocabulary)
+            limit = rng.randint(0, 7)
+            noise = [rng.choice(before), *rng.choices(range(vocabulary.size), k=3)]
+            drafts = forecast.drafts(machine, noise if rng.random() < 0.5 else [], limit)
+            assert len(drafts) <= limit
+            assert machine.validate_tokens(drafts) == drafts
+            assert allowed(machine, vocabulary) == before
+            proposed_any += bool(drafts)
+            assert machine.accept_tokens([rng.choice(before)])
+            if machine.is_terminated():
+                break
+    assert proposed_any > 50

@@ -1,0 +1,128 @@
+"""The automaton behind vLLM's own interface for grammars, driven as vLLM's manager drives it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests import tools
+from toolgate_backend.adapters.structured_output import EnforcementGrammar
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.forecast import Forecast
+from toolgate_backend.enforcement.masks import unpack
+from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.vocabulary import Vocabulary
+
+MakeAutomaton = Callable[..., Automaton]
+Make = Callable[[Automaton], EnforcementGrammar]
+
+
+@pytest.fixture
+def make(rules: Rules, vocabulary: Vocabulary) -> Make:
+    return lambda automaton: EnforcementGrammar(automaton, rules, Forecast(vocabulary.encode))
+
+
+def allowed(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> set[int]:
+    """By way of one row of a batch's bitmask, whose other rows stay as they are."""
+    bitmask = torch.full((3, (vocabulary.size + 31) // 32), 5, dtype=torch.int32)
+    grammar.fill_bitmask(bitmask, 1)
+    assert (bitmask[[0, 2]] == 5).all()
+    return set(unpack(bitmask[1].numpy()).tolist())
+
+
+@pytest.fixture
+def grammar(automaton: MakeAutomaton, make: Make) -> EnforcementGrammar:
+    return make(automaton([tools.WEATHER], choice="required"))
+
+
+def call(vocabulary: Vocabulary) -> list[int]:
+    text = '\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n'
+    assert vocabulary.marks.call_begin is not None
+    assert vocabulary.marks.call_end is not None
+    return [vocabulary.marks.call_begin, *vocabulary.encode(text), vocabulary.marks.call_end]
+
+
+def test_a_whole_answer(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> None:
+    for token in call(vocabulary):
+        assert token in allowed(grammar, vocabulary)
+        assert grammar.accept_tokens("r", [token])
+    end = vocabulary.marks.end_of_turn[0]
+    assert end in allowed(grammar, vocabulary)
+    assert not grammar.is_terminated()
+    assert grammar.accept_tokens("r", [end])
+    assert grammar.is_terminated()
+
+
+def test_drafts_as_vllm_walks_them(
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
+) -> None:
+    """v1/structured_output/__init__.py:286: validate, a mask at each position, roll back; then
+    what was sampled is accepted. Drafts, right or wrong, must leave no trace."""
+    rng = random.Random(2)
+    answer = [*call(vocabulary), *call(vocabulary), vocabulary.marks.end_of_turn[0]]
+    separator = vocabulary.encode(vocabulary.dialect.call_separator)
+    middle = len(call(vocabulary))
+    answer[middle:middle] = separator
+    drafted = make(automaton([tools.WEATHER], choice="required"))
+    plain = make(automaton([tools.WEATHER], choice="required"))
+    at = 0
+    while at < len(answer):
+        drafts = answer[at : at + rng.randint(1, 6)]
+        if rng.random() < 0.5:
+            drafts.insert(rng.randint(0, len(drafts)), rng.randrange(vocabulary.size))
+        valid = drafted.validate_tokens(list(drafts))
+        assert valid == drafts[: len(valid)]
+        for token in valid:
+            assert token in allowed(drafted, vocabulary)
+            assert drafted.accept_tokens("r", [token])
+        drafted.rollback(len(valid))
+        assert allowed(drafted, vocabulary) == allowed(plain, vocabulary)
+        step = answer[at : at + rng.randint(1, 3)]
+        assert drafted.accept_tokens("r", step)
+        assert plain.accept_tokens("r", step)
+        at += len(step)
+    assert drafted.is_terminated()
+
+
+def test_no_draft_goes_beyond_the_end(
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
+) -> None:
+    grammar = make(automaton([], choice="none"))
+    end = vocabulary.marks.end_of_turn[0]
+    assert grammar.validate_tokens([end, end]) == [end]
+    assert not grammar.is_terminated()
+
+
+def test_a_token_that_was_masked_ends_the_request(
+    grammar: EnforcementGrammar, vocabulary: Vocabulary
+) -> None:
+    assert not grammar.accept_tokens("r", list(vocabulary.encode("a")))
+
+
+@pytest.mark.parametrize("verb", ["accept_tokens", "validate_tokens", "rollback", "next_mask"])
+def test_what_breaks_ends_its_sequence_and_raises_nothing(
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, verb: str
+) -> None:
+    machine: Any = automaton([tools.WEATHER], choice="required")
+    grammar = make(machine)
+    drafts = call(vocabulary)[:2]
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("broken")
+
+    setattr(machine, "rollback" if verb == "rollback" else verb, broken)
+    if verb == "next_mask":
+        allowed(grammar, vocabulary)
+    else:
+        assert grammar.validate_tokens(drafts) == ([] if verb != "validate_tokens" else drafts)
+    if verb == "validate_tokens":
+        return  # the adapter walks drafts itself
+    assert allowed(grammar, vocabulary) == {vocabulary.marks.failure}
+    assert not grammar.is_terminated()
+    assert grammar.validate_tokens(drafts) == []
+    grammar.rollback(1)
+    assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])

@@ -1,0 +1,121 @@
+"""Many tools at once: the look-up among their beginnings allows what their matchers would."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement import masks
+from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.enforcement.union import Union
+from toolgate_backend.grammars.engine import CompiledGrammar
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.plan import Tool, parse_tools
+
+NAMES = ("get", "get_weather", "get_weather_now", "set", "s", "settings")
+"""Beginnings of each other."""
+
+
+def offered() -> list[dict[str, Any]]:
+    schemas = (
+        {"city": {"type": "string"}},
+        {"city": {"type": "string", "maxLength": 4}},  # held by the other engine
+        {},
+    )
+    return [
+        tools.tool(name, schemas[at % len(schemas)], required=[]) for at, name in enumerate(NAMES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def grammars(compile_tool: Callable[[Tool], CompiledGrammar]) -> list[CompiledGrammar]:
+    return [compile_tool(tool) for tool in parse_tools(offered())]
+
+
+def by_matchers(
+    grammars: list[CompiledGrammar], tokens: list[int], vocabulary: Vocabulary
+) -> set[int]:
+    """The OR of the masks of all matchers that take `tokens`, less the special tokens."""
+    found: set[int] = set()
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    for grammar in grammars:
+        matcher = grammar.matcher()
+        if all(matcher.accept(token) for token in tokens) and not matcher.finished:
+            matcher.fill(row)
+            found |= set(masks.unpack(row).tolist())
+    return found - vocabulary.special
+
+
+def hold(
+    now: set[int], grammars: list[CompiledGrammar], tokens: list[int], vocabulary: Vocabulary
+) -> None:
+    """`now` is what the matchers' masks say. Where text is forced, llguidance's mask has one way to
+    spell it only; its matcher takes all ways, and so do we."""
+    expected = by_matchers(grammars, tokens, vocabulary)
+    assert expected <= now
+    for token in now - expected:
+        matchers = [grammar.matcher() for grammar in grammars]
+        assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
+
+
+def allowed(union: Union, vocabulary: Vocabulary) -> set[int]:
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    masks.render(union.mask(), row, vocabulary.size)
+    return set(masks.unpack(row).tolist())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_at_every_step_the_mask_is_that_of_the_matchers(
+    rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+) -> None:
+    rng = random.Random(seed)
+    union, tokens = rules.union(grammars), list[int]()
+    while not union.finished and len(tokens) < 40:
+        now = allowed(union, vocabulary)
+        hold(now, grammars, tokens, vocabulary)
+        token = rng.choice(sorted(now))
+        refused = rng.randrange(vocabulary.size)
+        if refused not in now:
+            assert not union.accept(refused)
+        assert union.accept(token)
+        tokens.append(token)
+    assert len(tokens) > 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_going_back_out_of_the_arguments_into_the_names(
+    rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+) -> None:
+    rng = random.Random(seed)
+    union, tokens = rules.union(grammars), list[int]()
+    for _ in range(120):
+        if union.finished or (tokens and rng.random() < 0.3):
+            back = rng.randint(1, len(tokens))
+            union.rollback(back)
+            del tokens[-back:]
+        now = allowed(union, vocabulary)
+        hold(now, grammars, tokens, vocabulary)
+        tokens.append(rng.choice(sorted(now)))
+        assert union.accept(tokens[-1])
+
+
+def test_what_must_come_is_what_all_share(
+    rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary
+) -> None:
+    union = rules.union(grammars[:3])
+    assert [grammar for _, grammar in union.alive] == grammars[:3]
+    assert union.forced() == b'\n{"name": "get'
+    for token in vocabulary.encode('\n{"name": "get_weather'):
+        assert union.accept(token)
+    assert union.candidates == 2
+    assert [grammar for _, grammar in union.alive] == grammars[1:3]
+    assert all(matcher.accept(vocabulary.encode("_")[0]) for matcher, _ in union.alive[1:])
+    assert union.forced() == b""
+    assert union.accept(vocabulary.encode('"')[0])
+    assert union.candidates == 1
+    assert b'"arguments": {' in union.forced()
