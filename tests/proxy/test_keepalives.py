@@ -83,21 +83,19 @@ async def test_where_none_are_wanted_none_come(how: dict[str, Any]) -> None:
 async def test_a_queued_request_is_told_that_it_waits(
     http: httpx.AsyncClient, backend: FakeBackend
 ) -> None:
-    backend.scripts["queued"] = Script(("Hello",), queued=2.0)
-    response = await http.post("/v1/chat/completions", json=asked("queued", stream=True))
-    assert response.status_code == 200
-    assert response.text.startswith(COMMENT.decode())
-    assert '"Hel"' in response.text
-    assert response.text.rstrip().endswith("data: [DONE]")
-
-
-async def test_a_refusal_after_the_first_comment(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
-    backend.scripts["late"] = Script(("Hello",), queued=2.0, error_after=0)
-    response = await http.post("/v1/chat/completions", json=asked("late", stream=True))
-    assert response.status_code == 200
-    [data] = [line for line in response.text.splitlines() if line.startswith("data: ")]
+    """The tests' gateway waits for eight seconds."""
+    backend.scripts["queued"] = Script(("Hello",), queued=10.0)
+    backend.scripts["late"] = Script(("Hello",), queued=10.0, error_after=0)
+    answered, failed = await asyncio.gather(
+        http.post("/v1/chat/completions", json=asked("queued", stream=True), timeout=60),
+        http.post("/v1/chat/completions", json=asked("late", stream=True), timeout=60),
+    )
+    assert (answered.status_code, failed.status_code) == (200, 200)
+    assert answered.text.startswith(COMMENT.decode())
+    assert '"Hel"' in answered.text
+    assert answered.text.rstrip().endswith("data: [DONE]")
+    assert failed.text.startswith(COMMENT.decode())
+    [data] = [line for line in failed.text.splitlines() if line.startswith("data: ")]
     assert json.loads(data.removeprefix("data: "))["error"]["code"] == "enforcement_failed"
 
 
