@@ -61,8 +61,7 @@ class Call:
     api_base: str | None
     api_key: str | None
     logging: Any
-    group: str | None = None
-    """The model as clients name it, whose other deployments could answer as well."""
+    litellm_params: Mapping[str, Any]
 
 
 def register(provider: CustomLLM) -> CustomLLM:
@@ -101,17 +100,8 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
         api_base=kwargs["api_base"],
         api_key=kwargs["api_key"],
         logging=kwargs["logging_obj"],
-        group=_group(kwargs["litellm_params"]),
+        litellm_params=kwargs["litellm_params"],
     )
-
-
-def _group(params: Mapping[str, Any]) -> str | None:
-    """litellm/router.py:3240 puts it into the metadata, whose name depends on the route."""
-    for name in ("metadata", "litellm_metadata"):
-        group = (params.get(name) or {}).get("model_group")
-        if isinstance(group, str):
-            return group
-    return None
 
 
 def carry(exception: Any, error: ToolgateError) -> Any:
