@@ -23,6 +23,8 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """How the masks reach vLLM. `auto`: the logits processor where the V1 model runner runs without
     drafts, vLLM's structured outputs elsewhere."""
 
+    max_requests: int = Field(default=2048, gt=0)
+    """Requests in hand, those that queue among them; more are answered 503 with Retry-After."""
     max_grammars: int = Field(default=2048, gt=0)
     """Grammars that are kept loaded, beyond those that requests in flight use."""
     blob_cache_mb: int = Field(default=64, ge=0)
