@@ -23,6 +23,7 @@ from .admission import admit
 from .answer import Answer
 from .backend_client import EventStream
 from .deployments import Deployment, Deployments
+from .frames import Frame, shaped
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 
@@ -49,12 +50,13 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                         break
             return whole.response(answer.counts)
 
-    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
+    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream | Frame, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=True)
             async with _exchange(request, self._deployment(call)) as (answer, events):
-                chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
+                chunks = shaped(Chunks(answer.head), call.unread)
+                whole = WholeAnswer(answer.head)
                 async for batch in events:
                     pieces = answer.feed(batch)
                     whole.add(pieces)
@@ -62,7 +64,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                         yield chunk
                     if answer.complete:
                         break
-            if request.include_usage:
+            if request.include_usage and not (call.unread and call.unread.hides_usage):
                 yield chunks.usage(answer.counts)
             host.note_for_logs(call, whole.response(answer.counts))
 

@@ -58,6 +58,11 @@ class Chunks:
                 case event if (delta := _delta(event)) is not None:
                     yield self._chunk(piece.choice, delta)
 
+    def opens_or_varies(self, piece: Piece) -> bool:
+        """Whether a text's chunk differs from others of its kind in more than its text."""
+        said_more = isinstance(piece.event, ContentDelta) and bool(piece.event.logprobs)
+        return piece.choice not in self._opened or said_more
+
     def usage(self, counts: TokenCounts) -> ModelResponseStream:
         """The last chunk of a stream whose client asked for include_usage."""
         return ModelResponseStream(choices=[], usage=_usage(counts), **vars(self._head))
