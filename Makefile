@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test bench-grammars bench-masks conformance
+.PHONY: setup tiny demo serve check test bench-grammars bench-masks bench-drafts bench-hop conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -41,10 +41,13 @@ bench-grammars: setup
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
 
-bench-masks: setup
+bench-masks bench-drafts: bench-%: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/masks.py .cache/models/tiny-qwen3-vocab $(ARGS)
+	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-hop: setup
+	@python bench/hop.py $(ARGS)
 
 conformance: setup
 	@python bench/conformance.py $(ARGS)
