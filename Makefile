@@ -1,5 +1,6 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test bench-grammars bench-masks bench-drafts bench-hop conformance
+.PHONY: setup tiny demo serve check test docs bench-grammars bench-masks bench-drafts bench-hop \
+	bench-schemas bench-looks conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -36,6 +37,10 @@ else
 	TOOLGATE_ADAPTER=structured_output pytest $(TELLING)
 endif
 
+docs: tiny
+	@python scripts/parameters_doc.py
+	@python -m tests.backend.schema_support
+
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
@@ -48,6 +53,13 @@ bench-masks bench-drafts: bench-%: setup
 
 bench-hop: setup
 	@python bench/hop.py $(ARGS)
+
+bench-schemas: setup tiny
+	@python bench/schemas.py --model .cache/models/tiny --contender toolgate \
+		--contender vllm-strict $(ARGS)
+
+bench-looks: setup
+	@python bench/looks.py $(ARGS)
 
 conformance: setup
 	@python bench/conformance.py $(ARGS)

@@ -155,14 +155,15 @@ def running(
     max_model_len: int = 4096,
     patience: float = 300,
     nice: int = 0,
+    label: str | None = None,
 ) -> Iterator[Server]:
-    """The contender, ready, its log in `OUT`; ended after. `patience` in seconds.
+    """The contender, ready, its log in `OUT` under `label`; ended after. `patience` in seconds.
 
     Raises NotStarted with the end of the log.
     """
     OUT.mkdir(parents=True, exist_ok=True)
     port, run = free_port(), uuid.uuid4().hex
-    log = OUT / f"{contender}-{model.name}.server.log"
+    log = OUT / f"{label or contender}-{model.name}.server.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
             ["nice", "-n", str(nice), *command(contender, model, port, max_model_len)],

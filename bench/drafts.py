@@ -28,6 +28,7 @@ from toolgate_backend.enforcement.forecast import Forecast
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.measured import MeasuredGrammar
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import parse_tools
@@ -119,7 +120,11 @@ def read(vocabulary: Vocabulary) -> Iterator[Case]:
             found = [
                 compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools
             ]
-            grammars = [outcome.grammar for outcome in found if outcome.grammar is not None]
+            grammars = [
+                MeasuredGrammar(outcome.grammar, None, 0)
+                for outcome in found
+                if outcome.grammar is not None
+            ]
             [(name, given)] = case["ground_truth"][0].items()
             schema = next((tool.parameters for tool in tools if tool.name == name), None)
             if len(grammars) < len(tools) or schema is None:

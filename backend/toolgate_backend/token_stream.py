@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from toolgate_core.wire import (
@@ -20,11 +20,14 @@ from .vocabulary import Vocabulary
 
 
 class TextDecoder:
-    """Bytes of tokens → text, one choice. A character appears with the token that completes it."""
+    """Bytes of tokens → text, one choice. A character appears with the token that completes it;
+    `accepted` came before and may have left one begun."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, accepted: Sequence[int] = ()) -> None:
         self._bytes = vocabulary.token_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        for token in accepted:
+            self.decode(token)
 
     def decode(self, token: int) -> str:
         return self._decoder.decode(self._bytes[token])
@@ -37,26 +40,28 @@ async def raw_events(
     outputs: AsyncIterator[Any],
     vocabulary: Vocabulary,
     *,
-    prompt_tokens: int,
-    reasoning_open: bool,
+    start: StartEvent,
     top_logprobs: int | None,
+    accepted: Sequence[int] = (),
 ) -> AsyncIterator[StreamEvent]:
     """The events of one request, whose `outputs` are vLLM RequestOutputs of kind DELTA."""
-    yield StartEvent(prompt_tokens=prompt_tokens, reasoning_open=reasoning_open)
+    yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
     async for output in outputs:
         cached_tokens = output.num_cached_tokens or cached_tokens
         for choice in output.outputs:
-            decoder = decoders.setdefault(choice.index, TextDecoder(vocabulary))
+            decoder = decoders.setdefault(choice.index, TextDecoder(vocabulary, accepted))
             ids = tuple(choice.token_ids)
             if ids:
+                first = completion_tokens == 0
                 completion_tokens += len(ids)
                 yield TokensEvent(
                     choice=choice.index,
                     ids=ids,
                     texts=tuple(decoder.decode(token) for token in ids),
                     logprobs=_logprobs(ids, choice.logprobs, vocabulary, top_logprobs),
+                    cached_tokens=cached_tokens if first else None,
                 )
             if choice.finish_reason is not None:
                 yield EndEvent(
@@ -66,7 +71,7 @@ async def raw_events(
                     text=decoder.rest(),
                 )
     yield UsageEvent(
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=start.prompt_tokens,
         completion_tokens=completion_tokens,
         cached_tokens=cached_tokens,
     )

@@ -2,8 +2,8 @@
 
 key = sha256(tool name + canonical parameters) : dialect : tokenizer fingerprint : engine format.
 The parameters are made canonical first, so that what does not alter the grammar does not alter the
-key: annotations, the order of keywords, the spelling of numbers. The order of `properties` stays,
-since the engines write the members of an object in that order.
+key: annotations, the draft, the order of keywords, the spelling of numbers. The order of
+`properties` stays, since the engines write the members of an object in that order.
 """
 
 from __future__ import annotations
@@ -14,48 +14,19 @@ import math
 from typing import Any
 
 from .errors import InvalidTools
-
-ANNOTATIONS = frozenset(
-    {
-        "$comment",
-        "$schema",
-        "default",
-        "deprecated",
-        "description",
-        "example",
-        "examples",
-        "readOnly",
-        "title",
-        "writeOnly",
-    }
-)
-"""Keywords that assert nothing (JSON Schema 2020-12, validation §9; OpenAPI 3's `example`)."""
-
-SCHEMA_KEYWORDS = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-"""Keywords whose value is a schema (or, for draft 7's `items`, a list of them)."""
-
-SCHEMA_LIST_KEYWORDS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-SCHEMA_MAP_KEYWORDS = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+from .schema.document import normalised
+from .schema.keywords import (
+    ANNOTATIONS,
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
 )
 
 MAX_DEPTH = 100
 """Levels of nesting a schema may have. Beyond it, Python's own JSON coder would overflow."""
+
+CONTENT = ""
+"""The name under which a schema of the content stands among those of tools: none has this one."""
 
 EMPTY_PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -66,24 +37,32 @@ EMPTY_PARAMETERS: dict[str, Any] = {
 
 
 def canonical_parameters(parameters: object, *, param: str = "parameters") -> dict[str, Any]:
-    """A tool's `parameters` with all that cannot alter its grammar removed.
+    """A tool's `parameters` as a schema of JSON Schema 2020-12, whatever draft they are written in,
+    with all that cannot alter their grammar removed.
 
-    Raises InvalidTools, naming `param`, when they are no JSON Schema of an object.
+    Raises InvalidTools, naming `param`, when they are no JSON Schema of an object, and
+    SchemaNotEnforceable for a reference to what is not in them.
     """
     if parameters is None:
         return dict(EMPTY_PARAMETERS)
-    if not isinstance(parameters, dict):
-        raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
-    _check_depth(parameters, param)
-    kind = parameters.get("type", "object")
+    canonical = canonical_schema(parameters, param=param)
+    kind = canonical.get("type", "object")
     if kind not in ("object", ["object"]):
         raise InvalidTools(
             f'{param} must describe an object: give it "type": "object", not {kind!r}.',
             param=param,
         )
-    canonical = _schema(parameters)
-    assert isinstance(canonical, dict)
     return canonical | {"type": "object"}
+
+
+def canonical_schema(schema: object, *, param: str) -> dict[str, Any]:
+    """A schema of any value, made canonical. Raises as `canonical_parameters` does."""
+    if not isinstance(schema, dict):
+        raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
+    _check_depth(schema, param)
+    canonical = _schema(normalised(schema, param=param))
+    assert isinstance(canonical, dict)
+    return canonical
 
 
 def tool_hash(name: str, parameters: dict[str, Any]) -> str:

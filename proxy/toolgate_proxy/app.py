@@ -55,11 +55,14 @@ def make_config(routes: Sequence[Route]) -> dict[str, Any]:
             ],
             "drop_params": False,
             "set_verbose": False,
+            "enable_post_custom_auth_checks": True,
         },
         "router_settings": {"disable_cooldowns": True, "num_retries": 0},
         "general_settings": {
             "master_key": "os.environ/TOOLGATE_MASTER_KEY",
             "cancel_on_disconnect": True,
+            "custom_auth": "toolgate_proxy.auth.authenticate",
+            "custom_auth_run_common_checks": True,
         },
     }
 
@@ -99,6 +102,7 @@ def create() -> Any:
 
     from . import routes
     from .error_bodies import repair_error_bodies
+    from .gate import Gate
     from .receipt import Receipts
     from .request_shape import RequestShape
 
@@ -106,6 +110,7 @@ def create() -> Any:
     routes.attach(app)
     app.add_middleware(RequestShape)
     app.add_middleware(Receipts)
+    app.add_middleware(Gate)
     return app
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from .keys.commands import app as keys
 from .settings import settings
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # the help has square brackets in it
     pretty_exceptions_show_locals=False,  # they would show keys
 )
+app.add_typer(keys)
 
 
 @app.command()

@@ -162,6 +162,11 @@ class FleetCache:
         await self.settle()
         await self._redis.aclose()
 
+    @property
+    def available(self) -> bool:
+        """Whether Redis answers at this moment."""
+        return self._redis.available
+
     async def connected(self) -> None:
         """Waits until Redis answers: a first connection is made before a request waits for it."""
         await self._redis.connected()
@@ -182,11 +187,9 @@ class FleetCache:
         return found
 
     def _written(self, record: GrammarRecord) -> Command:
-        settings = self._settings
-        if len(record.verdict.blob or "") > settings.grammar_blob_limit:
+        if len(record.verdict.blob or "") > self._settings.grammar_blob_limit:
             record = record.without_blob()
-        ready = record.verdict.status == "ready"
-        ttl = settings.grammar_ttl if ready else settings.grammar_refusal_ttl
+        ttl = self._settings.verdict_ttl(record.verdict)
         sealed = self._seal.close(record)
         metrics.RECORD_BYTES.observe(len(sealed))
         return ("SET", _record(record.key), sealed, "PX", round(ttl * 1000))

@@ -16,7 +16,7 @@ from litellm.types.utils import ModelResponseStream
 
 from toolgate_core.segmenter import ArgumentsDelta, ContentDelta, ReasoningDelta
 
-from .answer import Piece, TokenCounts
+from .answer import Piece
 from .shaping import Chunks
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Frames:
             frame.text = "".join(texts)
             yield frame
 
-    def usage(self, counts: TokenCounts) -> Frame:
-        return Frame(self._written(self._chunks.usage(counts)))
+    def usage(self) -> Frame:
+        return Frame(self._written(self._chunks.usage()))
 
     def _template(self, piece: Piece) -> tuple[bytes, bytes]:
         """What stands before and after the text in chunks of this kind."""

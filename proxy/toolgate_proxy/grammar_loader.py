@@ -61,7 +61,12 @@ class Loader:
             if verdict.status == "refused":
                 verdicts.append(verdict)
             else:
-                examined = {"examined": True, "blob": verdict.blob}
+                examined = {
+                    "examined": True,
+                    "blob": verdict.blob,
+                    "rewritten": verdict.rewritten,
+                    "residual": verdict.residual,
+                }
                 ready.append(source.model_copy(update=examined))
         return _found([*verdicts, *await self._ask(ready)], "redis")
 

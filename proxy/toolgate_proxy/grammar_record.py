@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from toolgate_core import wire
 
-VERSION = 1
+VERSION = 2
+"""2: verdicts tell residual keywords; an older record would pass for one without any."""
 
 
 class BadRecord(Exception):
@@ -29,7 +30,8 @@ class BadRecord(Exception):
 
 class GrammarRecord(BaseModel):
     """The tool, so that it can be sent again, and what a backend said of its grammar: engine and
-    why, ready or refused, cost, and the compiled grammar where loading it beats compiling it."""
+    why, ready or refused, what its masks leave open, cost, and the compiled grammar where loading
+    it beats compiling it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

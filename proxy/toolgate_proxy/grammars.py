@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import keys, wire
@@ -29,9 +29,11 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Loaded:
-    """A request's grammars. `keys`: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
+    """A request's grammars. `keys` and `residual`, what the masks leave open of those tools that
+    have such keywords: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
 
     keys: dict[str, str]
+    residual: dict[str, tuple[wire.ResidualKeyword, ...]]
     tier: Tier
     milliseconds: float
 
@@ -48,17 +50,22 @@ class Grammars:
         self._limits = settings.schema_limits
         self._loader = Loader(backend, fleet, settings.grammar_timeout)
         self._fleet = fleet
-        self._known = KnownGrammars(settings.grammar_refusal_ttl)
+        self._known = KnownGrammars(settings.verdict_ttl)
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
 
+    @property
+    def known(self) -> int:
+        """Grammars that the backend is known to hold."""
+        return len(self._known)
+
     async def ensure(
-        self, candidates: Sequence[Tool], tools: Sequence[Tool], info: wire.Info
+        self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
     ) -> Loaded:
         """The candidates' grammars, all of them loaded.
 
-        `tools` is the request's whole list, by whose positions errors name a tool. Raises
-        SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
+        `param_of` says where in the request a tool's schema stands, by the tool's name, for errors.
+        Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
@@ -68,21 +75,25 @@ class Grammars:
             )
         key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
         missing = [tool for tool in candidates if not self._known.ready(key_of[tool.hash])]
-        position = {tool.name: at for at, tool in enumerate(tools)} if missing else {}
         for tool in missing:
-            check_tool(tool, self._limits, _param(position[tool.name]))
+            check_tool(tool, self._limits, param_of[tool.name])
+        # Noted before anything is awaited: a busy process may forget a key while others load.
+        residual = {tool.hash: self._known.residual(key_of[tool.hash]) for tool in candidates}
         found = await self._find(missing, key_of)
         for tool in missing:
             verdict = found[key_of[tool.hash]].verdict
             if verdict.status == "refused":
-                raise refusal(verdict, tool, _param(position[tool.name]))
+                raise refusal(verdict, tool, param_of[tool.name])
+            residual[tool.hash] = verdict.residual
+        _check_strict(candidates, param_of, residual)
         if self._fleet is not None:
             self._fleet.used(key_of.values())
         tiers = Counter(each.tier for each in found.values())
         tiers["memory"] += len(key_of) - len(found)
         for tier, count in tiers.items():
             metrics.GRAMMARS.labels(tier).inc(count)
-        return Loaded(key_of, slowest(*tiers), (time.monotonic() - began) * 1000)
+        residual = {tool_hash: left for tool_hash, left in residual.items() if left}
+        return Loaded(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, Found]:
         """Has as many as possible loaded; what was found, by tool hash. Tools are within limits."""
@@ -106,7 +117,8 @@ class Grammars:
             if refused is not None:
                 found[key] = Found(refused, "memory")
             elif self._known.ready(key):
-                verdict = wire.GrammarVerdict(key=key, status="ready")
+                residual = self._known.residual(key)
+                verdict = wire.GrammarVerdict(key=key, status="ready", residual=residual)
                 found[key] = Found(verdict, "memory")
             elif key in self._loading:
                 metrics.FLIGHT_WAITS.labels("process").inc()
@@ -151,7 +163,7 @@ def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidTools(
-            f"The parameters of {tool.name!r} hold text that is not valid Unicode.", param=param
+            f"{_subject(tool)} hold text that is not valid Unicode.", param=param
         ) from error
 
 
@@ -161,11 +173,35 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
     complex_ = verdict.code == SchemaTooComplex.code
     kind = SchemaTooComplex if complex_ else SchemaNotEnforceable
     return kind(
-        f"The parameters of {tool.name!r} can't be enforced{where}: {verdict.reason}",
+        f"{_subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=param,
     )
 
 
-def _param(position: int) -> str:
-    return f"tools[{position}].function.parameters"
+def _check_strict(
+    candidates: Sequence[Tool],
+    param_of: Mapping[str, str],
+    residual: Mapping[str, Sequence[wire.ResidualKeyword]],
+) -> None:
+    """A strict tool is enforced while the model samples, or not at all. So is content, which is
+    shown as it comes."""
+    for tool in candidates:
+        left = residual[tool.hash]
+        if left and (tool.strict or not tool.name):
+            instead = ", or leave `strict` out: then calls are checked before they are sent"
+            raise SchemaNotEnforceable(
+                f"{_subject(tool)} hold {left[0].keyword!r}, which can't be enforced while the "
+                f"model samples: rewrite the schema without it{instead if tool.name else ''}.",
+                pointer=left[0].pointer,
+                param=f"{_pointer(param_of[tool.name])}{left[0].pointer}",
+            )
+
+
+def _pointer(param: str) -> str:
+    """`tools[0].function` as a JSON Pointer (RFC 6901) into the request."""
+    return "/" + param.replace("[", "/").replace("]", "").replace(".", "/")
+
+
+def _subject(tool: Tool) -> str:
+    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"

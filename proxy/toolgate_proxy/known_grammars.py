@@ -14,12 +14,17 @@ MAX_REFUSED = 10_000
 
 
 class KnownGrammars:
-    """Keys that the backend holds, and refusals, which are believed for `refusal_ttl` seconds."""
+    """Keys that the backend holds, and refusals, which are believed for a while."""
 
-    def __init__(self, refusal_ttl: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._refusal_ttl = refusal_ttl
+    def __init__(
+        self,
+        ttl: Callable[[wire.GrammarVerdict], float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`ttl`: seconds for which a refusal is believed."""
+        self._ttl = ttl
         self._clock = clock
-        self._ready: OrderedDict[str, None] = OrderedDict()
+        self._ready: OrderedDict[str, tuple[wire.ResidualKeyword, ...]] = OrderedDict()
         self._refused: OrderedDict[str, tuple[float, wire.GrammarVerdict]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -30,6 +35,10 @@ class KnownGrammars:
             return False
         self._ready.move_to_end(key)
         return True
+
+    def residual(self, key: str) -> tuple[wire.ResidualKeyword, ...]:
+        """What the masks of a grammar that is held leave open."""
+        return self._ready.get(key, ())
 
     def refused(self, key: str) -> wire.GrammarVerdict | None:
         if key not in self._refused:
@@ -42,11 +51,11 @@ class KnownGrammars:
 
     def remember(self, verdict: wire.GrammarVerdict) -> None:
         if verdict.status == "ready":
-            self._ready[verdict.key] = None
+            self._ready[verdict.key] = verdict.residual
             if len(self._ready) > MAX_READY:
                 self._ready.popitem(last=False)
             return
-        self._refused[verdict.key] = (self._clock() + self._refusal_ttl, verdict)
+        self._refused[verdict.key] = (self._clock() + self._ttl(verdict), verdict)
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
 

@@ -48,6 +48,37 @@ REDIS_BREAKER = Gauge(
     "1 while Redis does not answer and is not asked.",
     multiprocess_mode="livemax",
 )
+BACKEND_UP = Gauge(
+    "toolgate_backend_up",
+    "1 while a backend answers, 0 while it is out of the rotation.",
+    ["backend"],
+    multiprocess_mode="livemin",
+)
+MOVED = Counter("toolgate_moved", "Requests that went to another backend when one was lost.")
+VIOLATIONS = Counter(
+    "toolgate_enforcement_violations",
+    "Finished calls that broke their schema though the masks hold all of it: a bug, must stay 0.",
+)
+RESIDUAL_CALLS = Counter(
+    "toolgate_residual_calls",
+    "Finished calls of tools with keywords that no mask holds, by what the check said.",
+    ["verdict"],
+)
+RESAMPLES = Counter(
+    "toolgate_resamples", "Times that a choice was sampled again from before a call."
+)
+RESAMPLED_TOKENS = Counter(
+    "toolgate_resampled_tokens", "Tokens of wrong calls, which the client never saw."
+)
+KEYS_REDIS_BREAKER = Gauge(
+    "toolgate_keys_redis_breaker_open",
+    "1 while Redis does not answer about keys and limits and is not asked.",
+    multiprocess_mode="livemax",
+)
+KEYS_REFUSED = Counter(
+    "toolgate_keys_refused", "Requests refused for their key, by code.", ["code"]
+)
+LIMITED = Counter("toolgate_limited", "Requests refused by a key's limits, by limit.", ["limit"])
 
 
 def exposition() -> bytes:

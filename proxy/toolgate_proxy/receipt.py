@@ -1,11 +1,17 @@
 """The receipt: response headers that say how an answer was held to its tools.
 
 `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on having them loaded>`, where the tier is
-the slowest that was needed; `x-toolgate-enforced: full | none`, none where there were no tools.
+the slowest that was needed.
+`x-toolgate-enforced: full | residual | none`: the masks held all of the tools' schemas; they left
+some keywords open, and calls of those tools are checked before they are sent; there were no tools.
+`x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`, where there are any.
+`x-toolgate-resamples: <times a choice was sampled again>`, in a stream those before its beginning.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
@@ -13,9 +19,13 @@ from typing import Literal
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolgate_core.wire import ResidualKeyword
+
 Tier = Literal["memory", "redis", "compiled"]
 TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
 """Where a grammar was found, the cheapest first."""
+
+KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
 
 def slowest(*tiers: Tier) -> Tier:
@@ -26,7 +36,10 @@ def slowest(*tiers: Tier) -> Tier:
 class Receipt:
     """Filled in by the provider as it goes along."""
 
-    enforced: Literal["full", "none"] | None = None
+    enforced: Literal["full", "residual", "none"] | None = None
+    residual_tools: int = 0
+    residual_keywords: tuple[str, ...] = ()
+    resamples: int = 0
     grammars: int = 0
     tier: Tier = "memory"
     milliseconds: float = 0.0
@@ -37,6 +50,18 @@ class Receipt:
         self.tier = slowest(self.tier, tier)
         self.milliseconds += milliseconds
 
+    def enforced_by(
+        self,
+        held: object,
+        residual: Mapping[str, Sequence[ResidualKeyword]],
+    ) -> None:
+        """`held`: whether anything is; `residual`: by tool, what its masks leave open."""
+        self.enforced = "residual" if residual else "full" if held else "none"
+        self.residual_tools = len(residual)
+        names = {each.keyword for left in residual.values() for each in left}
+        names = {name for name in names if KEYWORD.fullmatch(name)}  # fit for a header
+        self.residual_keywords = tuple(sorted(names))
+
     def headers(self) -> dict[str, str]:
         if self.enforced is None:
             return {}
@@ -44,6 +69,11 @@ class Receipt:
         if self.grammars:
             ms = f"{self.milliseconds:.1f}"
             told["x-toolgate-grammar"] = f"{self.tier}; n={self.grammars}; ms={ms}"
+        if self.residual_tools:
+            keywords = ",".join(self.residual_keywords)
+            told["x-toolgate-residual"] = f"{self.residual_tools}; keywords={keywords}"
+        if self.resamples:
+            told["x-toolgate-resamples"] = str(self.resamples)
         return told
 
 

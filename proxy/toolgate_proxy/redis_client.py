@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import redis.exceptions
+from prometheus_client import Gauge
 from pydantic import SecretStr
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -33,15 +34,26 @@ LONGEST_PAUSE = 2.0
 PATIENT_TIMEOUT = 1.0
 """Seconds for what no request waits for: long enough to open a connection on a busy machine."""
 
+STEPS = 10
+"""Parts of a time-out: so many turns of the event loop it takes at least."""
 TURNS_TO_READ = 5
 """Turns of the event loop in which an answer that has arrived becomes a result."""
 
 
 class SharedRedis:
-    """Any server that speaks Redis' protocol, by its URL. `timeout`: seconds for one exchange."""
+    """Any server that speaks Redis' protocol, by its URL. `timeout`: seconds for one exchange;
+    `meanwhile`: what the log says is done while it does not answer."""
 
-    def __init__(self, url: SecretStr, timeout: float) -> None:
+    def __init__(
+        self,
+        url: SecretStr,
+        timeout: float,
+        meanwhile: str = "grammars are kept per process until it does",
+        breaker: Gauge = metrics.REDIS_BREAKER,
+    ) -> None:
         self._timeout = timeout
+        self._meanwhile = meanwhile
+        self._breaker = breaker
         pool = BlockingConnectionPool.from_url(
             url.get_secret_value(),
             max_connections=MAX_CONNECTIONS,
@@ -96,15 +108,12 @@ class SharedRedis:
         kind = "timeout" if timed_out else "connection"
         metrics.REDIS_ERRORS.labels(kind).inc()
         if self.available:
-            logger.warning(
-                "Redis does not answer (%s); grammars are kept per process until it does.",
-                type(error).__name__,
-            )
+            logger.warning("Redis does not answer (%s); %s.", type(error).__name__, self._meanwhile)
         self._open_breaker()
 
     def _open_breaker(self) -> None:
         if self._probing is None:
-            metrics.REDIS_BREAKER.set(1)
+            self._breaker.set(1)
             self._probing = asyncio.create_task(self._probe())
 
     async def _probe(self) -> None:
@@ -117,19 +126,22 @@ class SharedRedis:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         self._probing = None
-        metrics.REDIS_BREAKER.set(0)
+        self._breaker.set(0)
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     """Raises TimeoutError. Unlike asyncio.timeout it does not blame the server for a time in which
-    this process was busy: an answer that lies here unread is read first."""
+    this process was busy: it waits in steps, a step counts once however long the process let it
+    wait, and an answer that lies here unread is read first."""
     task = asyncio.create_task(work)
     try:
-        if not (await asyncio.wait({task}, timeout=seconds))[0]:
-            for _ in range(TURNS_TO_READ):
-                await asyncio.sleep(0)
-            if not task.done():
-                raise TimeoutError
+        for _ in range(STEPS):
+            if (await asyncio.wait({task}, timeout=seconds / STEPS))[0]:
+                return task.result()
+        for _ in range(TURNS_TO_READ):
+            await asyncio.sleep(0)
+        if not task.done():
+            raise TimeoutError
         return task.result()
     finally:
         task.cancel()

@@ -10,50 +10,62 @@ from __future__ import annotations
 from typing import Any
 
 from litellm.types.llms.openai import ValidUserMessageContentTypes
-from pydantic_core import from_json
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest
 
+from .body_guard import check_controls, parse
 from .checks import Fields
 
-PATH = "/chat/completions"
+CHAT = "/chat/completions"
+PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
+"""Ends of the paths that take a body for a model."""
 
 
 class RequestShape:
-    """ASGI middleware: answers 400 to a chat request whose fields are of the wrong types."""
+    """ASGI middleware: answers 400 to a request for a model whose body steers the gateway, and to a
+    chat request whose fields are of the wrong types."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or PATH not in scope["path"]:
+        if scope["type"] != "http" or scope["method"] != "POST" or not _has_body(scope["path"]):
             await self._app(scope, receive, send)
             return
         messages = await _whole_body(receive)
         try:
-            check_shape(b"".join(message.get("body", b"") for message in messages))
+            _check_type(scope)
+            values = parse(b"".join(message.get("body", b"") for message in messages))
+            check_controls(values)
+            if CHAT in scope["path"]:
+                check_shape(values)
         except InvalidRequest as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
         await self._app(scope, _again(messages, receive), send)
 
 
-def check_shape(body: bytes) -> None:
-    """Raises InvalidRequest. What is no JSON at all is left to LiteLLM to refuse."""
-    try:
-        values = from_json(body)
-    except ValueError:
-        return
-    if not isinstance(values, dict):
-        raise InvalidRequest("The body must be a JSON object.")
+def check_shape(values: dict[str, Any]) -> None:
+    """Raises InvalidRequest."""
     fields = Fields(values)
     fields.text("model")
     fields.flag("stream")
     for at, message in enumerate(_objects(fields, "messages")):
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
+
+
+def _has_body(path: str) -> bool:
+    return CHAT in path or path.rstrip("/").endswith(PATHS)
+
+
+def _check_type(scope: Scope) -> None:
+    """LiteLLM reads forms, too, where OpenAI's API has none."""
+    for name, value in scope["headers"]:
+        if name == b"content-type" and b"form" in value.lower():
+            raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
 
 
 def _check_message(message: dict[str, Any], param: str) -> None:

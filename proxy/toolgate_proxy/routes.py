@@ -1,6 +1,7 @@
 """The gateway's own routes, beside LiteLLM's, and what it does as it starts.
 
 `POST /toolgate/prewarm`  `PrewarmRequest` → `PrewarmAnswer`
+`GET  /toolgate/status`   `status.Status`: models, their backends, keys and limits
 `GET  /toolgate/metrics`  Prometheus' text format
 
 Both ask for the master key: who may use a model may not fill its backends, or watch its traffic.
@@ -9,6 +10,7 @@ Both ask for the master key: who may use a model may not fill its backends, or w
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -22,9 +24,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import litellm_host as host
-from . import metrics
+from . import metrics, status
 from .deployments import Deployment
+from .health import Health
+from .litellm_auth import add_callback
+from .litellm_router import placements
 from .prewarm import BackendReport, prewarm, prewarm_most_used
+from .service import service
 from .settings import settings
 
 
@@ -61,6 +67,13 @@ async def prewarm_route(request: Request, caller: Caller) -> Response:
     return JSONResponse(PrewarmAnswer(backends=backends).model_dump(exclude_none=True))
 
 
+@router.get("/status")
+async def status_route(caller: Caller) -> Response:
+    if refused := _not_admin(caller):
+        return refused
+    return JSONResponse(status.status(host.provider().deployments).model_dump())
+
+
 @router.get("/metrics")
 async def metrics_route(caller: Caller) -> Response:
     if refused := _not_admin(caller):
@@ -69,23 +82,39 @@ async def metrics_route(caller: Caller) -> Response:
 
 
 def attach(app: Any) -> None:
-    """Adds the routes, and the prewarming at the start of LiteLLM's app."""
+    """Adds the routes, and to the start of LiteLLM's app a frozen heap and the prewarming."""
     app.include_router(router)
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
-    async def with_prewarming(app: Any) -> AsyncIterator[Any]:
+    async def with_ours(app: Any) -> AsyncIterator[Any]:
         async with lifespan(app) as state:
+            _freeze_heap()
             work = asyncio.create_task(_prewarm_at_start())
+            health = Health(host.provider().deployments, settings())
+            health.start()
+            add_callback(health)
+            await service().limiter.started()
+            if (watch := service().watch) is not None:
+                await watch.started()
             try:
                 yield state
             finally:
                 work.cancel()
+                await health.aclose()
                 fleet = host.provider().deployments.fleet
                 if fleet is not None:
                     await fleet.aclose()
+                await service().aclose()
 
-    app.router.lifespan_context = with_prewarming
+    app.router.lifespan_context = with_ours
+
+
+def _freeze_heap() -> None:
+    """A full collection over all that LiteLLM has imported takes 0.3 s and more, in which no stream
+    of any client moves on. What is there at the start stays there: it is walked no more."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _prewarm_at_start() -> None:
@@ -98,7 +127,7 @@ async def _prewarm_at_start() -> None:
 def _deployments(model: str | None) -> list[Deployment]:
     """Ours of that name, each backend once."""
     known = host.provider().deployments
-    found = [known.get(place.api_base, place.api_key) for place in host.placements(model)]
+    found = [known.get(place.api_base, place.api_key) for place in placements(model)]
     return list({id(each): each for each in found}.values())
 
 

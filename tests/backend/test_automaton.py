@@ -13,7 +13,9 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.automaton import Automaton, Phase
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.state import Phase
+from toolgate_backend.errors import BackendError
 from toolgate_backend.token_stream import TextDecoder
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.segmenter import (
@@ -211,3 +213,29 @@ def test_every_state_is_reached_by_replay(automaton: MakeAutomaton, vocabulary: 
         for token in tokens[:at]:
             machine.accept_tokens([token])
         assert np.array_equal(allowed(fresh, vocabulary.size), allowed(machine, vocabulary.size))
+
+
+def test_a_sequence_goes_on_from_an_earlier_ones_tokens(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    """As if they had just been sampled, wherever they end, and again after a reset."""
+    tokens, _ = walk(automaton(tools.ALL, choice="auto", reasoning="may"), vocabulary, seed=3)
+    machine = automaton(tools.ALL, choice="auto", reasoning="may")
+    for at, token in enumerate(tokens[:120]):
+        if at % 9 == 0:
+            accepted = tuple(tokens[:at])
+            heir = automaton(tools.ALL, choice="auto", reasoning="may", accepted=accepted)
+            for _ in range(2):
+                assert np.array_equal(
+                    allowed(heir, vocabulary.size), allowed(machine, vocabulary.size)
+                )
+                assert heir.accept_tokens(tokens[at : at + 5])
+                heir.reset()
+        assert machine.accept_tokens([token])
+
+
+def test_tokens_that_could_not_have_come_are_none_to_go_on_from(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    with pytest.raises(BackendError):
+        automaton([tools.WEATHER], choice="required", accepted=tuple(vocabulary.encode("Hello")))

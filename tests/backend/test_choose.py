@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests import tools
-from toolgate_backend.grammars.choose import MAX_OPTIONAL_PROPERTIES, choose, find_keyword
+from toolgate_backend.grammars.choose import MAX_OPTIONAL_PROPERTIES, choose
 from toolgate_core.keys import canonical_parameters
+from toolgate_core.schema.walk import find_keyword
 
 
 def engine(properties: dict[str, Any], **more: Any) -> str:
@@ -38,19 +39,14 @@ def test_the_sound_subset_goes_to_xgrammar(schema: dict[str, Any]) -> None:
         {"type": "string", "maxLength": 3},
         {"type": "string", "pattern": "^a"},
         {"type": "string", "format": "date"},
-        {"type": "string", "enum": ["a", 1]},
         {"type": "integer", "enum": [1, True]},
         {"type": "integer", "minimum": 0.5},
-        {"type": "number", "multipleOf": 0.1},
+        {"type": "number", "multipleOf": 0.1, "minimum": 0},
         {"type": "object"},
         {"type": "array"},
-        {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
         {"type": "array", "items": {"type": "string"}, "maxItems": 1000},
         {"type": "object", "properties": {"b": {"type": "null"}}, "required": ["c"]},
         {"type": "object", "properties": {"b": {"type": "null"}}, "additionalProperties": True},
-        {"anyOf": [{"type": "string"}], "type": "string"},
-        {"allOf": [{"type": "string"}, {"type": "string"}]},
-        {"$ref": "#/$defs/x"},
         {"minimum": 3},
     ],
 )

@@ -113,7 +113,6 @@ def test_rollback_restores_the_mask(
         ({"type": "string", "format": "of-my-own"}, "/properties/x/format"),
         ({"type": "strange"}, "/properties/x/type"),
         ({"type": "string", "pattern": "(?=a)b"}, "/properties/x/pattern"),
-        ({"$ref": "https://example.com/schema"}, "/properties/x/$ref"),
     ],
 )
 def test_what_llguidance_cannot_hold_is_refused_at_its_place(

@@ -121,7 +121,27 @@ def test_a_preempted_sequence_is_rebuilt_from_its_output(
     assert allowed(processor, vocabulary)[2] == expected
 
 
-@pytest.mark.parametrize("trouble", ["grammar missing", "masked token", "matcher breaks"])
+def test_a_sequence_goes_on_from_an_earlier_ones_tokens_and_survives_preemption(
+    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
+) -> None:
+    text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
+    tokens = [vocabulary.marks.call_begin or 0, *text]
+    wanted: dict[str, Any] = {"choice": "required", "keys": (key,)}
+    update(processor, [(0, params(**wanted), tokens)])
+    update(processor, [(1, params(**wanted, accepted=tuple(tokens[:4])), output := tokens[4:])])
+    heir = params(**wanted, accepted=tuple(tokens[:4]))
+    update(processor, [(2, heir, [])])
+    rows = allowed(processor, vocabulary)
+    assert rows[0] == rows[1]
+    assert tokens[4] in rows[2]
+    update(processor, removed=[2])
+    update(processor, [(3, heir, output)])
+    assert allowed(processor, vocabulary)[3] == rows[0]
+
+
+@pytest.mark.parametrize(
+    "trouble", ["grammar missing", "masked token", "matcher breaks", "nothing to go on from"]
+)
 def test_one_sequences_trouble_is_its_own(
     processor: EnforcementLogitsProcessor,
     vocabulary: Vocabulary,
@@ -131,10 +151,14 @@ def test_one_sequences_trouble_is_its_own(
 ) -> None:
     """It gets the failure token, its neighbour goes on; nothing is raised into the engine."""
     output: list[int] = []
+    accepted = (5, 6) if trouble == "nothing to go on from" else ()
     keys_ = ("gone",) if trouble == "grammar missing" else (key,)
     update(
         processor,
-        [(0, params(choice="required", keys=keys_), output), (1, params(choice="none"), [])],
+        [
+            (0, params(choice="required", keys=keys_, accepted=accepted), output),
+            (1, params(choice="none"), []),
+        ],
     )
     if trouble == "masked token":
         allowed(processor, vocabulary)

@@ -13,7 +13,7 @@ from toolgate_backend import metrics
 from toolgate_backend.errors import QuarantineDown
 from toolgate_backend.grammars import ranks as grammar_ranks
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.registry import GrammarRegistry
+from toolgate_backend.grammars.registry import LIMIT_SECONDS, GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
@@ -62,6 +62,7 @@ class Bench:
         self._compiler = Compiler.of(vocabulary, cache_bytes=2**26)
         self.examined: list[str] = []
         self.down = False
+        self.too_dear = False
         self.held = asyncio.Event()
         self.held.set()
 
@@ -70,6 +71,10 @@ class Bench:
         await self.held.wait()
         if self.down:
             raise QuarantineDown("down")
+        if self.too_dear:
+            return GrammarVerdict(
+                key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code
+            )
         parameters = keys.canonical_json(source.parameters)
         outcome = self._compiler.compile(source.key, source.name, parameters)
         packed = outcome.grammar and self._compiler.pack(source.key, outcome.grammar)
@@ -81,8 +86,22 @@ def bench(vocabulary: Vocabulary) -> Bench:
     return Bench(vocabulary)
 
 
+class Clock:
+    """Seconds, moved by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def registry(ranks: Ranks, bench: Bench) -> GrammarRegistry:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def registry(ranks: Ranks, bench: Bench, clock: Clock) -> GrammarRegistry:
     return GrammarRegistry(
         grammar_ranks.Ranks(ranks),
         bench,
@@ -90,6 +109,7 @@ def registry(ranks: Ranks, bench: Bench) -> GrammarRegistry:
         capacity=2,
         schema_limits=SchemaLimits(),
         blob_cache_bytes=2**20,
+        clock=clock,
     )
 
 
@@ -158,10 +178,10 @@ async def test_the_least_used_leaves_the_ranks_and_a_pinned_one_stays(
 async def test_a_refusal_is_remembered(
     registry: GrammarRegistry, ranks: Ranks, bench: Bench
 ) -> None:
-    bad = source("a", type="array", uniqueItems=True)
+    bad = source("a", type="strange")
     for _ in range(2):
         [verdict] = await registry.load([bad])
-        assert (verdict.status, verdict.pointer) == ("refused", "/properties/x/uniqueItems")
+        assert (verdict.status, verdict.pointer) == ("refused", "/properties/x/type")
         assert verdict.code == "schema_not_enforceable"
     assert bench.examined == [bad.key]
     assert not ranks.calls  # it never came near the engine
@@ -280,3 +300,16 @@ async def test_a_request_that_names_a_schema_refused_as_too_complex_is_told_so(
     await registry.load([tool])
     with pytest.raises(SchemaTooComplex), registry.pin([tool.key]):
         registry.require_ready([tool.key])
+
+
+async def test_what_cost_too_much_is_tried_again_after_a_while(
+    registry: GrammarRegistry, bench: Bench, clock: Clock
+) -> None:
+    tool = source("a")
+    bench.too_dear = True
+    assert (await registry.load([tool]))[0].status == "refused"
+    bench.too_dear = False
+    assert (await registry.load([tool]))[0].status == "refused"
+    clock.now = LIMIT_SECONDS
+    assert (await registry.load([tool]))[0].status == "ready"
+    assert len(bench.examined) == 2

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from toolgate_backend.token_stream import TextDecoder, raw_events
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.wire import EndEvent, TokensEvent, UsageEvent
+from toolgate_core.wire import EndEvent, StartEvent, TokensEvent, UsageEvent
+
+START = StartEvent(prompt_tokens=20, reasoning_open=True, max_tokens=30)
 
 
 def test_a_character_appears_with_the_token_that_completes_it(vocabulary: Vocabulary) -> None:
@@ -17,6 +19,11 @@ def test_a_character_appears_with_the_token_that_completes_it(vocabulary: Vocabu
     ids = [vocabulary.token_bytes.index(bytes([byte])) for byte in "é🙂".encode()]
     assert [decoder.decode(i) for i in ids] == ["", "é", "", "", "", "🙂"]
     assert decoder.rest() == ""
+
+
+def test_a_character_that_was_begun_before_is_completed(vocabulary: Vocabulary) -> None:
+    first, second = (vocabulary.token_bytes.index(bytes([byte])) for byte in "é".encode())
+    assert TextDecoder(vocabulary, [first]).decode(second) == "é"
 
 
 def test_the_texts_join_to_the_whole(vocabulary: Vocabulary) -> None:
@@ -45,10 +52,7 @@ async def outputs() -> AsyncIterator[Any]:
 
 async def test_events_of_two_choices(vocabulary: Vocabulary) -> None:
     events = [
-        event
-        async for event in raw_events(
-            outputs(), vocabulary, prompt_tokens=20, reasoning_open=True, top_logprobs=None
-        )
+        event async for event in raw_events(outputs(), vocabulary, start=START, top_logprobs=None)
     ]
     assert [e.ids for e in events if isinstance(e, TokensEvent)] == [(10,), (11, 12), (13,)]
     ends = [(e.choice, e.finish_reason) for e in events if isinstance(e, EndEvent)]

@@ -88,3 +88,32 @@ def test_a_dialect_is_told_by_its_marks() -> None:
     assert detect(HERMES.marks) is HERMES
     assert detect(["<s>"]) is PLAIN
     assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
+
+
+def test_a_tool_that_was_seen_before_is_read_the_same_way() -> None:
+    first, second = (parse_tools([tools.TAGS])[0] for _ in range(2))
+    assert (first.parameters, first.hash) == (second.parameters, second.hash)
+    [renamed] = parse_tools([{**tools.TAGS, "function": tools.TAGS["function"] | {"name": "x"}}])
+    assert renamed.hash != first.hash
+
+
+def test_a_wrong_schema_is_named_by_its_place_each_time() -> None:
+    wrong = tools.tool("wrong", {})
+    wrong["function"]["parameters"]["type"] = "array"
+    for entries, place in (([wrong], 0), ([tools.TAGS, wrong], 1)):
+        with pytest.raises(InvalidTools) as refused:
+            parse_tools(entries)
+        assert refused.value.param == f"tools[{place}].function.parameters"
+
+
+@pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])
+def test_strict_is_read(strict: bool | None, read: bool) -> None:
+    entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": strict}}
+    assert parse_tools([entry])[0].strict is read
+
+
+def test_strict_must_be_a_flag() -> None:
+    entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": "yes"}}
+    with pytest.raises(InvalidTools) as refused:
+        parse_tools([entry])
+    assert refused.value.param == "tools[0].function.strict"

@@ -30,6 +30,7 @@ def backend(backend_of_session: FakeBackend) -> FakeBackend:
     backend_of_session.left.clear()
     backend_of_session.sources.clear()
     backend_of_session.compiles.clear()
+    backend_of_session.residual.clear()
     backend_of_session.load_pause = 0.0
     backend_of_session.lacking = 0
     return backend_of_session

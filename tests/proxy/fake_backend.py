@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import uvicorn
@@ -86,6 +86,8 @@ class Script:
     """Drop the connection after so many tokens of each choice."""
     hang_after: int | None = None
     """Go silent, but for keep-alives, after so many tokens of each choice."""
+    again: tuple[str, ...] = ()
+    """What comes when a choice is sampled again, in turn: the text behind what was accepted."""
 
 
 def tokenize(text: str, size: int = 3) -> list[tuple[int, str]]:
@@ -111,6 +113,8 @@ class FakeBackend:
         self.compiles: Counter[str] = Counter()
         """By key: how often a grammar was sent that was neither loaded nor examined elsewhere."""
         self.load_pause = 0.0
+        self.residual: dict[str, tuple[wire.ResidualKeyword, ...]] = {}
+        """By tool name: what its verdict says that the masks leave open."""
         self.lacking = 0
         """How often it answered grammar_unknown."""
         self.info = INFO
@@ -156,7 +160,7 @@ class FakeBackend:
         )
         await asyncio.sleep(self.load_pause)
         for source in message.grammars:
-            if source.name.startswith("refused"):
+            if source.name.startswith("refused") or "not" in source.parameters:
                 verdicts.append(
                     wire.GrammarVerdict(
                         key=source.key,
@@ -175,6 +179,7 @@ class FakeBackend:
                     status="ready",
                     engine="fake",
                     compile_ms=1.0,
+                    residual=self.residual.get(source.name, ()),
                     blob=blob_of(source.name) if heavy else None,
                 )
             )
@@ -222,13 +227,20 @@ class FakeBackend:
         self, script: Script, message: wire.GenerateRequest
     ) -> AsyncIterator[wire.StreamEvent | None]:
         n = message.sampling.n
+        if again := re.fullmatch(r"chatcmpl-[0-9a-f]+-(\d+)-(\d+)", message.request_id):
+            script = replace(script, texts=(script.again[int(again[2]) - 1],))
         texts = [script.texts[at % len(script.texts)] for at in range(n)]
         if script.finish == "stop":
             texts = [text + "<|im_end|>" for text in texts]
         turns = [tokenize(text) for text in texts]
         limit = min(message.sampling.max_tokens or 10_000, 10_000)
         yield wire.StartEvent(
-            prompt_tokens=script.prompt_tokens, reasoning_open=script.reasoning_open
+            prompt_tokens=script.prompt_tokens,
+            reasoning_open=script.reasoning_open,
+            max_tokens=message.sampling.max_tokens or 4000,
+            prompt_token_ids=tuple(range(script.prompt_tokens))
+            if message.return_prompt_ids
+            else None,
         )
         for at in range(max(map(len, turns))):
             if at == script.error_after:
@@ -242,7 +254,10 @@ class FakeBackend:
                 await asyncio.sleep(0.05)
             for choice, turn in enumerate(turns):
                 if at < min(len(turn), limit):
-                    yield _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
+                    shown = _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
+                    first = at == 0 and choice == 0
+                    cached = script.cached_tokens if first else None
+                    yield shown.model_copy(update={"cached_tokens": cached})
             if script.pause:
                 await asyncio.sleep(script.pause)
         for choice, turn in enumerate(turns):
@@ -289,10 +304,12 @@ def _unauthorized(request: Request) -> Response | None:
 
 
 @contextmanager
-def running(backend: FakeBackend) -> Iterator[FakeBackend]:
-    """Serves the backend at a free port of the loopback interface."""
+def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+    """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
+    end it is gone at once, as if it had been killed."""
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     backend.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(backend.app(), log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

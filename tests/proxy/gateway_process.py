@@ -15,6 +15,7 @@ from fake_backend import KEY
 from toolgate_proxy.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
+KEY_SECRET = "a-secret-for-the-hashes-of-keys"
 START_TIMEOUT = 180.0
 
 
@@ -23,29 +24,45 @@ def serving(
     command: list[str], backend_url: str, log: Path, redis_url: str | None = None
 ) -> Iterator[str]:
     """Runs a gateway by `command`, to which a port is added, until the context is left."""
-    port = free_port()
-    environment = os.environ | {
-        "TOOLGATE_MASTER_KEY": MASTER_KEY,
-        "TOOLGATE_BACKEND_URL": backend_url,
-        "TOOLGATE_BACKEND_KEY": KEY,
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
-    if redis_url is not None:
-        environment["TOOLGATE_REDIS_URL"] = redis_url
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "--port", str(port)], env=environment, stdout=output, stderr=output
-        )
-    url = f"http://127.0.0.1:{port}"
+    process, url = start(command, backend_url, log, redis_url)
     try:
-        _wait_until_alive(process, url, log)
+        wait_until_alive(process, url, log)
         yield url
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _wait_until_alive(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def start(
+    command: list[str],
+    backend_url: str,
+    log: Path,
+    redis_url: str | None = None,
+    port: int | None = None,
+    **more: str,
+) -> tuple[subprocess.Popen[bytes], str]:
+    """The process, which the caller ends, and its URL. `more` is added to its environment."""
+    port = port or free_port()
+    environment = os.environ | {
+        "TOOLGATE_MASTER_KEY": MASTER_KEY,
+        "TOOLGATE_BACKEND_URL": backend_url,
+        "TOOLGATE_BACKEND_KEY": KEY,
+        "TOOLGATE_KEY_SECRET": KEY_SECRET,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    if redis_url is not None:
+        environment["TOOLGATE_REDIS_URL"] = redis_url
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            env=environment | more,
+            stdout=output,
+            stderr=output,
+        )
+    return process, f"http://127.0.0.1:{port}"
+
+
+def wait_until_alive(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if process.poll() is not None:

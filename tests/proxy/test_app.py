@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ import openai
 import pytest
 import yaml
 from fake_backend import FakeBackend, Script
+from fastapi import FastAPI
 from gateway_process import MASTER_KEY, serving
 
+from toolgate_proxy import routes
 from toolgate_proxy.app import Route, make_config, write_config
+from toolgate_proxy.provider import Toolgate
+from toolgate_proxy.settings import Settings
 
 CONFIG = Path(__file__).parents[2] / "litellm_config.yaml"
 
@@ -48,6 +53,20 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path.unlink()
     assert "sk-secret" not in text
     assert "os.environ/TOOLGATE_MASTER_KEY" in text
+
+
+async def test_what_is_there_at_the_start_is_not_collected_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full collection over LiteLLM's half a million objects would hold up every stream."""
+    monkeypatch.setattr(routes.host, "provider", lambda: Toolgate(Settings(redis_url=None)))
+    app = FastAPI()
+    routes.attach(app)
+    try:
+        async with app.router.lifespan_context(app):
+            assert gc.get_freeze_count() > len(gc.get_objects())
+    finally:
+        gc.unfreeze()
 
 
 async def test_litellms_own_command_serves_us_too(

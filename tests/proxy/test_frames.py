@@ -25,24 +25,31 @@ from toolgate_core.segmenter import (
     CallEnd,
     CallStart,
     ContentDelta,
-    Event,
     Finish,
     ReasoningDelta,
 )
 from toolgate_core.wire import TokenLogprob
 from toolgate_proxy import unread
 from toolgate_proxy.answer import Head, Piece, TokenCounts
+from toolgate_proxy.choice import Said, TokenIds
 from toolgate_proxy.frames import Frame, Frames
 from toolgate_proxy.shaping import Chunks
 from toolgate_proxy.sse import SseParser
 
-HEAD = Head("chatcmpl-1", 1, "backend-model", "fp_1")
+ANSWER: Any = SimpleNamespace(
+    head=Head("chatcmpl-1", 1, "backend-model", "fp_1"),
+    request=SimpleNamespace(legacy_functions=False, continuous_usage=False),
+    prompt_token_ids=None,
+    counts=TokenCounts(prompt=3, cached=0, completion=2, reasoning=0),
+)
 TEXTS = st.text(max_size=8)
 LOGPROB = TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
-EVENTS: st.SearchStrategy[Event] = st.one_of(
-    st.builds(ContentDelta, TEXTS, st.sampled_from([(), (LOGPROB,)])),
-    st.builds(ReasoningDelta, TEXTS),
-    st.builds(ArgumentsDelta, st.integers(0, 2), TEXTS),
+LOGPROBS = st.sampled_from([(), (LOGPROB,)])
+EVENTS: st.SearchStrategy[Said] = st.one_of(
+    st.builds(ContentDelta, TEXTS, LOGPROBS),
+    st.builds(ReasoningDelta, TEXTS, LOGPROBS),
+    st.builds(ArgumentsDelta, st.integers(0, 2), TEXTS, LOGPROBS),
+    st.just(TokenIds((1, 2))),
     st.builds(CallStart, st.integers(0, 2), st.sampled_from(["a", "b"])),
     st.just(CallEnd(0)),
     st.just(Finish("stop")),
@@ -63,9 +70,17 @@ def without_ids(event: Any) -> Any:
     return event
 
 
-@given(BATCHES)
-def test_frames_say_what_chunks_say(batches: list[list[Piece]]) -> None:
-    chunks, frames = Chunks(HEAD), Frames(Chunks(HEAD), "asked-for")
+@given(BATCHES, st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
+def test_frames_say_what_chunks_say(
+    batches: list[list[Piece]],
+    legacy: bool,
+    continuous: bool,
+    prompt: tuple[int, ...] | None,
+) -> None:
+    request = SimpleNamespace(legacy_functions=legacy, continuous_usage=continuous)
+    answer: Any = SimpleNamespace(**(vars(ANSWER) | {"request": request}))
+    answer.prompt_token_ids = prompt
+    chunks, frames = Chunks(answer), Frames(Chunks(answer), "asked-for")
     shaped = [chunk for batch in batches for chunk in chunks.of(batch)]
     for chunk in shaped:
         chunk.model = "asked-for"
@@ -81,15 +96,14 @@ def test_frames_say_what_chunks_say(batches: list[list[Piece]]) -> None:
 
 
 def test_a_batch_is_one_frame() -> None:
-    frames = Frames(Chunks(HEAD), "m")
+    frames = Frames(Chunks(ANSWER), "m")
     pieces = [Piece(0, ContentDelta("a")), Piece(0, ReasoningDelta("b")), Piece(1, Finish("stop"))]
     assert len(list(frames.of(pieces))) == 1
     assert list(frames.of([Piece(0, CallEnd(0))])) == []
 
 
 def test_the_usage_is_a_frame() -> None:
-    counts = TokenCounts(prompt=3, cached=0, completion=2, reasoning=0)
-    [event] = events([Frames(Chunks(HEAD), "m").usage(counts)])
+    [event] = events([Frames(Chunks(ANSWER), "m").usage()])
     assert (event["model"], event["choices"]) == ("m", [])
     assert event["usage"]["completion_tokens"] == 2
 

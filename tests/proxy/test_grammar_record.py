@@ -74,6 +74,13 @@ def test_the_secret_is_the_fleets_or_derived_from_the_backends_key() -> None:
     assert again.open("k", sealed) == record()
 
 
+def test_residual_keywords_are_told() -> None:
+    left = (wire.ResidualKeyword(pointer="/properties/a/uniqueItems", keyword="uniqueItems"),)
+    verdict = wire.GrammarVerdict(key="k", status="ready", engine="llguidance", residual=left)
+    sealed = SEAL.close(GrammarRecord(name="t", parameters={}, verdict=verdict))
+    assert SEAL.open("k", sealed).verdict.residual == left
+
+
 def test_lone_surrogates_survive() -> None:
     odd = record(a="\ud800")
     assert SEAL.open("k", SEAL.close(odd)) == odd

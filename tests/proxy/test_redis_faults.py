@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 from fake_backend import INFO, FakeBackend
-from fleet import SECRET, Gateway, gateway, tool, tools
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 from redis_server import RedisServer
 
+from fleet import SECRET, Gateway, gateway, tool, tools
 from toolgate_proxy.grammar_record import Seal
 from toolgate_proxy.grammars import grammar_key
 from toolgate_proxy.settings import Settings
@@ -149,7 +149,7 @@ async def test_flushed_under_load(backend: FakeBackend, redis_at_hand: RedisServ
         assert {grammar_key(each, INFO) for each in new} <= backend.loaded
 
 
-GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/1 \n{}", b"\x80\x04K\x01.", b"a" * 9]
+GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/2 \n{}", b"\x80\x04K\x01.", b"a" * 9]
 
 
 async def test_filled_with_garbage(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
@@ -204,7 +204,7 @@ async def test_poisoned_records(
     forged = {
         "wrong secret": Seal(b"guessed").close(record),
         "another key's": other_held,
-        "older version": held.replace(b"toolgate/1 ", b"toolgate/0 ", 1),
+        "older version": held.replace(b"toolgate/2 ", b"toolgate/1 ", 1),
         "changed": held.replace(b'"integer"', b'"boolean"'),
         "cut": held[:-20],
         "no seal": held.partition(b"\n")[2],

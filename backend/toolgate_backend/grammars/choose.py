@@ -1,7 +1,8 @@
-"""Which engine holds a schema, decided from the schema alone, and why.
+"""Which engine holds a schema, decided from the schema alone, why, and what that leaves open.
 
 Conservative: xgrammar takes only schemas made of the keywords that were measured sound and cheap
 there, each with an explicit type; everything else goes to llguidance, which is sound or refuses.
+Both are given the schema as `toolgate_core.schema.preparing` makes it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolgate_core.keys import (
-    ANNOTATIONS,
-    SCHEMA_KEYWORDS,
-    SCHEMA_LIST_KEYWORDS,
-    SCHEMA_MAP_KEYWORDS,
-)
-from toolgate_core.pointer import escape
+from toolgate_core.schema.keywords import ANNOTATIONS
+from toolgate_core.schema.preparing import Prepared, anything, loosened, prepared
+from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import ResidualKeyword
 
 EngineName = Literal["xgrammar", "llguidance"]
 
@@ -26,10 +24,6 @@ MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
 MAX_ITEMS = 64
 
-# `false` or `true` here says whether there may be more, it describes no value.
-_WHETHER = frozenset(
-    {"additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
-)
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _ALLOWED: dict[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
@@ -40,53 +34,52 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "boolean": frozenset(),
     "null": frozenset(),
 }
+XGRAMMAR_KEYWORDS = frozenset({"anyOf", "type"}).union(*_ALLOWED.values())
 
 
 @dataclass(frozen=True)
 class Choice:
     engine: EngineName
     reason: str
+    schema: dict[str, Any]
+    """What the engine is to hold: it admits all that the tool's schema does."""
+    residual: tuple[ResidualKeyword, ...] = ()
+    """What the tool's schema says beyond it."""
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
-    """`parameters` is canonical (toolgate_core.keys)."""
-    for count, (pointer, schema) in enumerate(subschemas(parameters)):
+    """`parameters` is canonical (toolgate_core.keys). Raises SchemaNotEnforceable for what is no
+    schema, or one that nothing satisfies."""
+    return _choice(prepared(parameters))
+
+
+def choices(parameters: dict[str, Any]) -> Iterator[Choice]:
+    """What to try in turn, each leaving more open, when an engine refuses what it should hold."""
+    first = prepared(parameters)
+    yield _choice(first)
+    yield _choice(loosened(parameters))
+    yield _choice(anything(parameters))
+
+
+def chosen(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:
+    """For a schema that was prepared before, elsewhere."""
+    engine, reason = _engine(schema)
+    return Choice(engine, reason, schema, residual)
+
+
+def _choice(made: Prepared) -> Choice:
+    residual = tuple(ResidualKeyword(pointer=o.pointer, keyword=o.keyword) for o in made.residual)
+    return chosen(made.schema, residual)
+
+
+def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
+    for count, (pointer, node) in enumerate(subschemas(schema)):
         if count >= MAX_NODES:
-            return Choice("llguidance", f"more than {MAX_NODES} subschemas")
-        objection = _objection(schema)
+            return "llguidance", f"more than {MAX_NODES} subschemas"
+        objection = _objection(node)
         if objection:
-            return Choice("llguidance", f"{objection} at {pointer or '/'}")
-    return Choice("xgrammar", "every keyword is in its sound subset")
-
-
-def subschemas(parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every schema inside a schema, itself first, with its JSON Pointer (RFC 6901)."""
-    pending: list[tuple[str, Any]] = [("", parameters)]
-    while pending:
-        pointer, schema = pending.pop()
-        yield pointer, schema
-        if isinstance(schema, dict):
-            pending.extend(reversed([*_children(pointer, schema)]))
-
-
-def find_keyword(parameters: dict[str, Any], keyword: str, value: str | None = None) -> str | None:
-    """JSON Pointer of the first occurrence of `keyword` as a keyword (not as a property's name),
-    and with this value if one is given."""
-    for pointer, schema in subschemas(parameters):
-        if isinstance(schema, dict) and keyword in schema and value in (None, schema[keyword]):
-            return f"{pointer}/{escape(keyword)}"
-    return None
-
-
-def _children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for keyword, value in schema.items():
-        at = f"{pointer}/{escape(keyword)}"
-        if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-            yield from ((f"{at}/{escape(name)}", child) for name, child in value.items())
-        elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
-            yield from ((f"{at}/{index}", child) for index, child in enumerate(value))
-        elif keyword in SCHEMA_KEYWORDS and not (keyword in _WHETHER and isinstance(value, bool)):
-            yield at, value
+            return "llguidance", f"{objection} at {pointer or '/'}"
+    return "xgrammar", "every keyword is in its sound subset"
 
 
 def _objection(schema: Any) -> str | None:

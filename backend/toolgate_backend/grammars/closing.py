@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_core.keys import SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
-
-from .choose import subschemas
+from toolgate_core.schema.keywords import (
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
+)
+from toolgate_core.schema.walk import subschemas
 
 _COMBINING = frozenset(
     {

@@ -1,12 +1,14 @@
 """choose → compile, with whatever a schema breaks turned into a verdict on it.
 
-The same in the engine's workers and in the quarantine, so that both come to the same verdict.
+The same in the engine's workers and in the quarantine, so that both come to the same verdict. What
+a schema has to be rewritten for is done in the quarantine only: workers get it `Rewritten`.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +16,13 @@ import xgrammar
 
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.wire import GrammarVerdict
+from toolgate_core.keys import canonical_json
+from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused
 from ..vocabulary import Vocabulary
 from . import blob
-from .choose import choose
+from .choose import Choice, choices, chosen
 from .endless import find_endless
 from .engine import CompiledGrammar, Engine
 from .llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
@@ -30,6 +33,8 @@ MAX_GRAMMAR_BYTES = 64 * 2**20
 MAX_PACKED_BYTES = 4 * 2**20
 """Compiled grammars beyond it get no blob: writing one down takes a hundred times its memory."""
 REASON_LENGTH = 300
+UNSATISFIABLE = "Unsatisfiable schema"
+"""How llguidance says that nothing satisfies a schema."""
 
 COMMON: dict[str, Any] = {
     "type": "object",
@@ -86,6 +91,19 @@ class Outcome:
     """Of a `ready` verdict."""
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """What `choose` made of a schema before."""
+
+    schema: str
+    """JSON."""
+    residual: tuple[ResidualKeyword, ...]
+
+    @classmethod
+    def of(cls, schema: str | None, residual: tuple[ResidualKeyword, ...]) -> Rewritten | None:
+        return None if schema is None else cls(schema, residual)
+
+
 class Compiler:
     def __init__(
         self, dialect: Dialect, xgrammar_engine: XGrammarEngine, llguidance_engine: LLGuidanceEngine
@@ -115,25 +133,28 @@ class Compiler:
         for engine in self._engines.values():
             engine.compile(self._dialect, "prime", COMMON)
 
-    def compile(self, key: str, name: str, parameters: str) -> Outcome:
+    def compile(
+        self, key: str, name: str, parameters: str, rewritten: Rewritten | None = None
+    ) -> Outcome:
         """`parameters` is canonical JSON. `compile_ms` is the processor's time in this thread."""
         began = time.thread_time()
-        fields, grammar = self._try(name, parameters)
+        fields, grammar = self._try(name, parameters, rewritten)
         fields["compile_ms"] = (time.thread_time() - began) * 1e3
         return Outcome(GrammarVerdict(key=key, **fields), grammar)
 
-    def load(self, key: str, packed: str, parameters: str) -> Outcome:
+    def load(
+        self, key: str, packed: str, parameters: str, rewritten: Rewritten | None = None
+    ) -> Outcome:
         """From a blob. Raises BlobRejected; the verdict is the one a compile would have given."""
-        choice = choose(json.loads(parameters))
+        choice = next(_choices(json.loads(parameters), rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("a blob for a schema that xgrammar does not take")
         began = time.thread_time()
         grammar = self._xgrammar.deserialize(blob.unpack(key, packed))
         load_ms = (time.thread_time() - began) * 1e3
-        verdict = GrammarVerdict(
-            key=key, status="ready", engine="xgrammar", reason=choice.reason, load_ms=load_ms
+        return Outcome(
+            GrammarVerdict(key=key, load_ms=load_ms, **_ready(choice, parameters)), grammar
         )
-        return Outcome(verdict, grammar)
 
     def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
         """The grammar's blob; None for one that has no serial form or too large a one."""
@@ -142,7 +163,9 @@ class Compiler:
         serialized = self._xgrammar.serialize(grammar)
         return None if serialized is None else blob.pack(key, serialized)
 
-    def _try(self, name: str, parameters: str) -> tuple[dict[str, Any], CompiledGrammar | None]:
+    def _try(
+        self, name: str, parameters: str, rewritten: Rewritten | None
+    ) -> tuple[dict[str, Any], CompiledGrammar | None]:
         """The fields of the verdict, and the grammar when it is `ready`."""
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
@@ -150,11 +173,11 @@ class Compiler:
             endless = find_endless(schema)
             if endless is not None:
                 raise GrammarRefused("no finite value satisfies it", endless)
-            choice = choose(schema)
-            refusal["engine"] = choice.engine
-            compiled = self._engines[choice.engine].compile(self._dialect, name, schema)
+            choice, compiled = self._first_held(name, _choices(schema, rewritten))
         except GrammarRefused as refused:
             return refusal | {"reason": _text(refused.reason), "pointer": refused.pointer}, None
+        except SchemaNotEnforceable as error:
+            return refusal | {"reason": _text(error.message), "pointer": error.pointer}, None
         except MemoryError:
             raise  # what a limit says is not what the schema says
         except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception; who asked gets a verdict
@@ -163,11 +186,40 @@ class Compiler:
         if self._xgrammar.size(compiled) > MAX_GRAMMAR_BYTES:
             reason = f"compiled it takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
             return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
-        return {
-            "status": "ready",
-            "engine": choice.engine,
-            "reason": _text(choice.reason),
-        }, compiled
+        return _ready(choice, parameters), compiled
+
+    def _first_held(self, name: str, choices_: Iterator[Choice]) -> tuple[Choice, CompiledGrammar]:
+        """The first choice that its engine takes. Raises the first one's GrammarRefused when none
+        is taken, or when it says that nothing satisfies the schema."""
+        first: GrammarRefused | None = None
+        for choice in choices_:
+            try:
+                engine = self._engines[choice.engine]
+                return choice, engine.compile(self._dialect, name, choice.schema)
+            except GrammarRefused as refused:
+                first = first or refused
+                if UNSATISFIABLE in refused.reason:
+                    break
+        assert first is not None
+        raise first
+
+
+def _choices(schema: dict[str, Any], rewritten: Rewritten | None) -> Iterator[Choice]:
+    if rewritten is None:
+        return choices(schema)
+    return iter([chosen(json.loads(rewritten.schema), rewritten.residual)])
+
+
+def _ready(choice: Choice, parameters: str) -> dict[str, Any]:
+    """The fields of a verdict."""
+    text = canonical_json(choice.schema)
+    return {
+        "status": "ready",
+        "engine": choice.engine,
+        "reason": _text(choice.reason),
+        "residual": choice.residual,
+        "rewritten": None if text == parameters else text,
+    }
 
 
 def _text(reason: str) -> str:

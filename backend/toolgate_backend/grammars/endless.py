@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolgate_core.pointer import escape
-
-from .choose import subschemas
+from toolgate_core.schema.walk import pointed, subschemas
 
 _CONDITIONS = ("/not", "/if", "/$defs/", "/definitions/")
 """What stands below these is met by no value by itself; what is used of it is so through a $ref."""
@@ -38,9 +37,9 @@ def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
     """Sets of subschemas, by pointer: the schema is endless where all of one set are."""
     if "enum" in schema or "const" in schema:
         return
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        yield {reference[1:]}
+    reference = pointed(schema.get("$ref"))
+    if reference is not None:
+        yield {reference}
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if isinstance(branches, list) and branches:
@@ -53,8 +52,11 @@ def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
                 escaped = escape(name)
                 yield {f"{pointer}/properties/{escaped}"}
     least = schema.get("minItems")
-    if schema.get("type") == "array" and isinstance(least, int | float) and least > 0:
-        yield {f"{pointer}/items"}
+    if schema.get("type") == "array" and isinstance(least, int | float):
+        prefix = len(schema.get("prefixItems") or ())
+        yield from ({f"{pointer}/prefixItems/{at}"} for at in range(min(prefix, int(least))))
+        if least > prefix:
+            yield {f"{pointer}/items"}
 
 
 def _conditional(pointer: str) -> bool:

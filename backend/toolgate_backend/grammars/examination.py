@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected
-from .compiler import Compiler
+from .compiler import Compiler, Rewritten
 from .engine import CompiledGrammar
 
 BLOB_MARGIN = 5.0
@@ -82,7 +82,8 @@ def pack(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar)
         if packed is None:
             return answer
         began = time.thread_time()
-        compiler.load(job.key, packed, job.parameters)
+        made = Rewritten.of(answer.verdict.rewritten, answer.verdict.residual)
+        compiler.load(job.key, packed, job.parameters, made)
         load_ms = (time.thread_time() - began) * 1e3
     except BlobRejected:  # xgrammar cannot read what it wrote: then there is none
         return answer

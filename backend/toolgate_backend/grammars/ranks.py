@@ -39,6 +39,8 @@ class Ranks:
             "name": source.name,
             "parameters": keys.canonical_json(source.parameters),
             "blob": source.blob,
+            "rewritten": source.rewritten,
+            "residual": [keyword.model_dump() for keyword in source.residual],
         }
         self._unsent[source.key] = json.dumps(text)
         if source.blob is not None:

@@ -8,8 +8,9 @@ Refusals are kept too: a bad schema is compiled once.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -29,6 +30,9 @@ from ..errors import QuarantineDown
 from .ranks import Ranks
 
 RETRY_SECONDS = 2
+LIMIT_SECONDS = 60.0
+"""A schema whose compile took too much time or memory is tried again after so long: it may have met
+a busy machine."""
 
 
 class Examiner(Protocol):
@@ -49,6 +53,7 @@ class GrammarRegistry:
         capacity: int,
         schema_limits: SchemaLimits,
         blob_cache_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ranks = ranks
         self._quarantine = quarantine
@@ -60,6 +65,9 @@ class GrammarRegistry:
         self._capacity = capacity
         self._schema_limits = schema_limits
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
+        self._doubts: dict[str, float] = {}
+        """When to try again what was refused for its cost, by the clock."""
+        self._clock = clock
         self._blobs = _Blobs(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
@@ -94,7 +102,7 @@ class GrammarRegistry:
 
     async def _bring_all(self, wanted: Mapping[str, GrammarSource]) -> None:
         for key, source in wanted.items():
-            if key not in self._verdicts and key not in self._loading:
+            if (key not in self._verdicts or self._doubtful(key)) and key not in self._loading:
                 # A task of its own: it outlives a client that goes away, others may wait on it.
                 self._loading[key] = asyncio.create_task(self._bring(source))
         waits = [self._loading[key] for key in wanted if key in self._loading]
@@ -103,6 +111,9 @@ class GrammarRegistry:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    def _doubtful(self, key: str) -> bool:
+        return key in self._doubts and self._doubts[key] <= self._clock()
 
     @contextmanager
     def pin(self, wanted: Sequence[str]) -> Iterator[None]:
@@ -125,13 +136,17 @@ class GrammarRegistry:
             self._pinned.subtract(list(wanted))
             self._pinned += Counter()  # drops the zeros
 
+    def least_tokens(self, key: str) -> int:
+        """Of a call's body by this grammar, one that is held; 0 where it is not known."""
+        return self._verdicts[key].least_tokens or 0
+
     def require_ready(self, wanted: Sequence[str]) -> None:
         for key in wanted:
             verdict = self._verdicts[key]
             if verdict.status == "refused":
                 complex_ = verdict.code == SchemaTooComplex.code
                 raise (SchemaTooComplex if complex_ else SchemaNotEnforceable)(
-                    f"This tool's schema cannot be enforced: {verdict.reason}.",
+                    f"This schema cannot be enforced: {verdict.reason}.",
                     pointer=verdict.pointer or "",
                     param="tools",
                 )
@@ -165,6 +180,9 @@ class GrammarRegistry:
             verdict = await self._verdict(source)
             if verdict.status == "refused":
                 metrics.SCHEMA_REFUSALS.labels(verdict.code or "unknown").inc()
+            self._doubts.pop(source.key, None)
+            if verdict.code == SchemaTooComplex.code:
+                self._doubts[source.key] = self._clock() + LIMIT_SECONDS
             self._blobs.put(verdict)
             self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
         finally:
@@ -182,15 +200,23 @@ class GrammarRegistry:
             ) from error
         if examined.status == "refused":
             return examined
-        loaded = await self._ranks.load(source.model_copy(update={"blob": examined.blob}))
+        found = {
+            "blob": examined.blob,
+            "rewritten": examined.rewritten,
+            "residual": examined.residual,
+        }
+        loaded = await self._ranks.load(source.model_copy(update=found))
         # The quarantine's figures: those of a process that had not seen the schema.
-        return examined if loaded.status == "ready" else loaded
+        if loaded.status == "ready":
+            return examined.model_copy(update={"least_tokens": loaded.least_tokens})
+        return loaded
 
     async def _evict(self) -> None:
         idle = [key for key in self._verdicts if not self._pinned[key]]
         surplus = idle[: max(0, len(self._verdicts) - self._capacity)]
         for key in surplus:
             del self._verdicts[key]
+            self._doubts.pop(key, None)
         ready = sum(verdict.status == "ready" for verdict in self._verdicts.values())
         metrics.LOADED_GRAMMARS.set(ready)
         if surplus:

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.wire import GrammarVerdict
+from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
-from .compiler import Compiler, Outcome
-from .engine import CompiledGrammar
+from .compiler import Compiler, Outcome, Rewritten
+from .completion import Completion
+from .measured import MeasuredGrammar, measure
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
-FORMAT = 1
+FORMAT = 2
 """Version of what we compile: raise it when the envelope, the options or `choose` change."""
 
 
@@ -39,12 +40,13 @@ def grammar_format() -> str:
 class _Entry:
     holders: set[str] = field(default_factory=set)
     verdict: GrammarVerdict | None = None
-    compiled: CompiledGrammar | None = None
+    compiled: MeasuredGrammar | None = None
 
 
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, threads: int = 2) -> None:
         self._compiler = Compiler.of(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
+        self._completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
@@ -55,9 +57,9 @@ class GrammarStore:
         return len(self._entries)
 
     def load(self, holder: str, sources: Mapping[str, str]) -> None:
-        """Begin to load what is not there yet, by key. Each source is the JSON of
-        `{name, parameters, blob}`, `parameters` being JSON text again. Returns at once: the text is
-        parsed in the pool too."""
+        """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
+        parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON text again.
+        Returns at once: the text is parsed in the pool too."""
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries
@@ -79,7 +81,7 @@ class GrammarStore:
                     if not entry.holders:
                         del self._entries[key]
 
-    def get(self, key: str) -> CompiledGrammar:
+    def get(self, key: str) -> MeasuredGrammar:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarMissing(f"no grammar {key} in process {os.getpid()}")
@@ -100,16 +102,41 @@ class GrammarStore:
                 ),
                 None,
             )
+        compiled, verdict = self._measured(outcome, source)
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
-                entry.compiled, entry.verdict = outcome.grammar, outcome.verdict
+                entry.compiled, entry.verdict = compiled, verdict
 
-    def _outcome(self, key: str, *, name: str, parameters: str, blob: str | None) -> Outcome:
+    def _measured(
+        self, outcome: Outcome, source: str
+    ) -> tuple[MeasuredGrammar | None, GrammarVerdict]:
+        if outcome.grammar is None:
+            return None, outcome.verdict
+        parameters = json.loads(json.loads(source)["parameters"])
+        try:
+            measured = measure(outcome.grammar, parameters, self._completion)
+        except Exception:  # noqa: BLE001 - a grammar without figures is a grammar all the same
+            measured = MeasuredGrammar(outcome.grammar, None, 0)
+        update = {"least_tokens": measured.least_tokens}
+        return measured, outcome.verdict.model_copy(update=update)
+
+    def _outcome(
+        self,
+        key: str,
+        *,
+        name: str,
+        parameters: str,
+        blob: str | None = None,
+        rewritten: str | None = None,
+        residual: Sequence[dict[str, str]] = (),
+    ) -> Outcome:
+        keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
+        made = Rewritten.of(rewritten, keywords)
         if blob is not None:
             with suppress(BlobRejected):  # the verdict says that it was compiled instead
-                return self._compiler.load(key, blob, parameters)
-        return self._compiler.compile(key, name, parameters)
+                return self._compiler.load(key, blob, parameters, made)
+        return self._compiler.compile(key, name, parameters, made)
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------

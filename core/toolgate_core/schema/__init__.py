@@ -1,0 +1,1 @@
+"""JSON Schemas as grammars see them: read in any draft, surveyed, and rewritten soundly."""

@@ -1,0 +1,73 @@
+"""One subschema of an older draft, or of OpenAPI 3.0, said in the words of 2020-12."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .keywords import ANNOTATIONS, DEFINITIONS, SINCE
+
+NEWEST = 2020
+_DRAFTS = {
+    "json-schema.org/draft-03/schema": 4,
+    "json-schema.org/draft-04/schema": 4,
+    "json-schema.org/draft-06/schema": 6,
+    "json-schema.org/draft-07/schema": 7,
+    "json-schema.org/draft/2019-09/schema": 2019,
+    "json-schema.org/draft/2020-12/schema": 2020,
+}
+
+
+def draft_of(schema: Any) -> int | None:
+    """The draft that a schema says it is written in; None where it says nothing we know. Then it is
+    read as 2020-12, with what older drafts wrote differently understood as they meant it."""
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    if not isinstance(named, str):
+        return None
+    return _DRAFTS.get(named.rstrip("#").split("://")[-1])
+
+
+def renew(schema: dict[str, Any], draft: int | None) -> None:
+    """Rewrite one subschema in place; those inside it are left to further calls."""
+    if draft is not None:
+        for keyword in [k for k in schema if SINCE.get(k, 0) > draft]:
+            del schema[keyword]
+    if draft is not None and draft <= 7 and "$ref" in schema:
+        # "All other properties in a "$ref" object MUST be ignored" (draft 7, core §8.3).
+        for keyword in schema.keys() - {"$ref", *DEFINITIONS, *ANNOTATIONS}:
+            del schema[keyword]
+    _bounds(schema)
+    _items(schema, draft)
+    _dependencies(schema)
+    if draft is None and schema.get("nullable") is True and isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]  # OpenAPI 3.0.3, schema object
+    if draft is None:
+        schema.pop("nullable", None)
+
+
+def _bounds(schema: dict[str, Any]) -> None:
+    """Draft 4: `exclusiveMinimum: true` says of `minimum` that it is exclusive."""
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        whether = schema.get(exclusive)
+        if not isinstance(whether, bool):
+            continue
+        del schema[exclusive]
+        if whether and bound in schema:
+            schema[exclusive] = schema.pop(bound)
+
+
+def _items(schema: dict[str, Any], draft: int | None) -> None:
+    """Before 2020-12 a list of `items` was what `prefixItems` is now."""
+    rest = schema.pop("additionalItems", None)
+    if draft != NEWEST and isinstance(schema.get("items"), list):
+        schema["prefixItems"] = schema.pop("items")
+        if rest is not None:
+            schema["items"] = rest
+
+
+def _dependencies(schema: dict[str, Any]) -> None:
+    """Before 2019-09 `dependencies` was two keywords in one."""
+    if not isinstance(schema.get("dependencies"), dict):
+        return
+    for name, needs in schema.pop("dependencies").items():
+        keyword = "dependentRequired" if isinstance(needs, list) else "dependentSchemas"
+        schema[keyword] = {name: needs} | schema.get(keyword, {})

@@ -1,0 +1,184 @@
+"""A schema of any draft as one of 2020-12 in which every reference is a pointer into itself.
+
+References are resolved here, by `$id`, `$anchor` and pointer, and nowhere else; what is not in the
+document is never fetched. A `$dynamicRef` that can lead to one place only becomes a `$ref`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urldefrag, urljoin
+
+from ..errors import SchemaNotEnforceable
+from ..pointer import escape
+from .dialects import draft_of, renew
+from .walk import at_pointer, children, copied, reference, values
+
+_NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
+_Trail: TypeAlias = "tuple[_Trail, str] | None"
+"""A pointer as its last steps behind the rest of it: those of a deep schema are long."""
+REFERENCES = ("$ref", "$recursiveRef", "$dynamicRef")
+
+
+def normalised(schema: Any, *, param: str | None = None) -> Any:
+    """A copy of `schema` in which only `$ref` refers, as `#` or `#/…`. It keeps its `$schema`.
+
+    A `$dynamicRef` that may lead to several places keeps its document as it is. Raises
+    SchemaNotEnforceable, with the reference's pointer in the schema as given, for what leads out of
+    the document or nowhere.
+    """
+    document = _Document(copied(schema), draft_of(schema), param)
+    document.index(document.root, "", None)
+    document.resolve()
+    return document.rewritten()
+
+
+class _Document:
+    def __init__(self, root: Any, draft: int | None, param: str | None) -> None:
+        self.root = root
+        self._draft = draft
+        self._param = param
+        self._legacy = draft is not None and draft <= 7
+        self._id = "id" if draft == 4 else "$id"
+        self._resources: dict[str, Any] = {"": root}
+        self._anchors: dict[tuple[str, str], Any] = {}
+        self._dynamic: dict[str, list[Any]] = {}
+        self._nodes: dict[int, tuple[dict[str, Any], str, _Trail]] = {}
+        """By identity: each subschema, its base URI, the way to it."""
+        self._targets: dict[int, list[Any]] = {}
+        """By identity of the subschema: what its references lead to."""
+        self._truly_dynamic = False
+
+    def index(self, node: Any, base: str, trail: _Trail) -> None:
+        """Take in a schema with all schemas inside it."""
+        pending = [(node, base, trail)]
+        while pending:
+            node, base, trail = pending.pop()
+            if not isinstance(node, dict) or id(node) in self._nodes:
+                continue
+            base = self._name(node, base)
+            self._nodes[id(node)] = (node, base, trail)
+            pending.extend((child, base, (trail, step)) for step, child in children("", node))
+
+    def _name(self, node: dict[str, Any], base: str) -> str:
+        """Register the names that a subschema gives itself; its base URI."""
+        given = node.get(self._id)
+        if isinstance(given, str) and not (self._legacy and "$ref" in node):
+            uri, fragment = _joined(base, given)
+            if uri != base or node is self.root:
+                base = uri
+                self._resources[uri] = node
+            if fragment and self._legacy:
+                self._anchors[base, fragment] = node
+        if not self._legacy:
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(keyword), str):
+                    self._anchors[base, node[keyword]] = node
+            if isinstance(node.get("$dynamicAnchor"), str):
+                self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
+        return base
+
+    def resolve(self) -> None:
+        """Find what every reference leads to, also of those inside what was only reached so."""
+        done: set[int] = set()
+        while todo := [key for key in self._nodes if key not in done]:
+            for key in todo:
+                done.add(key)
+                node, base, trail = self._nodes[key]
+                for keyword in self._references(node):
+                    at = (trail, f"/{escape(keyword)}")
+                    target = self._target(keyword, node[keyword], base, at)
+                    self._targets.setdefault(key, []).append(target)
+
+    def _references(self, node: dict[str, Any]) -> Iterator[str]:
+        for keyword in REFERENCES:
+            if isinstance(node.get(keyword), str):
+                if keyword == "$recursiveRef" and self._draft != 2019:
+                    continue
+                if keyword == "$dynamicRef" and (self._legacy or self._draft == 2019):
+                    continue
+                yield keyword
+
+    def _target(self, keyword: str, ref: str, base: str, trail: _Trail) -> Any:
+        uri, fragment = _joined(base, ref)
+        fragment = unquote(fragment)
+        if uri not in self._resources:
+            raise self._wrong(
+                f"It refers to {ref!r}, which is not in the schema, and nothing is fetched: "
+                "put it below $defs.",
+                trail,
+            )
+        resource = self._resources[uri]
+        try:
+            if not fragment or fragment.startswith("/"):
+                found = at_pointer(resource, fragment)
+            else:
+                found = self._anchors[uri, fragment]
+        except (LookupError, ValueError) as error:
+            raise self._wrong(f"It refers to {ref!r}, and there is nothing.", trail) from error
+        if not isinstance(found, dict | bool):
+            raise self._wrong(f"It refers to {ref!r}, which is no schema.", trail)
+        if isinstance(found, dict):
+            self.index(found, uri, (None, fragment))
+            self._look_for_dynamics(keyword, fragment, found, trail)
+        return found
+
+    def _look_for_dynamics(
+        self, keyword: str, fragment: str, found: dict[str, Any], trail: _Trail
+    ) -> None:
+        """Whether what a reference leads to depends on how one came there."""
+        if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
+            self._truly_dynamic |= len(self._dynamic[fragment]) > 1
+        if keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True:
+            anchors = [n for n, _, _ in self._nodes.values() if n.get("$recursiveAnchor") is True]
+            if len(anchors) > 1:
+                raise self._wrong("It is recursive over several schemas: use $dynamicRef.", trail)
+
+    def rewritten(self) -> Any:
+        if self._truly_dynamic:
+            return self.root
+        for node, _, _ in self._nodes.values():
+            renew(node, self._draft)
+        wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
+        pointers = {id(v): at for at, v in values(self.root) if id(v) in wanted}
+        for key, targets in self._targets.items():
+            node, _, trail = self._nodes[key]
+            for keyword in REFERENCES:
+                node.pop(keyword, None)
+            for target in targets:
+                if isinstance(target, dict) and id(target) in pointers:
+                    _refer(node, reference(pointers[id(target)]))
+                elif isinstance(target, dict) and key in pointers:
+                    raise self._wrong(
+                        "It refers to a neighbour of a $ref, which is ignored.", trail
+                    )
+                elif target is False:
+                    node["not"] = {}
+        for node, _, _ in self._nodes.values():
+            for keyword in (self._id, "$dynamicAnchor", *_NAMES):
+                node.pop(keyword, None)
+        return self.root
+
+    def _wrong(self, message: str, trail: _Trail) -> SchemaNotEnforceable:
+        steps = []
+        while trail is not None:
+            trail, step = trail
+            steps.append(step)
+        pointer = "".join(reversed(steps))
+        return SchemaNotEnforceable(message, pointer=pointer, param=self._param)
+
+
+def _joined(base: str, uri: str) -> tuple[str, str]:
+    """Resolved against its base, and its fragment. urllib joins no URNs."""
+    if uri.startswith("#"):
+        return base, uri[1:]
+    joined, fragment = urldefrag(urljoin(base, uri))
+    return joined, fragment
+
+
+def _refer(node: dict[str, Any], ref: str) -> None:
+    if "$ref" in node:
+        node["allOf"] = [*node.get("allOf", ()), {"$ref": ref}]
+    else:
+        node["$ref"] = ref

@@ -1,0 +1,132 @@
+"""Every schema inside a schema, by JSON Pointer, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote, unquote
+
+from ..pointer import escape
+from .keywords import DEFINITIONS, SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
+
+# `false` or `true` here says whether there may be more, it describes no value.
+_WHETHER = frozenset(
+    {"additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
+)
+
+
+def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Every schema inside a schema, itself first, with its JSON Pointer (RFC 6901)."""
+    pending: list[tuple[str, Any]] = [("", schema)]
+    while pending:
+        pointer, node = pending.pop()
+        yield pointer, node
+        if isinstance(node, dict):
+            pending.extend(reversed([*children(pointer, node)]))
+
+
+def children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The schemas directly inside one, with their pointers."""
+    for keyword, value in schema.items():
+        yield from under(pointer, keyword, value)
+
+
+def under(pointer: str, keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas directly inside one keyword's value."""
+    at = f"{pointer}/{escape(keyword)}"
+    if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+        yield from ((f"{at}/{escape(name)}", child) for name, child in value.items())
+    elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+        yield from ((f"{at}/{index}", child) for index, child in enumerate(value))
+    elif keyword in SCHEMA_KEYWORDS and not (keyword in _WHETHER and isinstance(value, bool)):
+        yield at, value
+
+
+def reachable(
+    schema: Any,
+    *,
+    start: str = "",
+    enters: Callable[[str, str], bool] = lambda pointer, keyword: True,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The subschemas that come to bear on an instance, each once: those inside each other and those
+    referred to, but not definitions that nobody uses. `enters(pointer, keyword)`, the pointer being
+    the keyword's, says whether to go into a keyword's value."""
+    pending = [(start, at_pointer(schema, start))]
+    seen: set[int] = set()
+    while pending:
+        pointer, node = pending.pop()
+        if not isinstance(node, dict) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield pointer, node
+        to = pointed(node.get("$ref"))
+        if to is not None:
+            pending.append((to, at_pointer(schema, to)))
+        for keyword, value in reversed(node.items()):
+            if keyword in DEFINITIONS or not enters(f"{pointer}/{escape(keyword)}", keyword):
+                continue
+            pending.extend(reversed([*under(pointer, keyword, value)]))
+
+
+def find_keyword(schema: Any, keyword: str, value: str | None = None) -> str | None:
+    """JSON Pointer of the first occurrence of `keyword` as a keyword (not as a property's name),
+    and with this value if one is given."""
+    for pointer, node in subschemas(schema):
+        if isinstance(node, dict) and keyword in node and value in (None, node[keyword]):
+            return f"{pointer}/{escape(keyword)}"
+    return None
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of JSON, however deep."""
+    root = [value]
+    pending: list[tuple[Any, Any]] = [(root, 0)]
+    while pending:
+        holder, at = pending.pop()
+        old = holder[at]
+        if isinstance(old, dict):
+            holder[at] = new = dict(old)
+            pending.extend((new, key) for key in new)
+        elif isinstance(old, list):
+            holder[at] = items = list(old)
+            pending.extend((items, index) for index in range(len(items)))
+    return root[0]
+
+
+def values(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every value inside JSON, schema or not, with its pointer."""
+    pending: list[tuple[str, Any]] = [("", value)]
+    while pending:
+        pointer, node = pending.pop()
+        yield pointer, node
+        if isinstance(node, dict):
+            pending.extend((f"{pointer}/{escape(str(k))}", v) for k, v in node.items())
+        elif isinstance(node, list):
+            pending.extend((f"{pointer}/{at}", v) for at, v in enumerate(node))
+
+
+def reference(pointer: str) -> str:
+    """A pointer as the `$ref` that leads there."""
+    return "#" + quote(pointer, safe="/~!$&'()*+,;=:@")
+
+
+def pointed(ref: object) -> str | None:
+    """The pointer in a `$ref` into the same document; None for any other."""
+    if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
+        return None
+    return unquote(ref[1:])
+
+
+def at_pointer(value: Any, pointer: str) -> Any:
+    """What a pointer leads to. Raises LookupError."""
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            if not (name.isascii() and name.isdigit()):
+                raise LookupError(pointer)
+            value = value[int(name)]
+        elif isinstance(value, dict):
+            value = value[name]
+        else:
+            raise LookupError(pointer)
+    return value

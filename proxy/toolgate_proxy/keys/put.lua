@@ -1,0 +1,20 @@
+-- Writes one key, if nobody else has meanwhile.
+-- KEYS: records, changes, version, aliases, epoch
+-- ARGV: id, the record it was read as ('' for a new key), the record to be, alias,
+--       '1' where the key holds its alias ('0' gives it free), a new epoch
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then
+    return 'changed'
+end
+local holder = redis.call('HGET', KEYS[4], ARGV[4])
+if ARGV[5] == '1' then
+    if holder and holder ~= ARGV[1] then
+        return 'alias'
+    end
+    redis.call('HSET', KEYS[4], ARGV[4], ARGV[1])
+elseif holder == ARGV[1] then
+    redis.call('HDEL', KEYS[4], ARGV[4])
+end
+redis.call('SET', KEYS[5], ARGV[6], 'NX')
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('ZADD', KEYS[2], redis.call('INCR', KEYS[3]), ARGV[1])
+return 'ok'

@@ -1,0 +1,1 @@
+"""What a key may use, counted exactly over all gateways of a fleet."""

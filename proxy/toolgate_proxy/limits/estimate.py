@@ -1,0 +1,63 @@
+"""How many tokens to set aside for a request before anyone has counted them.
+
+The prompt by its bytes; the answer by what the request allows it, else by a guess. Nothing is
+changed in the request. The backend's own counts take the place of these as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..keys.key import Limits
+
+BYTES_PER_TOKEN = 4
+"""Of UTF-8: about a token for four letters of English, or for one and a third of Chinese."""
+INLINE_FILE_BYTES = 4096
+"""What an image or a file within the body is taken for, however long its base64."""
+PROMPT_FIELDS = (
+    "messages",
+    "input",
+    "prompt",
+    "tools",
+    "system",
+    "instructions",
+    "response_format",
+)
+OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+
+
+def tokens(body: Mapping[str, Any], limits: Limits, guess: int, *, output: bool) -> int:
+    """`guess`: for an answer of which the request does not say how long it may be; a quarter of the
+    smallest limit at most, so that a small limit can be used at all. At least 1."""
+    prompt = sum(_bytes(body.get(name)) for name in PROMPT_FIELDS) // BYTES_PER_TOKEN
+    if not output:
+        return max(1, prompt)
+    stated = [value for name in OUTPUT_FIELDS if (value := _count(body.get(name))) is not None]
+    if stated:
+        answer = max(stated)
+    else:
+        bounds = [b for b in (limits.tpm, limits.tokens_per_day) if b is not None]
+        answer = min([guess, *(max(1, bound // 4) for bound in bounds)])
+    return max(1, prompt + answer * max(1, _count(body.get("n")) or 1))
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _bytes(value: object) -> int:
+    """Of all the text in it. Bounded by the body, which has been read into memory already."""
+    total, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            size = len(each.encode("utf-8", "surrogatepass"))
+            total += min(size, INLINE_FILE_BYTES) if each.startswith("data:") else size
+        elif isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, list):
+            left += each
+        elif each is not None:
+            total += BYTES_PER_TOKEN
+    return total

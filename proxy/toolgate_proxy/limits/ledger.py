@@ -1,0 +1,110 @@
+"""The requests in flight of this process: what was set aside for each, and what it used.
+
+A task goes over them every other second: it renews their leases and charges what they used beyond
+what was set aside, so that a long answer counts while it is written. What could not be noted (Redis
+was away) is noted with the next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .counting import Counted, Counter, Note, Unavailable
+
+logger = logging.getLogger(__name__)
+
+ROUNDS_PER_LEASE = 3
+PATIENCE = 100_000
+"""Ended requests still to be noted that are kept; while Redis is away for long the oldest go."""
+
+
+@dataclass
+class Entry:
+    """One request that was let in. `used` says the tokens it has used so far."""
+
+    key_id: str
+    request_id: str
+    slice: int
+    day: int
+    parallel: bool
+    charged: int
+    """Tokens counted for it so far: those set aside, to begin with."""
+    used: Callable[[], int]
+    counter: Counter
+    """The one that let it in."""
+    ended: bool = False
+
+
+class Ledger:
+    """`lease`: seconds after which a request that is not noted counts no longer as in flight."""
+
+    def __init__(self, lease: float) -> None:
+        self._pause = lease / ROUNDS_PER_LEASE
+        self._entries: dict[str, Entry] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def open(
+        self,
+        key_id: str,
+        request_id: str,
+        counted: Counted,
+        charged: int,
+        parallel: bool,
+        used: Callable[[], int],
+        counter: Counter,
+    ) -> Entry:
+        entry = Entry(
+            key_id, request_id, counted.slice, counted.day, parallel, charged, used, counter
+        )
+        self._entries[request_id] = entry
+        if self._task is None:
+            self._task = asyncio.create_task(self._rounds())
+        return entry
+
+    async def close(self, entry: Entry) -> None:
+        """The request has ended: what it used is settled, its place is free."""
+        entry.ended = True
+        await self._note(entry)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(not entry.ended for entry in self._entries.values())
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _rounds(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause)
+            for entry in list(self._entries.values()):
+                if not await self._note(entry):
+                    break  # Redis is away: one try a round is enough
+            for request_id in list(self._entries)[: max(0, len(self._entries) - PATIENCE)]:
+                del self._entries[request_id]
+
+    async def _note(self, entry: Entry) -> bool:
+        used = entry.used()
+        beyond = used - entry.charged if entry.ended else max(0, used - entry.charged)
+        if not (beyond or entry.parallel):
+            if entry.ended:
+                self._entries.pop(entry.request_id, None)
+            return True
+        note = Note(
+            entry.key_id, entry.request_id, beyond, entry.slice, entry.day, entry.parallel,
+            entry.ended,
+        )  # fmt: skip
+        # Charged before the exchange: were it lost on the way back, a second would count twice.
+        entry.charged += beyond
+        ended = entry.ended
+        try:
+            await entry.counter.note(note)
+        except Unavailable:
+            entry.charged -= beyond
+            return False
+        if ended:
+            self._entries.pop(entry.request_id, None)
+        return True

@@ -1,0 +1,33 @@
+"""What the gateway's process holds of keys and limits, made when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .keys.guesses import Guesses
+from .keys.hashing import Hasher
+from .keys.ring import Ring
+from .keys.watch import Watch
+from .limits.limiter import Limiter
+from .settings import Settings, settings
+
+
+class Service:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.limiter = Limiter(settings)
+        self.guesses = Guesses(settings.wrong_keys_per_minute)
+        self.watch: Watch | None = None
+        if settings.key_secret is not None:
+            hasher = Hasher(settings.key_secret)
+            self.watch = Watch(Ring(hasher, settings.key_grace), hasher, settings)
+
+    async def aclose(self) -> None:
+        await self.limiter.aclose()
+        if self.watch is not None:
+            await self.watch.aclose()
+
+
+@lru_cache(maxsize=1)
+def service() -> Service:
+    return Service(settings())

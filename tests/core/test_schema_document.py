@@ -1,0 +1,141 @@
+"""Schemas of any draft, read as 2020-12 with pointers for references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.schema.document import normalised
+from toolgate_core.schema.walk import find_keyword, reachable, subschemas
+
+DRAFT4 = "http://json-schema.org/draft-04/schema#"
+DRAFT7 = "http://json-schema.org/draft-07/schema#"
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
+
+
+def read(schema: dict[str, Any]) -> Any:
+    found = normalised(schema)
+    found.pop("$schema", None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"minimum": 3, "exclusiveMinimum": True}, {"exclusiveMinimum": 3}),
+        ({"minimum": 3, "exclusiveMinimum": False}, {"minimum": 3}),
+        ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
+        ({"items": {}, "additionalItems": False}, {"items": {}}),
+        ({"dependencies": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}),
+        ({"dependencies": {"a": {"type": "null"}}}, {"dependentSchemas": {"a": {"type": "null"}}}),
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": False}, {"type": "string"}),
+    ],
+)
+def test_what_older_drafts_and_openapi_say_in_other_words(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    assert read(old) == new
+    assert read({"properties": {"a": old}}) == {"properties": {"a": new}}
+
+
+def test_a_draft_does_not_know_what_came_later() -> None:
+    assert read({"$schema": DRAFT4, "const": 1, "minimum": 1}) == {"minimum": 1}
+    assert read({"$schema": DRAFT7, "const": 1, "dependentRequired": {}}) == {"const": 1}
+    assert read({"$schema": NEWEST, "prefixItems": [{}]}) == {"prefixItems": [{}]}
+
+
+def test_neighbours_of_a_reference_count_since_2019() -> None:
+    schema = {"$ref": "#/definitions/a", "minimum": 1, "definitions": {"a": {}}}
+    assert read(schema) == schema
+    assert "minimum" not in read(schema | {"$schema": DRAFT7})
+
+
+@pytest.mark.parametrize(
+    ("ref", "pointer"),
+    [
+        ("#", "#"),
+        ("#/$defs/a", "#/$defs/a"),
+        ("#name", "#/$defs/a"),
+        ("other.json", "#/$defs/b"),
+        ("http://x.test/other.json#/$defs/c", "#/$defs/b/$defs/c"),
+        ("other.json#deep", "#/$defs/b/$defs/c"),
+        ("urn:example:u", "#/$defs/u"),
+        ("#/$defs/with~1slash%25", "#/$defs/with~1slash%25"),
+    ],
+)
+def test_references_are_found_by_id_anchor_and_pointer(ref: str, pointer: str) -> None:
+    schema = {
+        "$id": "http://x.test/root.json",
+        "properties": {"p": {"$ref": ref}},
+        "$defs": {
+            "a": {"$anchor": "name"},
+            "b": {"$id": "other.json", "$defs": {"c": {"$anchor": "deep"}}},
+            "u": {"$id": "urn:example:u"},
+            "with/slash%": {},
+        },
+    }
+    found = read(schema)
+    assert found["properties"]["p"]["$ref"] == pointer
+    assert not find_keyword(found, "$id")
+    assert not find_keyword(found, "$anchor")
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"$ref": "https://example.com/schema"}, "/$ref"),
+        ({"properties": {"a/b": {"items": {"$ref": "file.json"}}}}, "/properties/a~1b/items/$ref"),
+        ({"$ref": "#/$defs/none"}, "/$ref"),
+        ({"$ref": "#nowhere"}, "/$ref"),
+        ({"$ref": "#/required", "required": ["a"]}, "/$ref"),
+        ({"$ref": NEWEST}, "/$ref"),
+    ],
+)
+def test_what_leads_out_of_the_schema_is_refused_at_its_place(
+    schema: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(SchemaNotEnforceable) as refused:
+        normalised(schema, param="tools[0]")
+    assert refused.value.pointer == pointer
+    assert refused.value.param == "tools[0]"
+
+
+def test_a_dynamic_reference_with_one_target_is_a_plain_one() -> None:
+    tree = {"$dynamicAnchor": "node", "properties": {"left": {"$dynamicRef": "#node"}}}
+    assert read(tree) == {"properties": {"left": {"$ref": "#"}}}
+    two = {"$defs": {"other": {"$id": "other", "$dynamicAnchor": "node"}}, **tree}
+    assert read(two) == two
+
+
+def test_references_to_booleans() -> None:
+    schema = {"$defs": {"y": True, "n": False}, "anyOf": [{"$ref": "#/$defs/y"}]}
+    assert read(schema)["anyOf"] == [{}]
+    schema["anyOf"] = [{"$ref": "#/$defs/n"}]
+    assert read(schema)["anyOf"] == [{"not": {}}]
+
+
+def test_what_is_given_stays_as_it_is() -> None:
+    schema = {"items": [{"nullable": True, "type": "string"}]}
+    normalised(schema)
+    assert schema == {"items": [{"nullable": True, "type": "string"}]}
+
+
+def test_depth_is_no_obstacle() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(20_000):
+        schema = {"properties": {"a": schema}}
+    found = normalised(schema)
+    assert sum(1 for _ in subschemas(found)) == 20_001
+    assert sum(1 for _ in reachable(found)) == 20_001
+
+
+def test_only_what_is_used_is_reachable() -> None:
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/a"}},
+        "$defs": {"a": {"items": {"$ref": "#"}}, "b": {"not": {}}},
+    }
+    found = [pointer for pointer, _ in reachable(schema)]
+    assert found == ["", "/properties/a", "/$defs/a", "/$defs/a/items"]

@@ -1,0 +1,134 @@
+"""What is asked for when a choice is sampled again: the same, however its tokens arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from fake_backend import INFO, call, tokenize
+from hypothesis import given
+from hypothesis import strategies as st
+from test_shaping import TOOLS, VALIDATORS, events, request
+
+from toolgate_core import wire
+from toolgate_core.dialect import QWEN3
+from toolgate_core.errors import ToolSchemaViolation
+from toolgate_core.plan import make_plan
+from toolgate_core.segmenter import ArgumentsDelta, ContentDelta
+from toolgate_proxy.answer import Answer, Piece
+from toolgate_proxy.last_look import LastLook
+from toolgate_proxy.resampling import Resample, derived_seed, of_choice, request_again
+
+WRONG = call("look", '{"a": 1, "a": 2}')  # a member twice is wrong by any schema
+RIGHT = call("look", {"where": "north of the old stone bridge"})
+BEFORE = "I look around.\n" + call("walk", {}) + "\n"
+
+
+def answer(n: int = 1, budget: int = 500, stop: tuple[str, ...] = ()) -> Answer:
+    asked = request(n=n, stop=stop)
+    asked = replace(asked, sampling=asked.sampling.model_copy(update={"max_tokens": budget}))
+    plan = make_plan(asked, QWEN3)
+    look = LastLook(TOOLS, ["look"], VALIDATORS)
+    return Answer(asked, plan, QWEN3, INFO, look, resamples=2)
+
+
+async def feed(told: Answer, batches: list[list[wire.StreamEvent]]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for batch in batches:
+        pieces += await told.feed(batch)
+        if told.complete:
+            break
+    return pieces
+
+
+def split(told: list[wire.StreamEvent], cuts: list[int]) -> list[list[wire.StreamEvent]]:
+    at = [0, *sorted(cuts), len(told)]
+    return [told[a:b] for a, b in pairwise(at)]
+
+
+def texts(pieces: list[Piece]) -> tuple[str, str]:
+    """The content and the arguments of a choice."""
+    shown = [piece.event for piece in pieces]
+    return (
+        "".join(event.text for event in shown if isinstance(event, ContentDelta)),
+        "".join(event.text for event in shown if isinstance(event, ArgumentsDelta)),
+    )
+
+
+@pytest.mark.parametrize("stop", [(), ("never",), ("\n\n",)])
+@given(cuts=st.lists(st.integers(0, 60), max_size=10))
+def test_a_wrong_call_is_the_same_for_any_split(stop: tuple[str, ...], cuts: list[int]) -> None:
+    told = answer(stop=stop)
+    main = events(BEFORE + WRONG + "\n" + RIGHT)
+    pieces = asyncio.run(feed(told, split(main, cuts)))
+    assert texts(pieces) == ("I look around.", "{}")
+    again = told.resample()
+    assert again is not None
+    spent = len(tokenize(BEFORE + WRONG))
+    assert again.accepted == tuple(token for token, _ in tokenize(BEFORE))
+    assert (again.choice, again.attempt, again.max_tokens) == (0, 1, 500 - spent)
+    rest = [[*of_choice(batch, 0)] for batch in split(events(RIGHT), cuts)]
+    pieces = asyncio.run(feed(told, rest))
+    assert texts(pieces) == ("", '{"where": "north of the old stone bridge"}')
+    assert told.resample() is None
+    assert told.counts.completion == spent + len(tokenize(RIGHT + "<|im_end|>"))
+
+
+def test_the_last_attempt_ends_the_request() -> None:
+    told = answer()
+    asyncio.run(told.feed(events(WRONG)))
+    for attempt in (1, 2):
+        again = told.resample()
+        assert again is not None
+        assert again.attempt == attempt
+        events_of = [*of_choice(events(WRONG), 0)]
+        if attempt == 2:
+            with pytest.raises(ToolSchemaViolation):
+                asyncio.run(told.feed(events_of))
+        else:
+            asyncio.run(told.feed(events_of))
+
+
+def test_what_a_stop_string_may_begin_with_is_not_shown_before_the_call_is_known() -> None:
+    """The text before the call is held back as a possible beginning of the stop string; sampled
+    again, the model completes that."""
+    told = answer(stop=("END",))
+    pieces = asyncio.run(feed(told, [events("Hello EN" + WRONG)]))
+    assert texts(pieces)[0] == "Hello "
+    assert told.resample() is not None
+    pieces = asyncio.run(told.feed([*of_choice(events("D and more"), 0)]))
+    assert texts(pieces) == ("", "")
+    assert told.complete
+
+
+def test_the_request_that_goes_on() -> None:
+    first = wire.GenerateRequest(
+        request_id="chatcmpl-1",
+        model="tiny",
+        prompt=wire.TokensPrompt(token_ids=(1,)),
+        sampling=wire.Sampling(n=3, seed=5, temperature=0.3, top_k=7, logprobs=2),
+        stream=False,
+    )
+    failed = ToolSchemaViolation("?")
+    again = request_again(first, Resample(2, 1, (4, 5), 77, failed))
+    assert again.request_id == "chatcmpl-1-2-1"
+    assert again.accepted == (4, 5)
+    assert again.stream
+    wanted = {"n": 1, "max_tokens": 77, "seed": derived_seed(5, 2, 1)}
+    assert again.sampling == first.sampling.model_copy(update=wanted)
+    greedy = first.model_copy(update={"sampling": wire.Sampling(temperature=0)})
+    again = request_again(greedy, Resample(0, 1, (), None, failed))
+    assert (again.sampling.temperature, again.sampling.seed) == (1.0, derived_seed(0, 0, 1))
+    free = first.model_copy(update={"sampling": wire.Sampling()})
+    assert request_again(free, Resample(0, 1, (), None, failed)).sampling.seed is None
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 127), st.integers(1, 9))
+def test_seeds_are_derived(seed: int, choice: int, attempt: int) -> None:
+    derived = derived_seed(seed, choice, attempt)
+    assert derived == derived_seed(seed, choice, attempt)
+    assert 0 <= derived < 2**63
+    others = {derived_seed(seed, choice + 1, attempt), derived_seed(seed, choice, attempt + 1)}
+    assert derived not in others

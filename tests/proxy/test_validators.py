@@ -1,0 +1,132 @@
+"""What checking a call may cost: little here, or in a process that can be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import pytest
+
+from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
+from toolgate_core.plan import Tool, parse_tools
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.validation_cost import UNBOUNDED, steps
+from toolgate_proxy.validation_pool import ValidationPool
+from toolgate_proxy.validation_worker import Job
+from toolgate_proxy.validators import Validators
+
+NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"maximum": 9}}}
+TREE = {"$defs": {"node": NODE}, "properties": {"root": {"$ref": "#/$defs/node"}}}
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """A schema of so many lines, each of which refers to the next one twice."""
+    defs: dict[str, Any] = {
+        f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}, {"$ref": f"#/$defs/a{i + 1}"}]}
+        for i in range(levels)
+    }
+    return {"$defs": {**defs, f"a{levels}": {"maxProperties": 3}}, "$ref": "#/$defs/a0"}
+
+
+def tool(schema: dict[str, Any], name: str = "t") -> Tool:
+    entry = {"type": "function", "function": {"name": name, "parameters": schema}}
+    (parsed,) = parse_tools([entry])
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("schema", "least", "most"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, 2, 20),
+        (doubling(5), 2**5, 1_000),
+        (doubling(60), UNBOUNDED, UNBOUNDED),
+        (TREE, UNBOUNDED, UNBOUNDED),
+        ({"$ref": "#"}, UNBOUNDED, UNBOUNDED),
+        ({"$dynamicRef": "#a"}, UNBOUNDED, UNBOUNDED),
+        ({"$id": "https://example.com/a", "properties": {"a": {"type": "null"}}}, 2, 20),
+        ({"properties": {"a": {"$id": "b", "$ref": "#/x"}}}, UNBOUNDED, UNBOUNDED),
+        ({"properties": {"a": {"pattern": "^[a-z]{1,20}$"}}}, 2, 1_000),
+        ({"properties": {"a": {"pattern": "^(?=a)b"}}}, UNBOUNDED, UNBOUNDED),
+        ({"properties": {"a": {"pattern": r"(a)\1"}}}, UNBOUNDED, UNBOUNDED),
+        ({"properties": {"a": {"pattern": "((a{99}){99}){99}"}}}, UNBOUNDED, UNBOUNDED),
+        ({"patternProperties": {"(?<!a)b": {}}}, UNBOUNDED, UNBOUNDED),
+    ],
+)
+def test_steps_are_told_from_the_schema(schema: dict[str, Any], least: int, most: int) -> None:
+    assert least <= min(steps(schema), UNBOUNDED) <= most
+
+
+async def test_both_ways_of_checking_say_the_same() -> None:
+    validators = Validators(Settings())
+    for schema in ({"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}, TREE):
+        asked = tool(schema)
+        assert await validators.check(asked, '{"root": {"n": 9}}') is None
+        violation = await validators.check(asked, '{"root": {"n": 10}}')
+        assert violation is not None
+        assert (violation.pointer, violation.keyword) == ("/root/n", "maximum")
+
+
+async def test_long_arguments_of_a_cheap_schema() -> None:
+    asked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
+    values = [*range(200_000)]
+    validators = Validators(Settings())
+    assert await validators.check(asked, json.dumps({"a": values})) is None
+    violation = await validators.check(asked, json.dumps({"a": [*values, 7]}))
+    assert violation is not None
+    assert violation.keyword == "uniqueItems"
+
+
+async def test_a_check_without_end_is_ended_and_the_next_one_goes_on() -> None:
+    validators = Validators(Settings(validation_cpu_seconds=0.2, validation_workers=1))
+    hostile, tree = tool(doubling(60)), tool(TREE)
+    ticks = 0
+
+    async def others() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    neighbour = asyncio.create_task(others())
+    with pytest.raises(ArgumentsNotChecked):
+        await validators.check(hostile, "{}")
+    neighbour.cancel()
+    assert ticks > 5, "the event loop went on"
+    assert await validators.check(tree, "{}") is None
+
+
+async def test_a_worker_that_dies_is_replaced() -> None:
+    pool = ValidationPool(workers=1, cpu_seconds=5, wall_seconds=20)
+    job = Job(tool_schema={"maxProperties": 0}, arguments='{"a": 1}', cpu_seconds=5)
+    assert (await pool.ask(job)).violation is not None
+    [worker] = pool._idle
+    os.kill(worker.pid, 9)
+    await worker.wait()
+    answers = await asyncio.gather(*(pool.ask(job) for _ in range(3)))
+    assert all(answer.violation is not None for answer in answers)
+
+
+@pytest.mark.parametrize("wild", [False, True])
+async def test_what_is_no_schema_is_refused_before_it_is_used(wild: bool) -> None:
+    bad: dict[str, Any] = {"properties": {"a": {"type": "text"}}}
+    if wild:
+        bad["properties"]["b"] = {"$ref": "#"}
+    tools = [tool({}), tool(bad, "bad")]
+    validators = Validators(Settings())
+    for _ in range(2):  # and is not known afterwards
+        with pytest.raises(SchemaNotEnforceable) as refused:
+            await validators.prepare(tools, tools)
+        assert refused.value.pointer == "/properties/a/type"
+        assert refused.value.param == "tools[1].function.parameters"
+
+
+async def test_the_least_recently_used_schema_goes_first() -> None:
+    validators = Validators(Settings(validators=2))
+    tools = [tool({"maxProperties": at}, f"t{at}") for at in range(3)]
+    for each in tools:
+        assert await validators.check(each, "{}") is None
+    assert len(validators._known) == 2
+    violation = await validators.check(tools[0], '{"a": 1}')
+    assert violation is not None

@@ -1,0 +1,98 @@
+"""An instance as our grammars spell it: one line, members in the order that the schema gives them.
+
+White space is fixed (docs/decisions/0002) and engines write members in the schema's order, so an
+instance has to be spelled so before a grammar is asked whether it takes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import jsonschema_rs
+
+from toolgate_core.schema.walk import at_pointer, pointed
+
+
+def spelled(value: Any, schema: Any) -> str:
+    """`schema`: what the engine was given."""
+    return _text(_ordered(value, [schema], schema))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        members = (f"{_text(name)}: {_text(member)}" for name, member in value.items())
+        return "{" + ", ".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if isinstance(value, float):  # never with an exponent
+        return format(Decimal(repr(value)).normalize(), "f")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _ordered(value: Any, schemas: list[Any], root: Any) -> Any:
+    nodes = [node for schema in schemas for node in _applying(value, schema, root)]
+    if isinstance(value, dict):
+        for node in nodes:
+            for listed in node.get("enum", [node.get("const")]):
+                if isinstance(listed, dict) and jsonschema_rs.is_valid({"const": listed}, value):
+                    return listed
+    if isinstance(value, dict):
+        names = [name for node in nodes for name in node.get("properties", ())]
+        names += [name for node in nodes for name in node.get("required", ())]
+        names = [name for name in dict.fromkeys([*names, *value]) if name in value]
+        return {n: _ordered(value[n], _of_member(n, nodes), root) for n in names}
+    if isinstance(value, list):
+        return [_ordered(v, _of_item(at, nodes), root) for at, v in enumerate(value)]
+    return value
+
+
+def _applying(value: Any, schema: Any, root: Any) -> Iterator[dict[str, Any]]:
+    """The subschemas without combinations that bear on a value."""
+    pending, seen = [schema], set()
+    while pending:
+        node = pending.pop(0)
+        if not isinstance(node, dict) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        target = pointed(node.get("$ref"))
+        if target is not None:
+            pending.append(at_pointer(root, target))
+        pending.extend(node.get("allOf", ()))
+        pending.extend(b for b in node.get("anyOf", ()) if _valid(value, b, root))
+
+
+def _valid(value: Any, branch: Any, root: Any) -> bool:
+    whole = {"$defs": root.get("$defs", {}), "allOf": [branch]}
+    try:
+        return bool(jsonschema_rs.is_valid(whole, value))
+    except (ValueError, jsonschema_rs.ValidationError):
+        return True
+
+
+def _of_member(name: str, nodes: list[dict[str, Any]]) -> list[Any]:
+    found = []
+    for node in nodes:
+        own = [s for n, s in node.get("properties", {}).items() if n == name]
+        own += [s for p, s in node.get("patternProperties", {}).items() if _matches(p, name)]
+        found += own or [node.get("additionalProperties", True)]
+    return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return True
+
+
+def _of_item(at: int, nodes: list[dict[str, Any]]) -> list[Any]:
+    prefixes = [node.get("prefixItems", []) for node in nodes]
+    return [
+        prefix[at] if at < len(prefix) else node.get("items", True)
+        for node, prefix in zip(nodes, prefixes, strict=True)
+    ]
