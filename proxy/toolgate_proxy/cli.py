@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from .config_check import BadConfig, check
 from .keys.commands import app as keys
 from .settings import settings
 
@@ -45,6 +46,13 @@ def proxy(
     if (config is None) == (not model):
         raise typer.BadParameter("Give either --config or --model.")
     if config is not None:
+        try:
+            doubts = check(config)
+        except BadConfig as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from error
+        for doubt in doubts:
+            typer.echo(f"Warning: {doubt}", err=True)
         gateway.serve(config, host=host, port=port, workers=workers)
         return
     if settings().master_key is None:
@@ -138,6 +146,42 @@ def prewarm(
         raise typer.Exit(2) from error
     typer.echo("\n".join(said))
     raise typer.Exit(0 if all_ready else 1)
+
+
+@app.command()
+def schema(
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON files of tools.", exists=True, dir_okay=False)
+    ],
+    url: Annotated[
+        str | None, typer.Option(help="A gateway, whose backends tell engine and cost.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Only the backends of this model, as clients name it.")
+    ] = None,
+) -> None:
+    """Say which tools are wholly masked, and what of the others is checked and how to change it.
+
+    Ends with status 1 unless all are masked. With --url the key is TOOLGATE_MASTER_KEY."""
+    from . import schema_report
+    from .prewarm_client import PrewarmFailed, read_tools, send
+
+    try:
+        tools = read_tools(files)
+        if url is None:
+            reports = schema_report.alone(tools, settings())
+        else:
+            key = settings().master_key
+            if key is None:
+                raise typer.BadParameter("Set TOOLGATE_MASTER_KEY, the gateway's master key.")
+            told = send(url, key, tools, model, "schema")
+            backends = [schema_report.BackendSchemas.model_validate(each) for each in told]
+            reports = [report for each in backends for report in each.tools]
+    except PrewarmFailed as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    typer.echo("\n".join(schema_report.lines(reports)))
+    raise typer.Exit(0 if all(report.status == "masked" for report in reports) else 1)
 
 
 def main() -> None:

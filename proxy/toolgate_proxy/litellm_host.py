@@ -65,10 +65,9 @@ class Call:
     api_base: str | None
     api_key: str | None
     logging: Any
+    litellm_params: Mapping[str, Any]
     unread: Unread | None = None
     """Where LiteLLM passes chunks on to the client without a look at them they may be bytes."""
-    group: str | None = None
-    """The model as clients name it, whose other deployments could answer as well."""
 
 
 def register(provider: CustomLLM) -> CustomLLM:
@@ -107,18 +106,9 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
         api_base=kwargs["api_base"],
         api_key=kwargs["api_key"],
         logging=kwargs["logging_obj"],
+        litellm_params=kwargs["litellm_params"],
         unread=unread(kwargs["litellm_params"]),
-        group=_group(kwargs["litellm_params"]),
     )
-
-
-def _group(params: Mapping[str, Any]) -> str | None:
-    """litellm/router.py:3240 puts it into the metadata, whose name depends on the route."""
-    for name in ("metadata", "litellm_metadata"):
-        group = (params.get(name) or {}).get("model_group")
-        if isinstance(group, str):
-            return group
-    return None
 
 
 def carry(exception: Any, error: ToolgateError) -> Any:

@@ -45,3 +45,13 @@ def placement_of(row: Mapping[str, Any]) -> Placement | None:
     if provider != PROVIDER:
         return None
     return Placement(model, params.get("api_base"), params.get("api_key"))
+
+
+def group_of(params: Mapping[str, Any]) -> str | None:
+    """The model as clients name it, of a call's `litellm_params`; the router puts it into the
+    metadata, whose name depends on the route (litellm/router.py:3240)."""
+    for name in ("metadata", "litellm_metadata"):
+        group = (params.get(name) or {}).get("model_group")
+        if isinstance(group, str):
+            return group
+    return None

@@ -80,11 +80,12 @@ def _note(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> 
 
 def _others(deployments: Deployments, call: host.Call, tried: Deployment) -> list[router.Placement]:
     """Further deployments of the model that answer, in any order."""
-    if call.group is None:
+    group = router.group_of(call.litellm_params)
+    if group is None:
         return []
     found = [
         place
-        for place in router.placements(call.group)
+        for place in router.placements(group)
         if (deployment := deployments.at(place)) is not tried and deployment.state.up
     ]
     random.shuffle(found)

@@ -50,7 +50,7 @@ async def prewarm(
     deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
 ) -> list[BackendReport]:
     """`entries`: tools as in OpenAI's `tools`, of any number of sets."""
-    tools, invalid = _parsed(entries, settings)
+    tools, invalid = parsed(entries, settings)
     backends = await asyncio.gather(*(_prewarm_one(each, tools) for each in deployments))
     return [
         BackendReport(backend=each.url, tools=[*told, *invalid])
@@ -103,7 +103,7 @@ async def _prewarm_one(deployment: Deployment, tools: Sequence[Tool]) -> list[To
     return told
 
 
-def _parsed(entries: Iterable[object], settings: Settings) -> tuple[list[Tool], list[ToolReport]]:
+def parsed(entries: Iterable[object], settings: Settings) -> tuple[list[Tool], list[ToolReport]]:
     """The tools, each once, and the reports on what is none."""
     tools: dict[str, Tool] = {}
     invalid: list[ToolReport] = []

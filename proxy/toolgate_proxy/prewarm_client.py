@@ -32,11 +32,17 @@ def read_tools(paths: Iterable[Path]) -> list[object]:
     return tools
 
 
-def send(url: str, key: SecretStr, tools: Sequence[object], model: str | None) -> list[Any]:
+def send(
+    url: str,
+    key: SecretStr,
+    tools: Sequence[object],
+    model: str | None,
+    route: str = "prewarm",
+) -> list[Any]:
     """The gateway's report for each backend. Raises PrewarmFailed."""
     try:
         answer = httpx.post(
-            f"{url.rstrip('/')}/toolgate/prewarm",
+            f"{url.rstrip('/')}/toolgate/{route}",
             json={"tools": tools} | ({"model": model} if model else {}),
             headers={"Authorization": f"Bearer {key.get_secret_value()}"},
             timeout=TIMEOUT,

@@ -2,9 +2,10 @@
 
 `POST /toolgate/prewarm`  `PrewarmRequest` → `PrewarmAnswer`
 `GET  /toolgate/status`   `status.Status`: models, their backends, keys and limits
+`POST /toolgate/schema`   `PrewarmRequest` → `SchemaAnswer`
 `GET  /toolgate/metrics`  Prometheus' text format
 
-Both ask for the master key: who may use a model may not fill its backends, or watch its traffic.
+All ask for the master key: who may use a model may not fill its backends, or watch its traffic.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import litellm_host as host
-from . import metrics, status
+from . import metrics, schema_report, status
 from .deployments import Deployment
 from .health import Health
 from .litellm_auth import add_callback
 from .litellm_router import placements
 from .prewarm import BackendReport, prewarm, prewarm_most_used
+from .schema_report import BackendSchemas
 from .service import service
 from .settings import settings
 
@@ -46,12 +48,38 @@ class PrewarmAnswer(BaseModel):
     backends: list[BackendReport]
 
 
+class SchemaAnswer(BaseModel):
+    backends: list[BackendSchemas]
+
+
 router = APIRouter(prefix="/toolgate")
 Caller = Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]
 
 
 @router.post("/prewarm")
 async def prewarm_route(request: Request, caller: Caller) -> Response:
+    asked = await _tools_of(request, caller)
+    if isinstance(asked, Response):
+        return asked
+    deployments, tools = asked
+    backends = await prewarm(deployments, tools, settings())
+    return JSONResponse(PrewarmAnswer(backends=backends).model_dump(exclude_none=True))
+
+
+@router.post("/schema")
+async def schema_route(request: Request, caller: Caller) -> Response:
+    asked = await _tools_of(request, caller)
+    if isinstance(asked, Response):
+        return asked
+    deployments, tools = asked
+    backends = await schema_report.ask(deployments, tools, settings())
+    return JSONResponse(SchemaAnswer(backends=backends).model_dump(exclude_none=True))
+
+
+async def _tools_of(
+    request: Request, caller: UserAPIKeyAuth
+) -> Response | tuple[list[Deployment], list[Any]]:
+    """The backends and tools that a request names, or the answer that refuses it."""
     if refused := _not_admin(caller):
         return refused
     try:
@@ -63,8 +91,7 @@ async def prewarm_route(request: Request, caller: Caller) -> Response:
     deployments = _deployments(body.model)
     if not deployments:
         return _error(404, "model_not_found", f"No backend serves {body.model!r}.", "model")
-    backends = await prewarm(deployments, body.tools, settings())
-    return JSONResponse(PrewarmAnswer(backends=backends).model_dump(exclude_none=True))
+    return deployments, body.tools
 
 
 @router.get("/status")

@@ -32,6 +32,9 @@ class Settings(SchemaLimitSettings, BaseSettings):
     redis_timeout: float = Field(default=0.05, gt=0)
     """Seconds that Redis may take to answer before a request goes on without it."""
 
+    log_format: Literal["text", "json"] = "text"
+    """Of the line that each request leaves in the log."""
+
     key_secret: SecretStr | None = None
     """Under which virtual keys are hashed; without it only the master key is known."""
     keys_file: Path | None = None

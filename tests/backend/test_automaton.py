@@ -234,6 +234,16 @@ def test_a_sequence_goes_on_from_an_earlier_ones_tokens(
         assert machine.accept_tokens([token])
 
 
+def test_what_was_accepted_needs_not_fit_into_the_budget_that_is_left(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    how: dict[str, Any] = {"choice": "required", "reasoning": "must", "close_at_budget": True}
+    tokens, _ = walk(automaton(tools.ALL, **how, budget=300), vocabulary, seed=4)
+    for at in range(0, len(tokens) - 1, 11):
+        heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), budget=at + 2)
+        assert len(allowed(heir, vocabulary.size))
+
+
 def test_tokens_that_could_not_have_come_are_none_to_go_on_from(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:

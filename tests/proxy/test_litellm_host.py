@@ -116,7 +116,7 @@ def test_what_litellm_takes_away_is_read_from_the_body() -> None:
     assert call.params == {"tools": ["x"], "top_k": 1, "priority": 3}
 
 
-CALL = host.Call("m", [], {}, None, None, SimpleNamespace())
+CALL = host.Call("m", [], {}, None, None, SimpleNamespace(), {})
 
 
 @pytest.mark.parametrize(

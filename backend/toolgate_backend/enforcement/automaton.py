@@ -43,7 +43,9 @@ class Automaton:
         self._rules = rules
         self._spec = spec
         self._content = content
-        self._budget = Budget(rules, spec, grammars)
+        self._own_budget = Budget(rules, spec, grammars)
+        # What was accepted was so under the budget of its own time, of which less is left now.
+        self._no_budget = Budget(rules, replace(spec, budget=None), grammars)
         self._ends = frozenset(rules.marks.end_of_turn)
         closed = rules.marks.closed
         self._closed = self._ends if closed is None else frozenset({closed})
@@ -58,8 +60,10 @@ class Automaton:
     def reset(self) -> None:
         self._state = self._initial()
         self._trail: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
+        self._budget = self._no_budget
         if not self.accept_tokens(self._spec.accepted):
             raise BackendError("the tokens to go on from are none that were allowed")
+        self._budget = self._own_budget
         self._trail.clear()
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
@@ -222,7 +226,9 @@ class Automaton:
 
     def _held_to_budget(self, state: State) -> State:
         """A call that could not be finished by a longer way any more is closed from here on."""
-        if not self._spec.close_at_budget or self._spec.budget is None or state.forced:
+        if not self._spec.close_at_budget or self._budget.left(state.length) is None:
+            return state
+        if state.forced:
             return state
         if state.phase is not Phase.TOOL_CALL or state.union is None or state.union.finished:
             return state

@@ -1,0 +1,62 @@
+"""Every keyword at its place, and who holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolgate_core.schema.advice import ADVICE
+from toolgate_core.schema.keywords import ASSERTIONS
+from toolgate_core.schema.relaxing import HARD, TOGETHER
+from toolgate_core.schema.survey import survey
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "a title",
+    "properties": {
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}, "uniqueItems": True},
+        "not": {"type": "string", "format": "made-up"},
+        "one": {"oneOf": [{"minimum": 0}, {"type": "integer", "maximum": 9}]},
+        "when": {"if": {"items": {"const": 1}}, "then": {"minItems": 1}},
+    },
+    "$defs": {"tag": {"type": "string"}, "unused": {"uniqueItems": True}},
+}
+
+
+def test_every_keyword_has_its_holder() -> None:
+    by = {place.pointer: place.by for place in survey(SCHEMA).places}
+    assert by == {
+        "/type": "mask",
+        "/title": "nobody",
+        "/properties": "mask",
+        "/properties/tags/type": "mask",
+        "/properties/tags/items": "mask",
+        "/properties/tags/items/$ref": "mask",
+        "/properties/tags/uniqueItems": "check",
+        "/properties/not/type": "mask",
+        "/properties/not/format": "nobody",
+        "/properties/one/oneOf": "check",
+        "/properties/one/oneOf/0/minimum": "mask",
+        "/properties/one/oneOf/1/type": "mask",
+        "/properties/one/oneOf/1/maximum": "mask",
+        "/properties/when/if": "check",
+        "/properties/when/if/items": "check",
+        "/properties/when/if/items/const": "check",
+        "/properties/when/then": "check",
+        "/properties/when/then/minItems": "check",
+        "/$defs/tag/type": "mask",
+        "/$defs/unused/uniqueItems": "nobody",
+    }
+
+
+def test_what_is_checked_comes_with_a_reason_and_a_remedy() -> None:
+    residual = survey(SCHEMA).residual
+    assert [place.keyword for place in residual] == ["uniqueItems", "oneOf", "if", "then"]
+    assert all(place.why and place.rewrite for place in residual)
+
+
+@pytest.mark.parametrize("keyword", sorted(HARD | {k for ks in TOGETHER.values() for k in ks}))
+def test_there_is_advice_for_whatever_may_be_left_open(keyword: str) -> None:
+    assert keyword in ADVICE
+    assert keyword in ASSERTIONS
