@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs bench-grammars bench-masks conformance bench-schemas bench-looks
+.PHONY: setup tiny demo serve check test docs bench-grammars bench-masks bench-schemas bench-looks conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -37,6 +37,7 @@ else
 endif
 
 docs: tiny
+	@python scripts/parameters_doc.py
 	@python -m tests.backend.schema_support
 
 bench-grammars: setup

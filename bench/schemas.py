@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -147,10 +148,12 @@ async def one(
         finish, arguments, result.enforced, result.tokens = await ask(client, request, stream)
         result.outcome, result.why = verdict(case["schema"], arguments, finish)
     except openai.BadRequestError as error:
-        result.outcome, result.why = "refused", error.message
+        told = error.body.get("message", "") if isinstance(error.body, dict) else error.message
+        result.outcome, result.why = "refused", str(told)
     except openai.APIError as error:
-        result.outcome = "given up" if error.code == GIVEN_UP else "error"
-        result.why = repr(error)
+        result.outcome, result.why = "error", repr(error)
+        if error.code == GIVEN_UP and isinstance(error.body, dict):
+            result.outcome, result.why = "given up", str(error.body["keyword"])
     result.seconds = time.monotonic() - began
     return result
 
@@ -235,6 +238,8 @@ def main() -> int:
     options.model = options.model.resolve()
     options.logit_bias = closers(options.model) if options.bias == "closers" else None
     OUT.mkdir(parents=True, exist_ok=True)
+    # A terminated bench must still stop what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     runs: list[Run] = []
     for contender in options.contender:
         with running(contender, options.model) as server:

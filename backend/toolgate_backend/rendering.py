@@ -9,7 +9,12 @@ import jinja2
 from vllm.exceptions import VLLMClientError
 from vllm.renderers.params import ChatParams
 
-from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, TemplateRefused
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    InvalidRequest,
+    TemplateRefused,
+    UnsupportedParameter,
+)
 from toolgate_core.wire import ChatPrompt, MarkIds, Prompt, ReasoningMode, TokensPrompt
 
 from .enforcement.spec import ReasoningStart
@@ -51,26 +56,44 @@ class Renderer:
         return {"type": "token", "prompt_token_ids": ids}
 
 
+def continues_message(prompt: Prompt) -> bool:
+    """The prompt ends inside the last message, with which the answer goes on."""
+    return isinstance(prompt, ChatPrompt) and bool(
+        prompt.template_kwargs.get("continue_final_message")
+    )
+
+
+def refuse_open_call(prompt_ids: Sequence[int], marks: MarkIds) -> None:
+    """Raises UnsupportedParameter where the prompt ends inside a call: what stands of it already
+    was not held to its schema."""
+    if _last_of(prompt_ids, {marks.call_begin, marks.call_end}, marks) == marks.call_begin:
+        raise UnsupportedParameter(
+            "A message can't be continued inside a tool call.", param="continue_final_message"
+        )
+
+
 def reasoning_start(
-    prompt_ids: Sequence[int], marks: MarkIds, mode: ReasoningMode
+    prompt_ids: Sequence[int], marks: MarkIds, mode: ReasoningMode, *, continues: bool = False
 ) -> ReasoningStart:
     """Where the answer begins, from the marks that the rendered prompt ends with."""
     if marks.reasoning_begin is None or marks.reasoning_end is None:
         return "closed"
-    last = _last_mark(prompt_ids, marks)
+    last = _last_of(prompt_ids, {marks.reasoning_begin, marks.reasoning_end}, marks)
     if last == marks.reasoning_begin:
         return "open"
+    if continues:
+        return "closed"  # the message has begun with something else
     if mode == "on":
         return "must"
     return "closed" if mode == "off" or last == marks.reasoning_end else "may"
 
 
-def _last_mark(prompt_ids: Sequence[int], marks: MarkIds) -> int | None:
-    """The reasoning mark in the assistant's turn that the prompt leaves open, if there is one."""
+def _last_of(prompt_ids: Sequence[int], wanted: set[int | None], marks: MarkIds) -> int | None:
+    """The last of these marks in the assistant's turn that the prompt leaves open, if any."""
     for token in reversed(prompt_ids):
         if token in marks.end_of_turn:
             return None
-        if token in (marks.reasoning_begin, marks.reasoning_end):
+        if token in wanted:
             return token
     return None
 

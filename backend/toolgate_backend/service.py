@@ -11,7 +11,6 @@ from typing import Any
 from vllm.exceptions import VLLMClientError
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
-from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from toolgate_core import wire
 from toolgate_core.errors import (
@@ -29,7 +28,8 @@ from .grammars.ranks import Ranks
 from .grammars.registry import GrammarRegistry
 from .grammars.store import grammar_format
 from .grammars.zygote import Zygote
-from .rendering import Renderer, reasoning_start
+from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call
+from .sampling import check_budget, client_error, make_spec, sampling_params
 from .settings import Settings, settings
 from .token_stream import raw_events
 from .vocabulary import Vocabulary, from_model_config
@@ -137,6 +137,8 @@ class Service:
             lora = self._lora(request.model)
             if request.enforcement is not None:
                 keys = [candidate.key for candidate in request.enforcement.candidates]
+                if request.enforcement.content is not None:
+                    keys.append(request.enforcement.content)
                 held.enter_context(self._registry.pin(keys))
                 self._registry.require_ready(keys)
             prompt = await self._renderer.render(request.prompt)
@@ -144,17 +146,30 @@ class Service:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
             self._check_accepted(request)
+            refuse_open_call(prompt_ids, self._vocabulary.marks)
             budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
             spec = self._spec(request, prompt_ids, budget)
+            params = sampling_params(
+                request.sampling,
+                spec,
+                self._vocabulary,
+                self._config.get_diff_sampling_param(),
+                budget=budget,
+                stream=request.stream,
+                hooked=self._adapter == "structured_output",
+            )
+            # The start comes before the engine has begun: what it found in its cache is told with
+            # the first tokens.
             start = wire.StartEvent(
                 prompt_tokens=len(prompt_ids),
                 reasoning_open=spec is not None and spec.reasoning == "open",
                 max_tokens=budget,
+                prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
             )
             prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
                 prompt,
-                self._sampling_params(request.sampling, spec, budget, stream=request.stream),
+                params,
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
@@ -214,46 +229,22 @@ class Service:
     def _spec(
         self, request: wire.GenerateRequest, prompt_ids: Sequence[int], budget: int
     ) -> Spec | None:
-        enforcement, sampling = request.enforcement, request.sampling
+        enforcement, marks = request.enforcement, self._vocabulary.marks
         if enforcement is None:
             return None
-        return Spec(
-            choice=enforcement.choice,
-            keys=tuple(candidate.key for candidate in enforcement.candidates),
-            max_calls=enforcement.max_calls,
-            reasoning=reasoning_start(prompt_ids, self._vocabulary.marks, enforcement.reasoning),
-            skip_reasoning=enforcement.reasoning == "off",
-            # An end that is not to be heeded is one that does not come before the budget is spent.
-            min_tokens=budget if sampling.ignore_eos else sampling.min_tokens,
+        continues = continues_message(request.prompt)
+        mode = enforcement.reasoning
+        spec = make_spec(
+            enforcement,
+            request.sampling,
+            self._vocabulary,
+            reasoning=reasoning_start(prompt_ids, marks, mode, continues=continues),
+            budget=budget,
             accepted=request.accepted,
         )
-
-    def _sampling_params(
-        self, sampling: wire.Sampling, spec: Spec | None, budget: int, *, stream: bool
-    ) -> SamplingParams:
-        """vLLM's parameters, on top of the model's own generation_config."""
-        params = self._config.get_diff_sampling_param() | sampling.model_dump(exclude_none=True)
-        params |= {
-            "max_tokens": budget,
-            "stop_token_ids": list(sampling.stop_token_ids),
-            "detokenize": False,
-            "output_kind": RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
-        }
-        if spec is not None:
-            params |= {
-                # The automaton's: vLLM would ban the very end that the automaton forces.
-                "min_tokens": 0,
-                "ignore_eos": False,
-                "extra_args": spec.to_extra_args(),
-            }
-            if self._adapter == "structured_output":
-                params["structured_outputs"] = vllm_host.hooked_params()
-            if self._vocabulary.marks.failure is not None:
-                params["stop_token_ids"].append(self._vocabulary.marks.failure)
-        try:
-            return SamplingParams(**params)
-        except (ValueError, VLLMClientError) as error:
-            raise _client_error(error) from error
+        least = self._registry.least_tokens
+        check_budget(spec, least, self._vocabulary, asked_for=request.sampling.max_tokens)
+        return spec
 
 
 async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -262,11 +253,7 @@ async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for output in outputs:
             yield output
     except VLLMClientError as error:
-        raise _client_error(error) from error
-
-
-def _client_error(error: Exception) -> InvalidRequest:
-    return InvalidRequest(str(error), param=getattr(error, "parameter", None))
+        raise client_error(error) from error
 
 
 def _vllm_version() -> str:

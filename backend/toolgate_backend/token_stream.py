@@ -54,12 +54,14 @@ async def raw_events(
             decoder = decoders.setdefault(choice.index, TextDecoder(vocabulary, accepted))
             ids = tuple(choice.token_ids)
             if ids:
+                first = completion_tokens == 0
                 completion_tokens += len(ids)
                 yield TokensEvent(
                     choice=choice.index,
                     ids=ids,
                     texts=tuple(decoder.decode(token) for token in ids),
                     logprobs=_logprobs(ids, choice.logprobs, vocabulary, top_logprobs),
+                    cached_tokens=cached_tokens if first else None,
                 )
             if choice.finish_reason is not None:
                 yield EndEvent(

@@ -72,13 +72,15 @@ def make_vocabulary(tokenizer: Any, size: int, ends: Iterable[int]) -> Vocabular
 
 def _marks(ids: dict[str, int], dialect: Dialect, ends: tuple[int, ...]) -> MarkIds:
     taken = {ids[mark] for mark in dialect.marks} | {*ends}
+    spare = iter(sorted(i for i in ids.values() if i not in taken))
     return MarkIds(
         call_begin=ids.get(dialect.call_begin),
         call_end=ids.get(dialect.call_end),
         reasoning_begin=ids.get(dialect.reasoning_begin or ""),
         reasoning_end=ids.get(dialect.reasoning_end or ""),
         end_of_turn=ends,
-        failure=next((i for i in sorted(ids.values()) if i not in taken), None),
+        failure=next(spare, None),
+        closed=next(spare, None),
     )
 
 

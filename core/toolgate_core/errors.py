@@ -8,6 +8,7 @@ ToolgateError                      500  toolgate_error
 │   ├── SchemaNotEnforceable       400  schema_not_enforceable   (carries a JSON Pointer)
 │   │   └── SchemaTooComplex       400  schema_too_complex
 │   ├── TemplateRefused            400  template_refused
+│   ├── BudgetTooSmall             400  max_tokens_too_small     (carries the least max_tokens)
 │   └── ContextLengthExceeded      400  context_length_exceeded
 ├── InvalidKey                     401  invalid_api_key
 │   └── RetiredKey                 401  invalid_api_key
@@ -22,6 +23,7 @@ ToolgateError                      500  toolgate_error
 ├── BackendUnavailable             503  backend_unavailable
 ├── BackendTimeout                 504  backend_timeout
 ├── BackendFailed                  502  backend_failed
+│   └── BackendLost                502  backend_failed
 ├── EnforcementFailed              500  enforcement_failed
 ├── ToolSchemaViolation            500  tool_schema_violation    (carries a JSON Pointer, a keyword)
 └── ArgumentsNotChecked            500  arguments_not_checked
@@ -104,6 +106,19 @@ class SchemaTooComplex(SchemaNotEnforceable):
 
 class TemplateRefused(InvalidRequest):
     code = "template_refused"
+
+
+class BudgetTooSmall(InvalidRequest):
+    """No call that the request asks for fits `max_tokens`; `least` is the smallest that will."""
+
+    code = "max_tokens_too_small"
+
+    def __init__(self, message: str, *, least: int, param: str | None = None) -> None:
+        super().__init__(message, param=param)
+        self.least = least
+
+    def details(self) -> dict[str, Any]:
+        return {"least_max_tokens": self.least}
 
 
 class ContextLengthExceeded(InvalidRequest):
@@ -222,6 +237,10 @@ class BackendFailed(ToolgateError):
     code = "backend_failed"
 
 
+class BackendLost(BackendFailed):
+    """The connection broke off after the request had been taken."""
+
+
 class EnforcementFailed(ToolgateError):
     code = "enforcement_failed"
 
@@ -259,6 +278,8 @@ def from_body(status: int, body: object) -> ToolgateError:
     code = error.get("code")
     if code == GrammarUnknown.code:
         return GrammarUnknown([str(key) for key in error.get("keys", [])])
+    if code == BudgetTooSmall.code:
+        return BudgetTooSmall(message, least=int(error.get("least_max_tokens", 0)), param=param)
     for refused in (SchemaNotEnforceable, SchemaTooComplex):
         if code == refused.code:
             return refused(message, pointer=str(error.get("pointer", "")), param=param)

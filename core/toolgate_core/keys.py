@@ -25,6 +25,9 @@ from .schema.keywords import (
 MAX_DEPTH = 100
 """Levels of nesting a schema may have. Beyond it, Python's own JSON coder would overflow."""
 
+CONTENT = ""
+"""The name under which a schema of the content stands among those of tools: none has this one."""
+
 EMPTY_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {},
@@ -42,24 +45,24 @@ def canonical_parameters(parameters: object, *, param: str = "parameters") -> di
     """
     if parameters is None:
         return dict(EMPTY_PARAMETERS)
-    if not isinstance(parameters, dict):
-        raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
-    _check_depth(parameters, param)
-    schema = normalised(parameters, param=param)
-    kind = schema.get("type", "object")
+    canonical = canonical_schema(parameters, param=param)
+    kind = canonical.get("type", "object")
     if kind not in ("object", ["object"]):
         raise InvalidTools(
             f'{param} must describe an object: give it "type": "object", not {kind!r}.',
             param=param,
         )
-    canonical = canonical_schema(schema)
-    assert isinstance(canonical, dict)
     return canonical | {"type": "object"}
 
 
-def canonical_schema(schema: object) -> Any:
-    """A normalised schema of anything, with what cannot alter its grammar removed."""
-    return _schema(schema)
+def canonical_schema(schema: object, *, param: str) -> dict[str, Any]:
+    """A schema of any value, made canonical. Raises as `canonical_parameters` does."""
+    if not isinstance(schema, dict):
+        raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
+    _check_depth(schema, param)
+    canonical = _schema(normalised(schema, param=param))
+    assert isinstance(canonical, dict)
+    return canonical
 
 
 def tool_hash(name: str, parameters: dict[str, Any]) -> str:

@@ -42,7 +42,16 @@ class NamedTool:
     name: str
 
 
-ToolChoice = Literal["none", "auto", "required"] | NamedTool
+@dataclass(frozen=True)
+class AllowedTools:
+    """tool_choice = {"type": "allowed_tools", …}: the model reads of all tools, and may call these
+    (`auto`) or must (`required`)."""
+
+    mode: Literal["auto", "required"]
+    names: tuple[str, ...]
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedTools
 
 
 @dataclass(frozen=True)
@@ -58,9 +67,23 @@ class ChatRequest:
     reasoning: wire.ReasoningMode = "default"
     template_kwargs: dict[str, Any] | None = None
     sampling: wire.Sampling = field(default_factory=wire.Sampling)
+    reasoning_budget: int | None = None
+    on_budget: wire.OnBudget = "cut"
+    content_format: Tool | None = None
+    """What the content is held to: a schema under no name (see `keys.CONTENT`)."""
     stop: tuple[str, ...] = ()
+    include_stop: bool = False
+    """The stop string that ended a choice is part of its content."""
     stream: bool = False
     include_usage: bool = False
+    continuous_usage: bool = False
+    """Every chunk says how many tokens there have been."""
+    include_reasoning: bool = True
+    return_token_ids: bool = False
+    echo: str = ""
+    """Text that the answer's content begins with: the message that it goes on with."""
+    legacy_functions: bool = False
+    """Asked for by `functions`: a call is answered as a `function_call`."""
     priority: int = 0
     cache_salt: str | None = None
 
@@ -74,6 +97,15 @@ class EnforcementPlan:
     max_calls: int | None
     named: bool
     reasoning: wire.ReasoningMode
+    reasoning_budget: int | None = None
+    on_budget: wire.OnBudget = "cut"
+    content: Tool | None = None
+    """What the content is held to, as a tool without a name."""
+
+    @property
+    def grammars(self) -> tuple[Tool, ...]:
+        """All whose grammars the answer needs."""
+        return (*self.candidates, self.content) if self.content else self.candidates
 
     def wire(self, grammar_keys: dict[str, str]) -> wire.Enforcement:
         """The plan as it is sent. `grammar_keys` maps tool hashes to grammar keys."""
@@ -85,6 +117,9 @@ class EnforcementPlan:
             candidates=candidates,
             max_calls=self.max_calls,
             reasoning=self.reasoning,
+            reasoning_budget=self.reasoning_budget,
+            on_budget=self.on_budget,
+            content=grammar_keys[self.content.hash] if self.content else None,
         )
 
 
@@ -111,16 +146,7 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
             f"The model {request.model!r} does not reason; leave reasoning_effort out.",
             param="reasoning_effort",
         )
-    choice, named = request.tool_choice, isinstance(request.tool_choice, NamedTool)
-    candidates = request.tools
-    if isinstance(choice, NamedTool):
-        candidates = tuple(tool for tool in request.tools if tool.name == choice.name)
-        if not candidates:
-            raise UnknownTool(
-                f"tool_choice names {choice.name!r}, which is not one of `tools`.",
-                param="tool_choice",
-            )
-        choice = "required"
+    choice, candidates = _allowed(request)
     if choice == "required" and not request.tools:
         raise InvalidTools('tool_choice "required" needs at least one tool.', param="tools")
     if choice == "none" or not request.tools:
@@ -131,6 +157,13 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
             "leave the tools out.",
             param="tools",
         )
+    if request.content_format and not dialect.calls:
+        raise UnsupportedParameter(
+            f"The model {request.model!r} has no marks that an enforced format could rely on; "
+            "leave response_format out.",
+            param="response_format",
+        )
+    named = isinstance(request.tool_choice, NamedTool)
     single = named or not request.parallel_tool_calls
     return EnforcementPlan(
         choice=choice,
@@ -138,7 +171,42 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         max_calls=1 if single else None,
         named=named,
         reasoning=request.reasoning,
+        reasoning_budget=request.reasoning_budget,
+        on_budget=request.on_budget,
+        # Under "required" the answer has no content that could have a form.
+        content=request.content_format if choice != "required" else None,
     )
+
+
+def _allowed(
+    request: ChatRequest,
+) -> tuple[Literal["none", "auto", "required"], tuple[Tool, ...]]:
+    """How far calls may or must come, and of which tools. Raises UnknownTool."""
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool):
+        return "required", _named(request.tools, (choice.name,))
+    if isinstance(choice, AllowedTools):
+        return choice.mode, _named(request.tools, choice.names)
+    return choice, request.tools
+
+
+def _named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool, ...]:
+    known = {tool.name: tool for tool in tools}
+    for name in names:
+        if name not in known:
+            raise UnknownTool(
+                f"tool_choice names {name!r}, which is not one of `tools`.", param="tool_choice"
+            )
+    return tuple(tool for tool in tools if tool.name in names)
+
+
+def content_format(schema: object, *, param: str) -> Tool:
+    """What the content is held to, from a JSON Schema. Raises InvalidRequest naming `param`."""
+    try:
+        canonical = keys.canonical_schema(schema, param=param)
+        return Tool(keys.CONTENT, canonical, keys.tool_hash(keys.CONTENT, canonical), {})
+    except InvalidTools as error:
+        raise InvalidRequest(error.message, param=param) from error
 
 
 def _parse_tool(entry: object, param: str) -> Tool:

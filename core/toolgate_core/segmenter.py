@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Literal
 
 from .dialect import Dialect
 from .errors import EnforcementFailed
@@ -21,6 +22,7 @@ from .wire import MarkIds, TokenLogprob
 @dataclass(frozen=True)
 class ReasoningDelta:
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,19 @@ class ContentDelta:
 
 @dataclass(frozen=True)
 class CallStart:
+    """`logprobs` here and in the two below: of the tokens between the call's marks, in order. They
+    spell the whole call as the model wrote it, so a token may reach over into the next event."""
+
     index: int
     name: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
     index: int
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,18 @@ class CallEnd:
     """The call is whole: its arguments were parsed."""
 
     index: int
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True)
 class Finish:
-    """`reason` is OpenAI's finish_reason, but for the named function's `stop` (see shaping)."""
+    """`reason` is OpenAI's finish_reason, but for the named function's `stop` (see answer)."""
 
     reason: str
+    stop_reason: int | str | None = None
+    """The stop string, or the token among the request's stop_token_ids, that ended the content."""
+    call: Literal["cut", "closed"] | None = None
+    """What the token budget did to the last call: it is not whole, or its end was forced."""
 
 
 Event = ReasoningDelta | ContentDelta | CallStart | ArgumentsDelta | CallEnd | Finish
@@ -109,6 +121,10 @@ class Segmenter:
         return twin
 
     @property
+    def in_content(self) -> bool:
+        return self._phase is _Phase.CONTENT
+
+    @property
     def calls(self) -> int:
         """Calls begun so far, the current one included."""
         return self._calls
@@ -142,8 +158,13 @@ class Segmenter:
         events: list[Event] = []
         if text and self._phase in (_Phase.REASONING, _Phase.CONTENT):
             events.extend(self._text(text, None))
+        if stop_reason is not None and stop_reason == self._marks.closed:
+            return [Finish("length", call="closed")]
         if finish_reason == "length":
-            return [*events, *self._cut(), Finish("length")]
+            events.extend(self._cut())
+            in_call = self._phase in (_Phase.CALL_HEAD, _Phase.CALL_ARGUMENTS)
+            cut = in_call and not _is_object("".join(self._arguments))
+            return [*events, Finish("length", call="cut" if cut else None)]
         if self._phase not in (_Phase.CONTENT, _Phase.AFTER_CALL) or (
             self._required and not self._calls
         ):
@@ -155,7 +176,7 @@ class Segmenter:
         if self._phase is _Phase.REASONING:
             self.reasoning_tokens += 1
         marks = self._marks
-        if token in marks.end_of_turn or token == marks.failure:
+        if token in marks.end_of_turn or token in (marks.failure, marks.closed):
             return ()
         if token == marks.reasoning_begin and self._phase is _Phase.CONTENT and not self._begun:
             self._held.take()
@@ -180,6 +201,8 @@ class Segmenter:
     def _text(self, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
         if self._phase is _Phase.AFTER_CALL:
             return ()  # the separator between two calls
+        if self._phase in (_Phase.CALL_HEAD, _Phase.CALL_ARGUMENTS) and logprob is not None:
+            self._held.logprobs.append(logprob)
         if self._phase is _Phase.CALL_HEAD:
             return self._head(text)
         if self._phase is _Phase.CALL_ARGUMENTS:
@@ -211,7 +234,7 @@ class Segmenter:
 
     def _delta(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Event:
         if self._phase is _Phase.REASONING:
-            return ReasoningDelta(text)
+            return ReasoningDelta(text, logprobs)
         return ContentDelta(text, logprobs)
 
     def _release(self) -> Iterable[Event]:
@@ -231,10 +254,10 @@ class Segmenter:
         )
         if not middle:
             return ()
-        held.take()
+        _, logprobs = held.take()
         self._phase, self._arguments = _Phase.CALL_ARGUMENTS, []
         self._calls += 1
-        return (CallStart(self._calls - 1, name), *self._tail(rest))
+        return (CallStart(self._calls - 1, name, logprobs), *self._tail(rest))
 
     def _tail(self, text: str) -> Iterable[Event]:
         """Arguments, with the last characters kept back: they may be the envelope's tail, and the
@@ -249,22 +272,24 @@ class Segmenter:
         if not text:
             return ()
         self._arguments.append(text)
-        return (ArgumentsDelta(self._calls - 1, text),)
+        logprobs, self._held.logprobs = tuple(self._held.logprobs), []
+        return (ArgumentsDelta(self._calls - 1, text, logprobs),)
 
     def _close_call(self) -> Iterable[Event]:
-        held, _ = self._held.take()
+        held, logprobs = self._held.take()
         last = held.removesuffix(self._dialect.envelope_tail)
         if last == held or not _is_object("".join(self._arguments) + last):
             raise EnforcementFailed("A tool call ended unparseable; send the request again.")
-        self._phase = _Phase.AFTER_CALL
-        return (*self._show_arguments(last), CallEnd(self._calls - 1))
+        rest = self._show_arguments(last)
+        self._phase, self._arguments = _Phase.AFTER_CALL, []
+        return (*rest, CallEnd(self._calls - 1, logprobs))
 
     def _cut(self) -> Iterable[Event]:
         """The token budget ended the choice: what was kept back is shown, but the envelope's. Where
         the arguments are whole by then, the call has ended too."""
         if self._phase in (_Phase.REASONING, _Phase.CONTENT):
             return self._release()
-        held, _ = self._held.take()
+        held = self._held.text
         if self._phase is not _Phase.CALL_ARGUMENTS:
             return ()
         shown = "".join(self._arguments)

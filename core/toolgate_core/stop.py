@@ -9,10 +9,12 @@ from .segmenter import ContentDelta, Event, Finish
 
 
 class StopStrings:
-    """A filter behind one choice's segmenter. `hit` is the stop string that ended the choice."""
+    """A filter behind one choice's segmenter. `hit` is the stop string that ended the choice;
+    `include` makes it part of the content."""
 
-    def __init__(self, stops: Sequence[str]) -> None:
+    def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
         self._stops = tuple(stop for stop in stops if stop)
+        self._include = include
         self._held = ""
         self.hit: str | None = None
 
@@ -39,8 +41,9 @@ class StopStrings:
         text = self._held + delta.text
         found = [(at + len(s), at, s) for s in self._stops if (at := text.find(s)) >= 0]
         if found:
-            _, at, self.hit = min(found)  # the first to be complete, however the text arrives
-            return (ContentDelta(text[:at], delta.logprobs), Finish("stop"))
+            end, at, self.hit = min(found)  # the first to be complete, however the text arrives
+            shown = text[: end if self._include else at]
+            return (ContentDelta(shown, delta.logprobs), Finish("stop", self.hit))
         keep = max(_overlap(text, stop) for stop in self._stops)
         shown, self._held = text[: len(text) - keep], text[len(text) - keep :]
         return (ContentDelta(shown, delta.logprobs),) if shown or delta.logprobs else ()

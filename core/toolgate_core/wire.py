@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-FORMAT = 1
+FORMAT = 2
 """Version of this contract. Both sides refuse a peer of another version."""
 
 
@@ -36,6 +36,8 @@ class MarkIds(Message):
     failure: int | None = None
     """Masked in every phase; forced when a request's enforcement breaks, so that its stream ends
     with this stop reason and its neighbours go on."""
+    closed: int | None = None
+    """Masked in every phase; forced after a call whose end was forced (`on_budget: close`)."""
 
 
 class Limits(Message):
@@ -122,8 +124,10 @@ class GrammarVerdict(Message):
     residual: tuple[ResidualKeyword, ...] = ()
     """Of a `ready` verdict: what the masks leave open. Empty: they hold the whole schema."""
     rewritten: str | None = None
-    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema as it
-    came. Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
+    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema
+    itself. Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
+    least_tokens: int | None = None
+    """Tokens that the shortest call found takes, between its marks; None where none was found."""
 
 
 class GrammarVerdicts(Message):
@@ -163,7 +167,10 @@ class Sampling(Message):
     repetition_penalty: float | None = None
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
+    """In an enforced request they end the content, as stop strings do, and nothing else."""
     ignore_eos: bool = False
+    bad_words: tuple[str, ...] = ()
+    """Not in the reasoning or the content. A call's arguments are the schema's business."""
     logit_bias: dict[int, float] | None = None
     logprobs: int | None = Field(default=None, ge=0)
     """How many alternatives to report for each token; None reports no logprobs at all."""
@@ -179,6 +186,9 @@ class Candidate(Message):
 ReasoningMode = Literal["default", "on", "off"]
 """`on` opens the reasoning, `off` never enters it, `default` leaves it to template and model."""
 
+OnBudget = Literal["cut", "close"]
+"""What becomes of a call that `max_tokens` would cut: it is cut, or closed as its schema allows."""
+
 
 class Enforcement(Message):
     """What the masks hold the answer to. Without candidates no call can be produced."""
@@ -187,6 +197,11 @@ class Enforcement(Message):
     candidates: tuple[Candidate, ...] = ()
     max_calls: int | None = Field(default=None, ge=1)
     reasoning: ReasoningMode = "default"
+    reasoning_budget: int | None = Field(default=None, ge=0)
+    """Tokens after which the reasoning is closed."""
+    on_budget: OnBudget = "cut"
+    content: str | None = None
+    """Key of the grammar that the content is held to."""
 
 
 class GenerateRequest(Message):
@@ -202,6 +217,7 @@ class GenerateRequest(Message):
     enforcement: Enforcement | None = None
     """None streams the model's tokens as they come: nothing masked, marks included."""
     stream: bool = True
+    return_prompt_ids: bool = False
     priority: int = 0
     cache_salt: str | None = None
 
@@ -223,6 +239,7 @@ class StartEvent(Message):
     """The rendered prompt ends inside the reasoning: the first token continues it."""
     max_tokens: int | None = None
     """Tokens that each choice may take: the request's, or what the model's context has room for."""
+    prompt_token_ids: tuple[int, ...] | None = None
 
 
 class TokensEvent(Message):
@@ -234,6 +251,8 @@ class TokensEvent(Message):
     ids: tuple[int, ...]
     texts: tuple[str, ...]
     logprobs: tuple[TokenLogprob, ...] | None = None
+    cached_tokens: int | None = None
+    """Of the prompt; with the first tokens of an answer, when the engine has begun on it."""
 
 
 class EndEvent(Message):

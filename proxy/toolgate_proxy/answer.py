@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolgate_core import wire
 from toolgate_core.dialect import Dialect
-from toolgate_core.errors import BackendFailed, EnforcementFailed
+from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import ChatRequest, EnforcementPlan
-from toolgate_core.segmenter import (
-    ArgumentsDelta,
-    CallStart,
-    ContentDelta,
-    Event,
-    Finish,
-    ReasoningDelta,
-    Segmenter,
-)
-from toolgate_core.stop import StopStrings
+from toolgate_core.segmenter import ArgumentsDelta, ContentDelta, ReasoningDelta, Segmenter
 
 from .calls import Calls
+from .choice import Choice, Said
 from .last_look import LastLook
 from .resampling import Resample, Retries
 
@@ -34,7 +26,7 @@ busy go out in fewer chunks, and the arguments of a long call still arrive in pa
 @dataclass(frozen=True)
 class Piece:
     choice: int
-    event: Event
+    event: Said
 
 
 @dataclass(frozen=True)
@@ -75,22 +67,26 @@ class Answer:
     ) -> None:
         """`resamples`: how often a choice may be sampled again at most."""
         self.head = Head(request.request_id, int(time.time()), request.model, _fingerprint(info))
-        self._request = request
+        self.request = request
         self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
-        self._choices: list[_Choice] = []
+        self._choices: list[Choice] = []
         self._prompt_tokens = 0
+        self._cached_tokens = 0
         self._usage: wire.UsageEvent | None = None
+        self.prompt_token_ids: tuple[int, ...] | None = None
+        """Where the request asked for them."""
         self._look = look
         self._most_resamples = resamples
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[Piece]:
         """Of one choice, the pieces come in order; neighbours of one kind come joined."""
-        fresh: dict[int, list[Event]] = {}
+        fresh: dict[int, list[Said]] = {}
         for event in events:
             match event:
                 case wire.TokensEvent():
+                    self._cached_tokens = event.cached_tokens or self._cached_tokens
                     shown = await self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(shown)
                 case wire.EndEvent():
@@ -128,128 +124,39 @@ class Answer:
             completion = usage.completion_tokens
         return TokenCounts(
             prompt=usage.prompt_tokens if usage else self._prompt_tokens,
-            cached=usage.cached_tokens if usage else 0,
+            cached=usage.cached_tokens if usage else self._cached_tokens,
             completion=completion,
             reasoning=sum(choice.reasoning_tokens for choice in self._choices),
         )
 
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
-        required = self._plan.choice == "required"
-        # A stop string in what a model says before a call that it owes must not end the choice.
-        stops = () if required else self._request.stop
+        self.prompt_token_ids = event.prompt_token_ids
         self._choices = [
-            _Choice(
+            Choice(
                 Segmenter(
                     self._dialect,
                     self._marks,
                     reasoning_open=event.reasoning_open,
-                    required=required,
+                    required=self._plan.choice == "required",
                 ),
+                self.request,
                 self._plan,
-                stops,
                 Calls(self._look),
                 Retries(
                     at,
                     self._marks,
                     most=self._most_resamples,
-                    budget=event.max_tokens or self._request.sampling.max_tokens,
+                    budget=event.max_tokens or self.request.sampling.max_tokens,
                 ),
             )
-            for at in range(self._request.sampling.n)
+            for at in range(self.request.sampling.n)
         ]
 
-    def _choice(self, index: int) -> _Choice:
+    def _choice(self, index: int) -> Choice:
         if not 0 <= index < len(self._choices):
             raise BackendFailed("The backend sent tokens of a choice that was not asked for.")
         return self._choices[index]
-
-
-class _Choice:
-    def __init__(
-        self,
-        segmenter: Segmenter,
-        plan: EnforcementPlan,
-        stops: Sequence[str],
-        calls: Calls,
-        retries: Retries,
-    ) -> None:
-        self._segmenter = segmenter
-        self._plan = plan
-        self._names = frozenset(tool.name for tool in plan.candidates)
-        self._stops = StopStrings(stops) if stops else None
-        self._calls = calls
-        self._retries = retries
-        self.finished = False
-        self.token_count = 0
-        self.again: Resample | None = None
-        """Set while the choice waits to be sampled again; tokens that still come are none of it."""
-
-    @property
-    def stopped(self) -> bool:
-        """A stop string ended it."""
-        return self._stops is not None and self._stops.hit is not None
-
-    @property
-    def resampled(self) -> bool:
-        return self._retries.attempts > 0
-
-    @property
-    def reasoning_tokens(self) -> int:
-        return self._segmenter.reasoning_tokens
-
-    async def tokens(self, event: wire.TokensEvent) -> list[Event]:
-        if self.finished or self.again is not None:
-            return []
-        if self._stops is None and not self._calls.doubtful:
-            self.token_count += len(event.ids)
-            return await self._passed(self._segmenter.feed(event.ids, event.texts, event.logprobs))
-        return await self._one_by_one(event)
-
-    async def end(self, event: wire.EndEvent) -> list[Event]:
-        if self.finished or self.again is not None:
-            return []
-        shown = self._segmenter.finish(event.finish_reason, event.stop_reason, event.text)
-        return await self._passed(self._stops.filter(shown) if self._stops else shown)
-
-    async def _one_by_one(self, event: wire.TokensEvent) -> list[Event]:
-        """So that the tokens after a stop string or a wrong call are not counted."""
-        shown: list[Event] = []
-        for at, token in enumerate(event.ids):
-            if self.stopped or self.again is not None:
-                break
-            if self._calls.doubtful and self._retries.note(token, self._segmenter, self._stops):
-                self._calls.hold()
-            self.token_count += 1
-            one = slice(at, at + 1)
-            logprobs = event.logprobs[one] if event.logprobs is not None else None
-            fresh = self._segmenter.feed(event.ids[one], event.texts[one], logprobs)
-            shown += await self._passed(self._stops.filter(fresh) if self._stops else fresh)
-        return shown
-
-    async def _passed(self, events: list[Event]) -> list[Event]:
-        shown, wrong = await self._calls.passed(self._checked(events))
-        if wrong is not None:
-            self.again = self._retries.again(wrong, self.token_count)
-            self._segmenter, self._stops = self._retries.before_call()
-            self.finished = False
-        return shown
-
-    def _checked(self, events: list[Event]) -> list[Event]:
-        """The masks have seen to the plan; a backend that did not apply them is found out here."""
-        for at, event in enumerate(events):
-            if isinstance(event, CallStart):
-                too_many = self._plan.max_calls is not None and event.index >= self._plan.max_calls
-                if event.name not in self._names or too_many:
-                    raise EnforcementFailed(
-                        "The model made a call that this request does not allow; send it again."
-                    )
-            elif isinstance(event, Finish):
-                self.finished = True
-                if self._plan.named and event.reason == "tool_calls":
-                    # OpenAI: "stop" after the call of a named function, "tool_calls" otherwise.
-                    events[at] = Finish("stop")
-        return events
 
 
 def _fingerprint(info: wire.Info) -> str:
@@ -258,19 +165,20 @@ def _fingerprint(info: wire.Info) -> str:
     return "fp_" + hashlib.sha256("\0".join(made_by).encode()).hexdigest()[:10]
 
 
-def _joined(events: list[Event]) -> list[Event]:
-    joined: list[Event] = []
+def _joined(events: list[Said]) -> list[Said]:
+    joined: list[Said] = []
     for event in events:
         last = joined[-1] if joined else None
         match last, event:
             case (ContentDelta(a, a_logprobs), ContentDelta(b, b_logprobs)) if _fits(a, b):
                 joined[-1] = ContentDelta(a + b, a_logprobs + b_logprobs)
-            case (ReasoningDelta(a), ReasoningDelta(b)) if _fits(a, b):
-                joined[-1] = ReasoningDelta(a + b)
-            case (ArgumentsDelta(index, a), ArgumentsDelta(same, b)) if index == same and _fits(
-                a, b
-            ):
-                joined[-1] = ArgumentsDelta(index, a + b)
+            case (ReasoningDelta(a, a_logprobs), ReasoningDelta(b, b_logprobs)) if _fits(a, b):
+                joined[-1] = ReasoningDelta(a + b, a_logprobs + b_logprobs)
+            case (
+                ArgumentsDelta(index, a, a_logprobs),
+                ArgumentsDelta(same, b, b_logprobs),
+            ) if index == same and _fits(a, b):
+                joined[-1] = ArgumentsDelta(index, a + b, a_logprobs + b_logprobs)
             case _, ContentDelta("", ()):
                 pass  # what a stop string leaves when it begins a delta
             case _:

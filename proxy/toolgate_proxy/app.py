@@ -100,12 +100,13 @@ def create() -> Any:
     """LiteLLM's app. Imported this late because LiteLLM reads the environment on import."""
     from litellm.proxy.proxy_server import app
 
-    from . import routes
+    from . import request_log, routes
     from .error_bodies import repair_error_bodies
     from .gate import Gate
     from .receipt import Receipts
     from .request_shape import RequestShape
 
+    request_log.set_up()
     repair_error_bodies(app)
     routes.attach(app)
     app.add_middleware(RequestShape)

@@ -53,6 +53,7 @@ async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
 
 
 async def _authenticate(request: Request, sent: str) -> UserAPIKeyAuth:
+    host.add_callback(hook)
     if host.is_master_key(sent):
         return host.admin()
     here = service()
@@ -75,7 +76,6 @@ async def _authenticate(request: Request, sent: str) -> UserAPIKeyAuth:
             "in general_settings and `enable_post_custom_auth_checks: true` in litellm_settings."
         )
     if meter is not None:
-        host.add_callback(hook)
         meter.key = key
     return UserAPIKeyAuth(
         api_key=key.id,

@@ -14,6 +14,7 @@ from pydantic import SecretStr, ValidationError
 from toolgate_core import errors, wire
 from toolgate_core.errors import (
     BackendFailed,
+    BackendLost,
     BackendTimeout,
     BackendUnavailable,
     InvalidRequest,
@@ -63,9 +64,13 @@ class Backend:
         if self._info is not None and time.monotonic() - self._info_at < self._settings.info_ttl:
             return self._info
         if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_info())
+            self._asking = asyncio.create_task(self._ask_for_all())
         # Shielded: who asked first may hang up while others wait for the answer.
         return await asyncio.shield(self._asking)
+
+    async def probe(self) -> None:
+        """Asks whether it is there, and what it is. Raises what keeps it from answering."""
+        await self._ask_info()
 
     def forget_info(self) -> None:
         """Called where the backend may have been restarted, perhaps with another model."""
@@ -97,6 +102,12 @@ class Backend:
     async def aclose(self) -> None:
         await self._http.aclose()
 
+    async def _ask_for_all(self) -> wire.Info:
+        try:
+            return await self._ask_info()
+        finally:
+            self._asking = None
+
     async def _ask_info(self) -> wire.Info:
         try:
             self._info = _checked_info(await self._json("GET", "/v1/toolgate/info"))
@@ -107,8 +118,6 @@ class Backend:
                 "The server behind this model does not answer as a toolgate backend; "
                 "start it by `toolgate backend`."
             ) from error
-        finally:
-            self._asking = None
 
     async def _json(self, method: str, path: str, message: wire.Message | None = None) -> Any:
         limit = self._settings.grammar_timeout
@@ -234,12 +243,12 @@ class EventStream:
 
     def _check_ended(self) -> None:
         if self._choices_left > 0:
-            raise BackendFailed("The backend broke off in the middle of its answer.")
+            raise BackendLost("The backend broke off in the middle of its answer.")
 
 
 @asynccontextmanager
 async def _within(
-    seconds: float, what: str, broken: type[ToolgateError] = BackendFailed
+    seconds: float, what: str, broken: type[ToolgateError] = BackendLost
 ) -> AsyncIterator[None]:
     """Times a wait on the backend and names the network's failures; `broken` for a lost line."""
     try:

@@ -32,6 +32,10 @@ class Calls:
         """Whether any call of this request may turn out wrong."""
         return bool(self._look.residual)
 
+    @property
+    def holding(self) -> bool:
+        return self._held is not None
+
     def hold(self) -> None:
         """A call begins; its tool is not known yet."""
         self._held = []

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from .config_check import BadConfig, check
 from .keys.commands import app as keys
 from .settings import settings
 
@@ -45,6 +46,13 @@ def proxy(
     if (config is None) == (not model):
         raise typer.BadParameter("Give either --config or --model.")
     if config is not None:
+        try:
+            doubts = check(config)
+        except BadConfig as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from error
+        for doubt in doubts:
+            typer.echo(f"Warning: {doubt}", err=True)
         gateway.serve(config, host=host, port=port, workers=workers)
         return
     if settings().master_key is None:

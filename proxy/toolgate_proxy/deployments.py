@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+import time
+from dataclasses import dataclass, field
 
 import httpx
 from pydantic import SecretStr
@@ -10,7 +12,40 @@ from pydantic import SecretStr
 from .backend_client import Backend
 from .fleet_cache import FleetCache
 from .grammars import Grammars
+from .litellm_router import Placement
 from .settings import Settings
+
+logger = logging.getLogger(__name__)
+
+FAILURES = 2
+"""Probes in a row that must fail before a backend counts as down, unless it can't be reached."""
+
+
+@dataclass
+class State:
+    """Whether a backend answers; what `health.py` and requests have met."""
+
+    url: str
+    up: bool = True
+    since: float = field(default_factory=time.time)
+    """Seconds since 1970; when it last came or went."""
+    error: str | None = None
+    probe_ms: float | None = None
+    failures: int = 0
+
+    def answered(self, seconds: float) -> None:
+        self.probe_ms, self.failures = round(seconds * 1000, 1), 0
+        if not self.up:
+            logger.warning("The backend %s answers again.", self.url)
+            self.up, self.since, self.error = True, time.time(), None
+
+    def failed(self, error: str, *, at_once: bool) -> None:
+        """`at_once`: there is no doubt."""
+        self.failures += 1
+        self.error = error
+        if self.up and (at_once or self.failures >= FAILURES):
+            logger.warning("The backend %s is out of the rotation (%s).", self.url, error)
+            self.up, self.since = False, time.time()
 
 
 @dataclass(frozen=True)
@@ -19,6 +54,7 @@ class Deployment:
     """As it may be shown: without user and password."""
     backend: Backend
     grammars: Grammars
+    state: State
 
 
 class Deployments:
@@ -37,8 +73,11 @@ class Deployments:
         if name not in self._known:
             backend = Backend(url, key, self._settings)
             grammars = Grammars(backend, self._settings, self.fleet, label=_shown(url))
-            self._known[name] = Deployment(_shown(url), backend, grammars)
+            self._known[name] = Deployment(_shown(url), backend, grammars, State(_shown(url)))
         return self._known[name]
+
+    def at(self, placement: Placement) -> Deployment:
+        return self.get(placement.api_base, placement.api_key)
 
 
 def _shown(url: str) -> str:

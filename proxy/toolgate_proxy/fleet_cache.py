@@ -162,6 +162,11 @@ class FleetCache:
         await self.settle()
         await self._redis.aclose()
 
+    @property
+    def available(self) -> bool:
+        """Whether Redis answers at this moment."""
+        return self._redis.available
+
     async def connected(self) -> None:
         """Waits until Redis answers: a first connection is made before a request waits for it."""
         await self._redis.connected()

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import InvalidKey, PermissionDenied, ToolgateError
 
 from . import meter as meters
+from . import request_log
 from .auth import may_open
 from .meter import Meter
 from .service import service
@@ -64,8 +65,10 @@ class Gate:
                     if name in headers:
                         del headers[name]
                 headers.update(meter.headers)
-                meter.failed = message["status"] >= 400
+                meter.begins(message["status"])
+                meter.grammar = headers.get("x-toolgate-grammar")
             elif meter.complete or _is_last(message):
+                meter.whole = meter.whole or _is_last(message)
                 # Before the client can know that the answer is whole: its next request may be on
                 # its way while the last bytes of this one are.
                 await _settle(meter)
@@ -76,6 +79,7 @@ class Gate:
         finally:
             if meter.admission is not None and not meter.admission.entry.ended:
                 _in_background(meter)
+            request_log.write(meter, as_json=service().settings.log_format == "json")
 
 
 def the_key(headers: Iterable[Header]) -> str | None:

@@ -54,13 +54,18 @@ class Grammars:
         self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
         self._gauge = metrics.KNOWN.labels(label)
 
+    @property
+    def known(self) -> int:
+        """Grammars that the backend is known to hold."""
+        return len(self._known)
+
     async def ensure(
-        self, candidates: Sequence[Tool], tools: Sequence[Tool], info: wire.Info
+        self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
     ) -> Loaded:
         """The candidates' grammars, all of them loaded.
 
-        `tools` is the request's whole list, by whose positions errors name a tool. Raises
-        SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
+        `param_of` says where in the request a tool's schema stands, by the tool's name, for errors.
+        Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
@@ -70,18 +75,17 @@ class Grammars:
             )
         key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
         missing = [tool for tool in candidates if not self._known.ready(key_of[tool.hash])]
-        position = {tool.name: at for at, tool in enumerate(tools)} if missing else {}
         for tool in missing:
-            check_tool(tool, self._limits, _param(position[tool.name]))
+            check_tool(tool, self._limits, param_of[tool.name])
         # Noted before anything is awaited: a busy process may forget a key while others load.
         residual = {tool.hash: self._known.residual(key_of[tool.hash]) for tool in candidates}
         found = await self._find(missing, key_of)
         for tool in missing:
             verdict = found[key_of[tool.hash]].verdict
             if verdict.status == "refused":
-                raise refusal(verdict, tool, _param(position[tool.name]))
+                raise refusal(verdict, tool, param_of[tool.name])
             residual[tool.hash] = verdict.residual
-        _check_strict(candidates, tools, residual)
+        _check_strict(candidates, param_of, residual)
         if self._fleet is not None:
             self._fleet.used(key_of.values())
         tiers = Counter(each.tier for each in found.values())
@@ -159,7 +163,7 @@ def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidTools(
-            f"The parameters of {tool.name!r} hold text that is not valid Unicode.", param=param
+            f"{_subject(tool)} hold text that is not valid Unicode.", param=param
         ) from error
 
 
@@ -169,7 +173,7 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
     complex_ = verdict.code == SchemaTooComplex.code
     kind = SchemaTooComplex if complex_ else SchemaNotEnforceable
     return kind(
-        f"The parameters of {tool.name!r} can't be enforced{where}: {verdict.reason}",
+        f"{_subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=param,
     )
@@ -177,22 +181,27 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
 
 def _check_strict(
     candidates: Sequence[Tool],
-    tools: Sequence[Tool],
+    param_of: Mapping[str, str],
     residual: Mapping[str, Sequence[wire.ResidualKeyword]],
 ) -> None:
-    """A strict tool is enforced while the model samples, or not at all."""
+    """A strict tool is enforced while the model samples, or not at all. So is content, which is
+    shown as it comes."""
     for tool in candidates:
-        if tool.strict and residual[tool.hash]:
-            left = residual[tool.hash][0]
-            position = [each.name for each in tools].index(tool.name)
+        left = residual[tool.hash]
+        if left and (tool.strict or not tool.name):
+            instead = ", or leave `strict` out: then calls are checked before they are sent"
             raise SchemaNotEnforceable(
-                f"{left.keyword!r} in the strict tool {tool.name!r} can't be enforced while the "
-                "model samples: rewrite the schema without it, or leave `strict` out, and calls "
-                "are checked before they are sent.",
-                pointer=left.pointer,
-                param=f"/tools/{position}/function/parameters{left.pointer}",
+                f"{_subject(tool)} hold {left[0].keyword!r}, which can't be enforced while the "
+                f"model samples: rewrite the schema without it{instead if tool.name else ''}.",
+                pointer=left[0].pointer,
+                param=f"{_pointer(param_of[tool.name])}{left[0].pointer}",
             )
 
 
-def _param(position: int) -> str:
-    return f"tools[{position}].function.parameters"
+def _pointer(param: str) -> str:
+    """`tools[0].function` as a JSON Pointer (RFC 6901) into the request."""
+    return "/" + param.replace("[", "/").replace("]", "").replace(".", "/")
+
+
+def _subject(tool: Tool) -> str:
+    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"

@@ -30,6 +30,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             return
         model = data.get("model")
         meter.model = model if isinstance(model, str) else None
+        meter.request_id = litellm_auth.call_id(data)
         key = meter.key
         if key is None or meter.admission is not None:
             return
@@ -44,14 +45,14 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             meter.set_aside = 0
         try:
             meter.admission = await here.limiter.admit(
-                key, litellm_auth.call_id(data), meter.set_aside, meter.used
+                key, meter.request_id, meter.set_aside, meter.used
             )
         except ToolgateError as error:
             if isinstance(error, RateLimited):
                 meter.headers |= error.headers
                 if error.retry_after is None:
                     meter.headers["x-should-retry"] = "false"  # OpenAI's SDKs heed it
-            raise litellm_host.host_error(error, meter.model or "") from error
+            raise litellm_host.host_error(error, meter.model or "", ours=False) from error
         meter.headers |= meter.admission.headers
 
     async def async_log_success_event(

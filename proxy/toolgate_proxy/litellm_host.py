@@ -11,10 +11,10 @@ each has a test in tests/proxy/test_litellm_host.py that fails when the host mov
 - litellm/proxy/_types.py:4428 `ProxyException.to_dict` makes the error body, with the HTTP status
   for a `code` and with names of classes before the message.
 - litellm/utils.py:8618 `validate_openai_optional_params` cuts `stop` to four in silence.
+- litellm/utils.py:8584 `validate_chat_completion_tool_choice` refuses a tool_choice of the type
+  allowed_tools.
 - litellm/router.py:2951 takes `priority` for its own queue, and keeps it.
 - litellm/utils.py:8493 `validate_and_fix_openai_tools` drops tools that are no objects in silence.
-- litellm/router.py:12498 `get_model_list`, of the router that proxy_server.py:2790 holds: where the
-  deployments of a model are, for loading grammars ahead.
 - litellm/proxy/db/exception_handler.py:94–400 imports `prisma`, LiteLLM's database client, to tell
   whether an error is a database's: without a database, and so without prisma, a 401 became a 500.
 """
@@ -61,6 +61,7 @@ class Call:
     api_base: str | None
     api_key: str | None
     logging: Any
+    litellm_params: Mapping[str, Any]
 
 
 def register(provider: CustomLLM) -> CustomLLM:
@@ -70,6 +71,9 @@ def register(provider: CustomLLM) -> CustomLLM:
         litellm.suppress_debug_info = True
         litellm.main._complete_custom_providers = _opening(litellm.main._complete_custom_providers)
         litellm.main.get_optional_params = _allowing(litellm.main.get_optional_params)
+        litellm.main.validate_chat_completion_tool_choice = _allowing_tools(
+            litellm.main.validate_chat_completion_tool_choice
+        )
         ProxyException.__init__ = _carrying(ProxyException.__init__)
         ProxyException.to_dict = _speaking(ProxyException.to_dict)
         if importlib.util.find_spec("prisma") is None:
@@ -96,28 +100,8 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
         api_base=kwargs["api_base"],
         api_key=kwargs["api_key"],
         logging=kwargs["logging_obj"],
+        litellm_params=kwargs["litellm_params"],
     )
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where a deployment of ours points to."""
-
-    api_base: str | None
-    api_key: str | None
-
-
-def placements(model: str | None) -> list[Placement]:
-    """Our deployments of a model, as clients name it (aliases too), or of all models."""
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
-
-    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
-    params = [row["litellm_params"] for row in rows or []]
-    return [
-        Placement(each.get("api_base"), each.get("api_key"))
-        for each in params
-        if each["model"].startswith(f"{PROVIDER}/")
-    ]
 
 
 def carry(exception: Any, error: ToolgateError) -> Any:
@@ -239,6 +223,16 @@ def _allowing(original: Callable[..., Any]) -> Callable[..., Any]:
     return get_optional_params
 
 
+def _allowing_tools(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def validate(tool_choice: Any = None, model: str = "") -> Any:
+        if isinstance(tool_choice, dict) and tool_choice.get("type") == "allowed_tools":
+            return tool_choice
+        return original(tool_choice=tool_choice, model=model)
+
+    return validate
+
+
 def _carrying(original: Callable[..., None]) -> Callable[..., None]:
     """LiteLLM makes a ProxyException of an error while it handles that error; in mid-stream it
     passes on no more of it than message, type, param and status."""
@@ -265,10 +259,10 @@ def _no_database(error: Exception) -> bool:
     return False
 
 
-def host_error(error: ToolgateError, model: str) -> Exception:
+def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Exception:
     """LiteLLM's exception of the error's status, which its router and its logs go by."""
     # LiteLLM logs what names no provider as the client's own fault: one line, no traceback.
-    provider = None if error.status < 500 else PROVIDER
+    provider = PROVIDER if ours and error.status >= 500 else None
     about = {"message": error.message, "model": model, "llm_provider": provider}
     host: Any
     if error.status < 500:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -14,7 +15,8 @@ def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
     """Fields that are not known here are passed on as they came: a template may know them."""
     if not isinstance(messages, list) or not messages:
         raise InvalidRequest("'messages' must be an array of at least one.", param="messages")
-    return tuple(_message(message, f"messages[{at}]") for at, message in enumerate(messages))
+    parsed = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
+    return tuple(_modern(parsed))
 
 
 def _message(message: object, param: str) -> dict[str, Any]:
@@ -25,8 +27,8 @@ def _message(message: object, param: str) -> dict[str, Any]:
     if not role:
         # Which roles there are is the template's business: some know more than OpenAI's five.
         raise fields.wrong("role", "a string")
-    _refuse(fields, "function_call", "audio")
-    for name in ("name", "reasoning_content", "reasoning", "tool_call_id"):
+    _refuse(fields, "audio")
+    for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
         fields.text(name)
     content = _content(message.get("content"), fields.path("content"))
     calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
@@ -35,6 +37,24 @@ def _message(message: object, param: str) -> dict[str, Any]:
     # OpenAI's `developer` is what its older models, and every open model's template, call `system`.
     checked = message | {"role": "system" if role == "developer" else role, "content": content}
     return checked | {"tool_calls": calls} if calls else checked
+
+
+def _modern(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The deprecated `function_call` and the role `function` as the tool calls and results that
+    templates know. A result belongs to the last call of its function."""
+    ids: dict[str, str] = {}
+    for at, message in enumerate(messages):
+        function = message.get("function_call")
+        if function is not None and message["role"] == "assistant":
+            call = _call({"function": function}, f"messages[{at}].function_call")
+            ids[call["function"]["name"]] = call["id"] = f"call_{at}"
+            rest = {name: value for name, value in message.items() if name != "function_call"}
+            yield rest | {"tool_calls": [*message.get("tool_calls", ()), call]}
+        elif message["role"] == "function":
+            answered = ids.get(str(message.get("name")), f"call_{at}")
+            yield message | {"role": "tool", "tool_call_id": answered}
+        else:
+            yield message
 
 
 def _content(content: object, param: str) -> str | list[dict[str, Any]] | None:

@@ -6,6 +6,7 @@ by `limit_hook.py`, the tokens by the provider.
 
 from __future__ import annotations
 
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -29,6 +30,22 @@ class Meter:
     complete: bool = False
     """Nothing more will be used: what is settled from here on is final."""
     failed: bool = False
+    status: int | None = None
+    """Of the response, once it has begun."""
+    request_id: str | None = None
+    """LiteLLM's, which the response bears as x-litellm-call-id."""
+    grammar: str | None = None
+    """Where the grammars came from."""
+    whole: bool = False
+    """The response was sent to its end."""
+    began: float = field(default_factory=time.monotonic)
+    first_byte_seconds: float | None = None
+
+    def begins(self, status: int) -> None:
+        """The response's head is on its way."""
+        self.status = status
+        self.failed = status >= 400
+        self.first_byte_seconds = round(time.monotonic() - self.began, 4)
 
     def note(self, prompt: int, completion: int) -> None:
         """Tokens used so far."""

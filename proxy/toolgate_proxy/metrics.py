@@ -48,6 +48,13 @@ REDIS_BREAKER = Gauge(
     "1 while Redis does not answer and is not asked.",
     multiprocess_mode="livemax",
 )
+BACKEND_UP = Gauge(
+    "toolgate_backend_up",
+    "1 while a backend answers, 0 while it is out of the rotation.",
+    ["backend"],
+    multiprocess_mode="livemin",
+)
+MOVED = Counter("toolgate_moved", "Requests that went to another backend when one was lost.")
 VIOLATIONS = Counter(
     "toolgate_enforcement_violations",
     "Finished calls that broke their schema though the masks hold all of it: a bug, must stay 0.",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
-from toolgate_core import wire
+from toolgate_core import keys, wire
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import (
     BackendFailed,
@@ -32,7 +32,9 @@ from .backend_client import EventStream
 from .deployments import Deployment, Deployments
 from .grammars import Loaded
 from .last_look import LastLook
+from .moving import Answered, first_answer
 from .resampling import Resample, of_choice, request_again
+from .response_format import SCHEMA_PARAM
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 from .validators import Validators
@@ -55,33 +57,40 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=False)
             async with self._answered(request, call) as (answer, arriving):
-                whole = WholeAnswer(answer.head)
+                whole = WholeAnswer(answer)
                 async for pieces in arriving:
                     whole.add(pieces)
-            return whole.response(answer.counts)
+            return whole.response()
 
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=True)
             async with self._answered(request, call) as (answer, arriving):
-                chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
+                chunks, whole = Chunks(answer), WholeAnswer(answer)
                 async for pieces in arriving:
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
                         yield chunk
             meter.note(answer.counts.prompt, answer.counts.completion, complete=True)
             if request.include_usage:
-                yield chunks.usage(answer.counts)
-            host.note_for_logs(call, whole.response(answer.counts))
+                yield chunks.usage()
+            host.note_for_logs(call, whole.response())
+
+    def _answered(self, request: ChatRequest, call: host.Call) -> Answered:
+        """By the deployment that LiteLLM chose, or by another if that one is lost."""
+
+        def at(deployment: Deployment, model: str) -> Answered:
+            return self._answered_by(deployment, replace(request, model=model))
+
+        return first_answer(self.deployments, call, at)
 
     @asynccontextmanager
-    async def _answered(
-        self, request: ChatRequest, call: host.Call
+    async def _answered_by(
+        self, deployment: Deployment, request: ChatRequest
     ) -> AsyncIterator[tuple[Answer, AsyncIterator[list[Piece]]]]:
         """The request sent and its answer begun, with the pieces that arrive of it; leaving the
         context ends the backend's work on it."""
-        deployment = self.deployments.get(call.api_base, call.api_key)
         sent = await _send(request, deployment, self._validators)
         residual = [tool.name for tool in sent.plan.candidates if tool.hash in sent.residual]
         look = LastLook(sent.plan.candidates, residual, self._validators)
@@ -146,8 +155,9 @@ async def _send(
         info = await backend.info()
         dialect = _dialect(info)
         plan = make_plan(request, dialect)
-        loaded = await grammars.ensure(plan.candidates, request.tools, info)
-        await validators.prepare(plan.candidates, request.tools)
+        param_of = _param_of(request)
+        loaded = await grammars.ensure(plan.grammars, param_of, info)
+        await validators.prepare(plan.candidates, param_of)
         receipt.current().note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         message = _message(request, plan, loaded)
         try:
@@ -155,7 +165,7 @@ async def _send(
         except GrammarUnknown as unknown:
             grammars.forget(unknown.keys)
             continue
-        receipt.current().enforced_by(request.tools, loaded.residual)
+        receipt.current().enforced_by(request.tools or request.content_format, loaded.residual)
         return _Sent(info, dialect, plan, loaded.residual, events)
     raise BackendUnavailable(
         "The backend loses its grammars faster than they load; try again.", retry_after=1
@@ -173,12 +183,24 @@ def _message(request: ChatRequest, plan: EnforcementPlan, loaded: Loaded) -> wir
         ),
         sampling=request.sampling,
         enforcement=plan.wire(loaded.keys),
-        # Only a stream can be closed at a stop string, or at a call that turns out wrong; otherwise
-        # the whole in one piece costs less.
-        stream=request.stream or bool(request.stop) or bool(loaded.residual),
+        # Only a stream can be closed at a stop, or at a call that turns out wrong; otherwise the
+        # whole in one piece costs less.
+        stream=request.stream
+        or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
+        return_prompt_ids=request.return_token_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
     )
+
+
+def _param_of(request: ChatRequest) -> dict[str, str]:
+    """Where in the request's body each schema stands, by its tool's name."""
+    if request.legacy_functions:
+        params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
+    else:
+        params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
+    schemas = {name: f"{param}.parameters" for name, param in params.items()}
+    return schemas | {keys.CONTENT: SCHEMA_PARAM}
 
 
 def _dialect(info: wire.Info) -> Dialect:

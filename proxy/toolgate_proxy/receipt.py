@@ -5,7 +5,7 @@ the slowest that was needed.
 `x-toolgate-enforced: full | residual | none`: the masks held all of the tools' schemas; they left
 some keywords open, and calls of those tools are checked before they are sent; there were no tools.
 `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`, where there are any.
-`x-toolgate-resamples: <times a choice was sampled again>`, of answers that were not streamed.
+`x-toolgate-resamples: <times a choice was sampled again>`, in a stream those before its beginning.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Receipt:
 
     def enforced_by(
         self,
-        tools: Sequence[object],
+        held: object,
         residual: Mapping[str, Sequence[ResidualKeyword]],
     ) -> None:
-        """`residual`: by tool, what its masks leave open."""
-        self.enforced = "residual" if residual else "full" if tools else "none"
+        """`held`: whether anything is; `residual`: by tool, what its masks leave open."""
+        self.enforced = "residual" if residual else "full" if held else "none"
         self.residual_tools = len(residual)
         names = {each.keyword for left in residual.values() for each in left}
         names = {name for name in names if KEYWORD.fullmatch(name)}  # fit for a header

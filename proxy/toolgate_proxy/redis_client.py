@@ -34,6 +34,8 @@ LONGEST_PAUSE = 2.0
 PATIENT_TIMEOUT = 1.0
 """Seconds for what no request waits for: long enough to open a connection on a busy machine."""
 
+STEPS = 10
+"""Parts of a time-out: so many turns of the event loop it takes at least."""
 TURNS_TO_READ = 5
 """Turns of the event loop in which an answer that has arrived becomes a result."""
 
@@ -129,14 +131,17 @@ class SharedRedis:
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     """Raises TimeoutError. Unlike asyncio.timeout it does not blame the server for a time in which
-    this process was busy: an answer that lies here unread is read first."""
+    this process was busy: it waits in steps, a step counts once however long the process let it
+    wait, and an answer that lies here unread is read first."""
     task = asyncio.create_task(work)
     try:
-        if not (await asyncio.wait({task}, timeout=seconds))[0]:
-            for _ in range(TURNS_TO_READ):
-                await asyncio.sleep(0)
-            if not task.done():
-                raise TimeoutError
+        for _ in range(STEPS):
+            if (await asyncio.wait({task}, timeout=seconds / STEPS))[0]:
+                return task.result()
+        for _ in range(TURNS_TO_READ):
+            await asyncio.sleep(0)
+        if not task.done():
+            raise TimeoutError
         return task.result()
     finally:
         task.cancel()

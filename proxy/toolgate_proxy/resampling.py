@@ -14,6 +14,8 @@ from toolgate_core.stop import StopStrings
 from . import metrics
 from .calls import Wrong
 
+GREEDY = 1e-5
+"""Temperatures below it are greedy (vllm/sampling_params.py:29)."""
 GREEDY_AGAIN = 1.0
 """Temperature at which a greedy choice is sampled again: greedily, the same call would come."""
 
@@ -54,6 +56,11 @@ class Retries:
         self._accepted.append(token)
         return begins
 
+    @property
+    def accepted(self) -> tuple[int, ...]:
+        """The tokens noted so far, without those of wrong calls."""
+        return tuple(self._accepted)
+
     def again(self, wrong: Wrong, spent: int) -> Resample:
         """After so many tokens of the choice, those of all attempts. Raises ToolSchemaViolation
         where it may not be sampled again."""
@@ -92,7 +99,7 @@ def request_again(first: wire.GenerateRequest, resample: Resample) -> wire.Gener
     same for the same seed; greedy sampling counts as seeded."""
     sampling = first.sampling
     seed, temperature = sampling.seed, sampling.temperature
-    if temperature == 0:
+    if temperature is not None and temperature < GREEDY:
         seed, temperature = seed or 0, GREEDY_AGAIN
     again = {
         "n": 1,

@@ -1,6 +1,7 @@
 """The gateway's own routes, beside LiteLLM's, and what it does as it starts.
 
 `POST /toolgate/prewarm`  `PrewarmRequest` → `PrewarmAnswer`
+`GET  /toolgate/status`   `status.Status`: models, their backends, keys and limits
 `POST /toolgate/schema`   `PrewarmRequest` → `SchemaAnswer`
 `GET  /toolgate/metrics`  Prometheus' text format
 
@@ -24,8 +25,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import litellm_host as host
-from . import metrics, schema_report
+from . import metrics, schema_report, status
 from .deployments import Deployment
+from .health import Health
+from .litellm_auth import add_callback
+from .litellm_router import placements
 from .prewarm import BackendReport, prewarm, prewarm_most_used
 from .schema_report import BackendSchemas
 from .service import service
@@ -90,6 +94,13 @@ async def _tools_of(
     return deployments, body.tools
 
 
+@router.get("/status")
+async def status_route(caller: Caller) -> Response:
+    if refused := _not_admin(caller):
+        return refused
+    return JSONResponse(status.status(host.provider().deployments).model_dump())
+
+
 @router.get("/metrics")
 async def metrics_route(caller: Caller) -> Response:
     if refused := _not_admin(caller):
@@ -107,12 +118,17 @@ def attach(app: Any) -> None:
         async with lifespan(app) as state:
             _freeze_heap()
             work = asyncio.create_task(_prewarm_at_start())
+            health = Health(host.provider().deployments, settings())
+            health.start()
+            add_callback(health)
+            await service().limiter.started()
             if (watch := service().watch) is not None:
                 await watch.started()
             try:
                 yield state
             finally:
                 work.cancel()
+                await health.aclose()
                 fleet = host.provider().deployments.fleet
                 if fleet is not None:
                     await fleet.aclose()
@@ -138,7 +154,7 @@ async def _prewarm_at_start() -> None:
 def _deployments(model: str | None) -> list[Deployment]:
     """Ours of that name, each backend once."""
     known = host.provider().deployments
-    found = [known.get(place.api_base, place.api_key) for place in host.placements(model)]
+    found = [known.get(place.api_base, place.api_key) for place in placements(model)]
     return list({id(each): each for each in found}.values())
 
 

@@ -32,6 +32,9 @@ class Settings(SchemaLimitSettings, BaseSettings):
     redis_timeout: float = Field(default=0.05, gt=0)
     """Seconds that Redis may take to answer before a request goes on without it."""
 
+    log_format: Literal["text", "json"] = "text"
+    """Of the line that each request leaves in the log."""
+
     key_secret: SecretStr | None = None
     """Under which virtual keys are hashed; without it only the master key is known."""
     keys_file: Path | None = None
@@ -88,6 +91,10 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds in which a backend must answer about grammars and about itself."""
     info_ttl: float = Field(default=15.0, ge=0)
     """Seconds for which what a backend said of itself is believed."""
+    health_interval: float = Field(default=1.0, gt=0)
+    """Seconds between two looks at whether a backend answers."""
+    health_timeout: float = Field(default=2.0, gt=0)
+    """Seconds in which it must."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
 

@@ -1,6 +1,7 @@
-"""Wire events → pieces of an answer → OpenAI's chunks, or OpenAI's whole answer.
+"""Pieces of an answer → OpenAI's chunks, or OpenAI's whole answer.
 
 Both shapes are made of the same pieces, so a streamed answer and a collected one can't differ.
+Fields beyond OpenAI's are described in docs/answers.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from litellm.types.utils import (
     Choices,
     Delta,
     Function,
+    FunctionCall,
     Message,
     ModelResponse,
     ModelResponseStream,
@@ -23,17 +25,17 @@ from litellm.types.utils import (
     Usage,
 )
 
-from toolgate_core import wire
 from toolgate_core.segmenter import (
     ArgumentsDelta,
     CallStart,
     ContentDelta,
-    Event,
     Finish,
     ReasoningDelta,
 )
 
-from .answer import Head, Piece, TokenCounts
+from .answer import Answer, Piece, TokenCounts
+from .choice import Said, TokenIds
+from .logprobs import Logprobs, logprobs_of
 
 CALL_ID_ALPHABET = string.ascii_letters + string.digits
 
@@ -41,26 +43,33 @@ CALL_ID_ALPHABET = string.ascii_letters + string.digits
 class Chunks:
     """Pieces → chunks. Every choice opens with its role and closes with its finish_reason."""
 
-    def __init__(self, head: Head) -> None:
-        self._head = head
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._legacy = answer.request.legacy_functions
         self._opened: set[int] = set()
+        self._prompt_told = False
 
     def of(self, pieces: Iterable[Piece]) -> Iterator[ModelResponseStream]:
         for piece in pieces:
             if piece.choice not in self._opened:
                 self._opened.add(piece.choice)
                 yield self._chunk(piece.choice, _opening(piece.event))
+            logprobs = logprobs_of(piece.event)
             match piece.event:
-                case Finish(reason):
-                    yield self._chunk(piece.choice, Delta(), finish_reason=reason)
-                case ContentDelta(text, logprobs):
-                    yield self._chunk(piece.choice, Delta(content=text), logprobs=logprobs)
-                case event if (delta := _delta(event)) is not None:
-                    yield self._chunk(piece.choice, delta)
+                case TokenIds(ids):
+                    yield self._chunk(piece.choice, Delta(), token_ids=list(ids))
+                case Finish() as finish:
+                    reason = _finish_reason(finish, legacy=self._legacy)
+                    extra = _extensions(finish)
+                    yield self._chunk(piece.choice, Delta(), finish_reason=reason, **extra)
+                case event if (delta := _delta(event, legacy=self._legacy)) is not None:
+                    yield self._chunk(piece.choice, delta, logprobs=logprobs)
+                case _ if logprobs:
+                    yield self._chunk(piece.choice, Delta(), logprobs=logprobs)
 
-    def usage(self, counts: TokenCounts) -> ModelResponseStream:
+    def usage(self) -> ModelResponseStream:
         """The last chunk of a stream whose client asked for include_usage."""
-        return ModelResponseStream(choices=[], usage=_usage(counts), **vars(self._head))
+        return self._response([], usage=_usage(self._answer.counts))
 
     def _chunk(
         self,
@@ -68,15 +77,26 @@ class Chunks:
         delta: Delta,
         *,
         finish_reason: str | None = None,
-        logprobs: tuple[wire.TokenLogprob, ...] = (),
+        logprobs: Logprobs | None = None,
+        **extensions: Any,
     ) -> ModelResponseStream:
         shaped = StreamingChoices(
             index=choice,
             delta=delta,
             finish_reason=finish_reason,
-            logprobs={"content": _logprobs(logprobs)} if logprobs else None,
+            logprobs=logprobs.body() if logprobs else None,
+            **extensions,
         )
-        return ModelResponseStream(choices=[shaped], **vars(self._head))
+        if self._answer.request.continuous_usage:
+            return self._response([shaped], usage=_usage(self._answer.counts))
+        return self._response([shaped])
+
+    def _response(self, choices: list[StreamingChoices], **more: Any) -> ModelResponseStream:
+        prompt_ids = self._answer.prompt_token_ids
+        if prompt_ids is not None and not self._prompt_told:
+            self._prompt_told = True
+            more["prompt_token_ids"] = list(prompt_ids)
+        return ModelResponseStream(choices=choices, **vars(self._answer.head), **more)
 
 
 @dataclass
@@ -91,51 +111,69 @@ class _Choice:
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
-    logprobs: list[wire.TokenLogprob] = field(default_factory=list)
-    finish_reason: str | None = None
+    logprobs: Logprobs = field(default_factory=Logprobs)
+    token_ids: list[int] | None = None
+    finish: Finish | None = None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Said) -> None:
+        if logprobs := logprobs_of(event):
+            self.logprobs.extend(logprobs)
         match event:
-            case ContentDelta(text, logprobs):
+            case ContentDelta(text):
                 self.content.append(text)
-                self.logprobs.extend(logprobs)
             case ReasoningDelta(text):
                 self.reasoning.append(text)
             case CallStart(_, name):
                 self.calls.append(_Call(name, new_call_id()))
             case ArgumentsDelta(_, text):
                 self.calls[-1].arguments.append(text)
-            case Finish(reason):
-                self.finish_reason = reason
+            case TokenIds(ids):
+                self.token_ids = [*(self.token_ids or ()), *ids]
+            case Finish():
+                self.finish = event
 
 
 class WholeAnswer:
     """Pieces → the answer as one object."""
 
-    def __init__(self, head: Head) -> None:
-        self._head = head
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
         self._choices: dict[int, _Choice] = {}
 
     def add(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             self._choices.setdefault(piece.choice, _Choice()).add(piece.event)
 
-    def response(self, counts: TokenCounts) -> ModelResponse:
+    def response(self) -> ModelResponse:
+        answer = self._answer
         choices = [self._shaped(at, self._choices[at]) for at in sorted(self._choices)]
-        return ModelResponse(choices=choices, usage=_usage(counts), **vars(self._head))
+        more: dict[str, Any] = {}
+        if answer.prompt_token_ids is not None:
+            more["prompt_token_ids"] = list(answer.prompt_token_ids)
+        return ModelResponse(
+            choices=choices, usage=_usage(answer.counts), **vars(answer.head), **more
+        )
 
     def _shaped(self, index: int, choice: _Choice) -> Choices:
+        legacy = self._answer.request.legacy_functions
         said_otherwise = choice.calls or choice.reasoning
+        calls: dict[str, Any] = {"tool_calls": [_whole_call(call) for call in choice.calls] or None}
+        if legacy:
+            calls = {"function_call": _function_call(choice.calls[0])} if choice.calls else {}
         message = Message(
             content="".join(choice.content) or (None if said_otherwise else ""),
             reasoning_content="".join(choice.reasoning) or None,
-            tool_calls=[_whole_call(call) for call in choice.calls] or None,
+            **calls,
         )
+        extensions = _extensions(choice.finish) if choice.finish else {}
+        if choice.token_ids is not None:
+            extensions["token_ids"] = choice.token_ids
         return Choices(
             index=index,
             message=message,
-            finish_reason=choice.finish_reason,
-            logprobs={"content": _logprobs(choice.logprobs)} if choice.logprobs else None,
+            finish_reason=_finish_reason(choice.finish, legacy=legacy) if choice.finish else None,
+            logprobs=choice.logprobs.body() if choice.logprobs else None,
+            **extensions,
         )
 
 
@@ -143,21 +181,27 @@ def new_call_id() -> str:
     return "call_" + "".join(secrets.choice(CALL_ID_ALPHABET) for _ in range(24))
 
 
-def _opening(event: Event) -> Delta:
+def _opening(event: Said) -> Delta:
     """The first delta of a choice. Its content is "", but null where something else comes first."""
     return Delta(role="assistant", content="" if isinstance(event, ContentDelta | Finish) else None)
 
 
-def _delta(event: Event) -> Delta | None:
+def _delta(event: Said, *, legacy: bool) -> Delta | None:
     match event:
+        case ContentDelta(text):
+            return Delta(content=text)
         case ReasoningDelta(text):
             return Delta(reasoning_content=text)
+        case CallStart(_, name) if legacy:
+            return Delta(function_call=FunctionCall(name=name, arguments=""))
         case CallStart(index, name):
             function = Function(name=name, arguments="")
             call = ChatCompletionDeltaToolCall(
                 index=index, id=new_call_id(), type="function", function=function
             )
             return Delta(tool_calls=[call])
+        case ArgumentsDelta(_, text) if legacy:
+            return Delta(function_call=FunctionCall(arguments=text))
         case ArgumentsDelta(index, text):
             call = ChatCompletionDeltaToolCall(index=index, function=Function(arguments=text))
             return Delta(tool_calls=[call])
@@ -165,9 +209,26 @@ def _delta(event: Event) -> Delta | None:
             return None  # CallEnd: what it says, the next call or the finish says again
 
 
+def _finish_reason(finish: Finish, *, legacy: bool) -> str:
+    return "function_call" if legacy and finish.reason == "tool_calls" else finish.reason
+
+
+def _extensions(finish: Finish) -> dict[str, Any]:
+    """What a choice says of its end beyond OpenAI's finish_reason."""
+    told: dict[str, Any] = {}
+    if finish.stop_reason is not None:
+        told["stop_reason"] = finish.stop_reason  # vLLM's field
+    if finish.call is not None:
+        told["toolgate"] = {"last_call": finish.call}
+    return told
+
+
 def _whole_call(call: _Call) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": "".join(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
+    return {"id": call.id, "type": "function", "function": _function_call(call)}
+
+
+def _function_call(call: _Call) -> dict[str, Any]:
+    return {"name": call.name, "arguments": "".join(call.arguments)}
 
 
 def _usage(counts: TokenCounts) -> Usage:
@@ -178,14 +239,3 @@ def _usage(counts: TokenCounts) -> Usage:
         prompt_tokens_details={"cached_tokens": counts.cached},
         completion_tokens_details={"reasoning_tokens": counts.reasoning},
     )
-
-
-def _logprobs(logprobs: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
-    return [
-        {**_logprob(token), "top_logprobs": [_logprob(top) for top in token.top]}
-        for token in logprobs
-    ]
-
-
-def _logprob(token: wire.TopLogprob) -> dict[str, Any]:
-    return {"token": token.token, "logprob": token.logprob, "bytes": list(token.bytes)}

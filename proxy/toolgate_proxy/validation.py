@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from math import isinf
 from typing import Any
 
 import jsonschema_rs
@@ -17,6 +18,10 @@ from pydantic import BaseModel, ConfigDict
 
 from toolgate_core.pointer import escape
 
+BEYOND_DOUBLES = 400
+"""A power of ten that is none of a double's (their largest is 1.8E+308)."""
+MAX_DIGITS = 1_000
+"""Of an integer that is read as one; Python itself stops at 4,300."""
 BACKTRACK_LIMIT = 100_000
 """Steps of one pattern over one string; a pattern that takes more does not match (fancy-regex)."""
 
@@ -60,13 +65,15 @@ class Validator:
         except (jsonschema_rs.ReferencingError, ValueError) as error:
             raise BadSchema(str(error).partition("\n")[0], "") from error
 
-    def check(self, arguments: str) -> Violation | None:
-        """The first violation that is found, if there is one."""
+    def check(self, arguments: str, *, unique: bool) -> Violation | None:
+        """The first violation that is found, if there is one. `unique`: no member may come twice;
+        otherwise the last one counts, as in every JSON parser that takes such an object."""
         try:
             value = json.loads(
                 arguments,
-                object_pairs_hook=_members,
-                parse_float=Decimal,
+                object_pairs_hook=_members if unique else None,
+                parse_float=_real,
+                parse_int=_whole,
                 parse_constant=_no_constant,
             )
         except (ValueError, RecursionError):
@@ -80,6 +87,23 @@ class Validator:
             keyword=keyword[0] if keyword else "",
             schema_pointer=_pointer(error.schema_path),
         )
+
+
+def _real(text: str) -> Decimal:
+    """Exact, as `multipleOf: 0.01` needs it. What no double can hold is made the like of it that is
+    still cheap to reckon with: 1e999999999 written out would fill the memory."""
+    double = float(text)
+    if isinf(double):
+        return Decimal(f"{'-' * text.startswith('-')}1E+{BEYOND_DOUBLES}")
+    if double == 0:
+        nothing = Decimal(text.lower().partition("e")[0]) == 0
+        sign = "-" * text.startswith("-")
+        return Decimal(0) if nothing else Decimal(f"{sign}1E-{BEYOND_DOUBLES}")
+    return Decimal(text)
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= MAX_DIGITS else _real(text)
 
 
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

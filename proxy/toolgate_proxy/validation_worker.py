@@ -22,6 +22,7 @@ class Job(BaseModel):
     tool_schema: dict[str, Any]
     arguments: str | None
     """None: only whether the schema is a valid one."""
+    unique: bool = False
     cpu_seconds: float
 
 
@@ -38,7 +39,7 @@ def answer(job: Job) -> Answer:
         return Answer(bad_schema=error.reason, bad_pointer=error.pointer)
     if job.arguments is None:
         return Answer()
-    return Answer(violation=validator.check(job.arguments))
+    return Answer(violation=validator.check(job.arguments, unique=job.unique))
 
 
 def main() -> None:

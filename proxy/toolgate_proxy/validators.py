@@ -9,7 +9,7 @@ schema and no answer can hold the gateway's event loop up.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
@@ -49,14 +49,13 @@ class Validators:
             wall_seconds=settings.validation_wall_seconds,
         )
 
-    async def prepare(self, candidates: Sequence[Tool], tools: Sequence[Tool]) -> None:
-        """Before tools are used. `tools` is the request's whole list, by whose positions errors
-        name one. Raises SchemaNotEnforceable for what is no schema, or none that can be compiled in
-        time."""
+    async def prepare(self, candidates: Sequence[Tool], param_of: Mapping[str, str]) -> None:
+        """Before tools are used. `param_of` says where in the request a tool's schema stands, by
+        its name, for errors. Raises SchemaNotEnforceable for what is no schema, or none that can be
+        compiled in time."""
         for tool in candidates:
             if tool.hash not in self._known:
-                position = [each.name for each in tools].index(tool.name)
-                await self._prepare(tool, f"tools[{position}].function.parameters")
+                await self._prepare(tool, param_of[tool.name])
 
     async def _prepare(self, tool: Tool, param: str) -> None:
         try:
@@ -78,14 +77,14 @@ class Validators:
             param=param,
         )
 
-    async def check(self, tool: Tool, arguments: str) -> Violation | None:
-        """Raises ArgumentsNotChecked where the check went over its limits."""
+    async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
+        """`unique`: see Validator. Raises ArgumentsNotChecked for a check over its limits."""
         known = self._known.get(tool.hash) or self._learn(tool)
         self._known.move_to_end(tool.hash)
         if known.validator is not None and known.steps * len(arguments) <= MAX_STEPS:
-            return known.validator.check(arguments)
+            return known.validator.check(arguments, unique=unique)
         try:
-            return (await self._ask(tool, arguments)).violation
+            return (await self._ask(tool, arguments, unique=unique)).violation
         except OverLimits as error:
             raise ArgumentsNotChecked(
                 f"The arguments of {tool.name!r} could not be checked against its schema within "
@@ -101,10 +100,11 @@ class Validators:
             self._known.popitem(last=False)
         return known
 
-    async def _ask(self, tool: Tool, arguments: str | None) -> Answer:
+    async def _ask(self, tool: Tool, arguments: str | None, *, unique: bool = False) -> Answer:
         job = Job(
             tool_schema=tool.parameters,
             arguments=arguments,
+            unique=unique,
             cpu_seconds=self._pool.cpu_seconds,
         )
         return await self._pool.ask(job)

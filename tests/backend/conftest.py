@@ -12,15 +12,16 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.choose import choose
-from toolgate_backend.grammars.engine import CompiledGrammar, Engine
+from toolgate_backend.grammars.engine import Engine
 from toolgate_backend.grammars.llguidance_engine import (
     LLGuidanceEngine,
     make_tokenizer,
     tokenizer_text,
 )
+from toolgate_backend.grammars.measured import MeasuredGrammar, measure
 from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.plan import Tool, content_format, parse_tools
 
 
 @pytest.fixture(scope="session")
@@ -51,23 +52,27 @@ def rules(vocabulary: Vocabulary) -> Rules:
 
 @pytest.fixture(scope="session")
 def compile_tool(
-    vocabulary: Vocabulary, engines: dict[str, Engine]
-) -> Callable[[Tool], CompiledGrammar]:
-    def compile_(tool: Tool) -> CompiledGrammar:
+    vocabulary: Vocabulary, engines: dict[str, Engine], rules: Rules
+) -> Callable[[Tool], MeasuredGrammar]:
+    def compile_(tool: Tool) -> MeasuredGrammar:
         choice = choose(tool.parameters)
-        return engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
+        compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
+        return measure(compiled, tool.parameters, rules.completion)
 
     return compile_
 
 
 @pytest.fixture(scope="session")
 def automaton(
-    rules: Rules, compile_tool: Callable[[Tool], CompiledGrammar]
+    rules: Rules, compile_tool: Callable[[Tool], MeasuredGrammar]
 ) -> Callable[..., Automaton]:
-    """automaton(tools, choice=…, …) with the tools' grammars compiled."""
+    """automaton(tools, schema, choice=…, …), with all their grammars compiled."""
 
-    def make(tools: list[dict[str, Any]], **spec: Any) -> Automaton:
+    def make(
+        tools: list[dict[str, Any]], schema: dict[str, Any] | None = None, **spec: Any
+    ) -> Automaton:
         grammars = [compile_tool(tool) for tool in parse_tools(tools)]
-        return Automaton(rules, Spec(**spec), grammars)
+        content = compile_tool(content_format(schema, param="")) if schema is not None else None
+        return Automaton(rules, Spec(**spec), grammars, content)
 
     return make

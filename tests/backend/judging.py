@@ -15,7 +15,6 @@ from toolgate_backend.grammars.engine import envelope
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.schema.document import normalised
 from toolgate_core.schema.preparing import Prepared
 from toolgate_core.schema.relaxing import Occurrence
 
@@ -52,12 +51,12 @@ class Judge:
         self._vocabulary = vocabulary
 
     def judge(self, schema: Any, instances: list[tuple[bool | None, Any]]) -> Judged:
+        if isinstance(schema, bool):
+            schema = {} if schema else {"not": {}}
         try:
-            canonical = keys.canonical_schema(normalised(schema))
+            canonical = keys.canonical_schema(schema, param="schema")
         except SchemaNotEnforceable as error:
             return Judged("refused", reason=error.message)
-        if isinstance(canonical, bool):
-            canonical = {} if canonical else {"not": {}}
         outcome = self._compiler.compile("key", "t", keys.canonical_json(canonical))
         verdict = outcome.verdict
         if outcome.grammar is None:

@@ -13,7 +13,8 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.automaton import Automaton, Phase
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError
 from toolgate_backend.token_stream import TextDecoder
 from toolgate_backend.vocabulary import Vocabulary
@@ -231,6 +232,16 @@ def test_a_sequence_goes_on_from_an_earlier_ones_tokens(
                 assert heir.accept_tokens(tokens[at : at + 5])
                 heir.reset()
         assert machine.accept_tokens([token])
+
+
+def test_what_was_accepted_needs_not_fit_into_the_budget_that_is_left(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    how: dict[str, Any] = {"choice": "required", "reasoning": "must", "close_at_budget": True}
+    tokens, _ = walk(automaton(tools.ALL, **how, budget=300), vocabulary, seed=4)
+    for at in range(0, len(tokens) - 1, 11):
+        heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), budget=at + 2)
+        assert len(allowed(heir, vocabulary.size))
 
 
 def test_tokens_that_could_not_have_come_are_none_to_go_on_from(

@@ -94,7 +94,8 @@ def test_cut_by_the_budget_both_forms_say_length(
 ) -> None:
     from tests import tools
 
-    request = {**common, "max_tokens": 14, "tools": [tools.WEATHER], "tool_choice": "required"}
+    request = {**common, "max_tokens": 28, "tools": [tools.WEATHER], "tool_choice": "required"}
+    request["logit_bias"] = {}
     request |= {"messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "none"}
     [whole] = answers.from_whole(client.chat.completions.create(**request))
     [streamed] = answers.from_chunks([*client.chat.completions.create(**request, stream=True)])

@@ -38,7 +38,16 @@ NEGATION = tools.tool("set_level", {"level": DIGIT, "other": DIGIT})
 NEGATION["function"]["parameters"]["not"] = {
     "properties": {"level": {"enum": [0, 1]}, "other": {"enum": [2, 3]}}
 }
-TOOLS = {"uniqueItems": digits(3), "if": CONDITION, "not": NEGATION}
+NODE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"value": DIGIT, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+    "required": ["value", "next"],
+    "additionalProperties": False,
+}
+LIST = tools.tool("set_list", {"first": {"$ref": "#/$defs/node"}})
+"""Refers to itself: its calls are checked in a process of its own, which ends with the gateway."""
+LIST["function"]["parameters"]["$defs"] = {"node": NODE}
+TOOLS = {"a list": LIST, "uniqueItems": digits(3), "if": CONDITION, "not": NEGATION}
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def mixed(rng: random.Random, common: dict[str, Any]) -> dict[str, Any]:
         "reasoning_effort": rng.choice(["none", "high"]),
         "n": rng.choice([1, 1, 2]),
         "seed": rng.randrange(10**6),
-        "max_tokens": rng.choice([30, 120, 300]),
+        "max_tokens": rng.choice([60, 120, 300]),
         "stream": rng.random() < 0.5,
     }
 

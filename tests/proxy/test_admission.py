@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_core.plan import ChatRequest, NamedTool
-from toolgate_proxy.admission import NO_BEARING, admit
+from toolgate_core.plan import AllowedTools, ChatRequest, NamedTool
+from toolgate_proxy.admission import admit
+from toolgate_proxy.parameters import BY_NAME, PARAMETERS
 
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -78,7 +79,7 @@ def test_logprobs_alone_asks_for_no_alternatives() -> None:
     assert admitted(logprobs=False, top_logprobs=0).sampling.logprobs is None
 
 
-@pytest.mark.parametrize("name", sorted(NO_BEARING))
+@pytest.mark.parametrize("name", sorted(p.name for p in PARAMETERS if p.support == "no bearing"))
 def test_what_has_no_bearing_on_the_answer_passes(name: str) -> None:
     assert admitted(**{name: "anything"}) is not None
 
@@ -112,7 +113,21 @@ def test_what_has_no_bearing_on_the_answer_passes(name: str) -> None:
         ("logit_bias", {"1": 101}),
         ("logit_bias", {"1": "2"}),
         ("logit_bias", {"²": 1}),
-        ("stop", ["a", "b", "c", "d", "e"]),
+        ("stop", ["a"] * 65),
+        ("bad_words", "a"),
+        ("bad_words", [" "]),
+        ("bad_words", [3]),
+        ("cache_salt", ""),
+        ("reasoning_budget", -2),
+        ("thinking_token_budget", "much"),
+        ("toolgate", []),
+        ("include_reasoning", "no"),
+        ("echo", 1),
+        ("functions", {}),
+        ("function_call", "required"),
+        ("function_call", {"name": 3}),
+        ("response_format", "json"),
+        ("return_token_ids", "yes"),
         ("stop", ""),
         ("stop", [""]),
         ("stop", {"a": 1}),
@@ -141,17 +156,13 @@ def test_a_wrong_value_is_refused_by_its_name(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("response_format", {"type": "json_object"}),
-        ("response_format", {"type": "json_schema", "json_schema": {}}),
-        ("functions", [{"name": "look"}]),
-        ("function_call", "auto"),
-        ("bad_words", ["x"]),
-        ("echo", True),
         ("modalities", ["audio"]),
         ("audio", {"voice": "alloy"}),
         ("prediction", {}),
         ("verbosity", "low"),
-        ("tool_choice", {"type": "allowed_tools"}),
+        ("tool_choice", {"type": "custom"}),
+        ("use_beam_search", True),
+        ("prompt_logprobs", 1),
         ("guided_json", {}),
         ("anything_else", 1),
     ],
@@ -162,17 +173,16 @@ def test_what_is_not_supported_is_refused_by_its_name(name: str, value: Any) -> 
     assert refusal.value.param == name
 
 
+@pytest.mark.parametrize("name", [p.name for p in PARAMETERS if p.support == "refused"])
+def test_what_the_table_refuses_is_refused_with_its_reason(name: str) -> None:
+    with pytest.raises(UnsupportedParameter) as refusal:
+        admitted(**{name: {"any": "thing"}})
+    assert refusal.value.param == name
+    assert BY_NAME[name].note in refusal.value.message
+
+
 def test_defaults_of_what_is_not_supported_pass() -> None:
     assert admitted(response_format={"type": "text"}, modalities=["text"], echo=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("ignore_eos", True), ("min_tokens", 1), ("stop_token_ids", [1])]
-)
-def test_other_rules_of_ending_are_refused_beside_tools(name: str, value: Any) -> None:
-    with pytest.raises(UnsupportedParameter) as refusal:
-        admitted(tools=[TOOL], **{name: value})
-    assert refusal.value.param == name
 
 
 def test_tools_and_the_named_choice() -> None:
@@ -231,12 +241,152 @@ def test_stream_options() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         admitted(stream_options={"include_usage": True})
     assert refusal.value.param == "stream_options"
+    assert admitted(stream=True, stream_options={"continuous_usage_stats": True}).continuous_usage
     with pytest.raises(UnsupportedParameter) as unsupported:
-        admitted(stream=True, stream_options={"continuous_usage_stats": True})
-    assert unsupported.value.param == "stream_options.continuous_usage_stats"
+        admitted(stream=True, stream_options={"more": True})
+    assert unsupported.value.param == "stream_options.more"
 
 
 def test_stop_strings() -> None:
     assert admitted(stop="\n").stop == ("\n",)
     assert admitted(stop=["a", "b"]).stop == ("a", "b")
     assert admitted(stop=[]).stop == ()
+
+
+def test_rules_of_ending_are_taken_beside_tools() -> None:
+    sampling = admitted(
+        tools=[TOOL], ignore_eos=True, min_tokens=2, stop_token_ids=[1], bad_words=["no", " way"]
+    ).sampling
+    assert (sampling.ignore_eos, sampling.min_tokens) == (True, 2)
+    assert (sampling.stop_token_ids, sampling.bad_words) == ((1,), ("no", " way"))
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_allowed_tools(flat: bool) -> None:
+    names = [{"type": "function", "function": {"name": "look"}}, {"name": "see"}]
+    allowed = {"mode": "required", "tools": names}
+    choice = {"type": "allowed_tools"} | (allowed if flat else {"allowed_tools": allowed})
+    request = admitted(tools=[TOOL], tool_choice=choice)
+    assert request.tool_choice == AllowedTools("required", ("look", "see"))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "param"),
+    [
+        ({"mode": "must", "tools": [{"name": "look"}]}, "tool_choice.allowed_tools.mode"),
+        ({"mode": "auto", "tools": []}, "tool_choice.allowed_tools.tools"),
+        ({"mode": "auto", "tools": ["look"]}, "tool_choice.allowed_tools.tools"),
+    ],
+)
+def test_allowed_tools_that_are_none(allowed: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        admitted(tools=[TOOL], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
+    assert refusal.value.param == param
+
+
+def test_functions_are_tools_in_an_older_form() -> None:
+    function = {"name": "look", "parameters": {"type": "object"}}
+    request = admitted(functions=[function], function_call={"name": "look"})
+    assert request.legacy_functions
+    assert request.tools[0].definition == {"type": "function", "function": function}
+    assert request.tool_choice == NamedTool("look")
+    assert not request.parallel_tool_calls
+    assert admitted(functions=[function], function_call="none").tool_choice == "none"
+    with pytest.raises(InvalidTools) as wrong:
+        admitted(functions=[{"name": "?"}])
+    assert wrong.value.param == "functions[0].name"
+
+
+@pytest.mark.parametrize("old", ["functions", "function_call"])
+@pytest.mark.parametrize("new", ["tools", "tool_choice"])
+def test_the_two_forms_do_not_mix(old: str, new: str) -> None:
+    given = {"functions": [{"name": "look"}], "function_call": "auto"}
+    with pytest.raises(UnsupportedParameter) as refusal:
+        admitted(**{old: given[old], new: {"tools": [TOOL], "tool_choice": "auto"}[new]})
+    assert refusal.value.param == old
+
+
+@pytest.mark.parametrize(
+    ("params", "budget"),
+    [
+        ({}, None),
+        ({"reasoning_effort": "low"}, 2048),
+        ({"reasoning_effort": "high"}, None),
+        ({"reasoning_effort": "low", "reasoning_budget": 7}, 7),
+        ({"thinking_token_budget": 9}, 9),
+        ({"thinking_token_budget": -1}, None),
+        ({"reasoning_budget": 0}, 0),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, 1024),
+    ],
+)
+def test_reasoning_budgets(params: dict[str, Any], budget: int | None) -> None:
+    assert admitted(**params).reasoning_budget == budget
+
+
+def test_thinking_in_other_words() -> None:
+    assert admitted(thinking={"type": "enabled", "budget_tokens": 5}).reasoning == "on"
+    assert admitted(thinking={"type": "disabled"}).reasoning == "off"
+    assert admitted(enable_thinking=False).reasoning == "off"
+    with pytest.raises(InvalidRequest):
+        admitted(thinking={"type": "some"})
+
+
+def test_going_on_with_a_message() -> None:
+    said = [*HELLO, {"role": "assistant", "content": "Well"}]
+    request = admit("tiny", said, {"continue_final_message": True, "echo": True}, stream=False)
+    assert request.template_kwargs == {
+        "continue_final_message": True,
+        "add_generation_prompt": False,
+    }
+    assert request.echo == "Well"
+    assert admitted(echo=True).echo == ""
+    assert admitted(add_generation_prompt=False).template_kwargs == {"add_generation_prompt": False}
+    with pytest.raises(InvalidRequest) as refusal:
+        admitted(continue_final_message=True, add_generation_prompt=True)
+    assert refusal.value.param == "continue_final_message"
+
+
+def test_what_a_spent_budget_does_to_a_call() -> None:
+    assert admitted().on_budget == "cut"
+    assert admitted(toolgate={"on_budget": "close"}).on_budget == "close"
+    for wrong in ({"on_budget": "end"}, {"on_budgets": "close"}):
+        with pytest.raises(InvalidRequest) as refusal:
+            admitted(toolgate=wrong)
+        assert str(refusal.value.param).startswith("toolgate.on_budget")
+
+
+def test_formats_of_the_content() -> None:
+    assert admitted(response_format={"type": "text"}).content_format is None
+    any_object = admitted(response_format={"type": "json_object"}).content_format
+    assert any_object is not None
+    assert (any_object.name, any_object.parameters) == ("", {"type": "object"})
+    schema = {"type": "object", "title": "T", "properties": {"a": {"type": "integer"}}}
+    given = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": schema}}
+    held = admitted(response_format=given).content_format
+    assert held is not None
+    assert held.parameters == {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert held.hash != any_object.hash
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"type": "grammar"}, "response_format.type"),
+        ({}, "response_format.type"),
+        ({"type": "json_schema"}, "response_format.json_schema"),
+        ({"type": "json_schema", "json_schema": {}}, "response_format.json_schema.schema"),
+        (
+            {"type": "json_schema", "json_schema": {"schema": []}},
+            "response_format.json_schema.schema",
+        ),
+    ],
+)
+def test_formats_that_are_none(given: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        admitted(response_format=given)
+    assert refusal.value.param == param
+
+
+def test_the_table_names_each_parameter_once() -> None:
+    assert len(BY_NAME) == len(PARAMETERS)
+    assert all(parameter.note for parameter in PARAMETERS)

@@ -86,7 +86,8 @@ def test_redis_and_python_count_alike(
     async def run() -> None:
         redis_clock.client.flushall()
         clock = Clock()
-        counters = (shared(redis_clock), LocalCounter(WINDOW, clock))
+        redis = SharedRedis(SecretStr(redis_clock.url), 5.0)
+        counters = (RedisCounter(redis, 3600, WINDOW), LocalCounter(WINDOW, clock))
         running: list[tuple[Ask, Counted]] = []
         for at, (action, number) in enumerate(actions):
             clock.tell(redis_clock)
@@ -106,7 +107,7 @@ def test_redis_and_python_count_alike(
                 )
                 for counter in counters:
                     await counter.note(note)
-        await counters[0]._redis.aclose()
+        await redis.aclose()
 
     asyncio.run(run())
 

@@ -207,10 +207,31 @@ REFUSED = [
     ({"tools": [WEATHER, WEATHER]}, "invalid_tools", "tools[1].function.name"),
     ({"tool_choice": "required"}, "invalid_tools", "tools"),
     ({"temperature": "hot"}, "invalid_request", "temperature"),
-    ({"stop": ["a", "b", "c", "d", "e"]}, "invalid_request", "stop"),
+    ({"stop": ["a"] * 65}, "invalid_request", "stop"),
     ({"verbosity": "low"}, "unsupported_parameter", "verbosity"),
-    ({"response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
-    ({"functions": [{"name": "x"}]}, "unsupported_parameter", "functions"),
+    ({"response_format": {"type": "yaml"}}, "unsupported_parameter", "response_format.type"),
+    ({"functions": [{"name": "x"}], "tools": []}, "unsupported_parameter", "functions"),
+    (
+        {
+            "tools": [WEATHER],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"name": "no"}]},
+            },
+        },
+        "unknown_tool",
+        "tool_choice",
+    ),
+    (
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": {"type": "object", "not": 3}},
+            }
+        },
+        "schema_not_enforceable",
+        "response_format.json_schema.schema",
+    ),
     ({"no_such_thing": 1}, "unsupported_parameter", "no_such_thing"),
     ({"messages": "hello"}, "invalid_request", "messages"),
     ({"messages": [3]}, "invalid_request", "messages[0]"),

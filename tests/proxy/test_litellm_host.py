@@ -30,6 +30,7 @@ from toolgate_core.errors import (
     UnknownTool,
 )
 from toolgate_proxy import litellm_host as host
+from toolgate_proxy import litellm_router
 from toolgate_proxy.provider import Toolgate, toolgate
 from toolgate_proxy.settings import Settings
 
@@ -115,7 +116,7 @@ def test_what_litellm_takes_away_is_read_from_the_body() -> None:
     assert call.params == {"tools": ["x"], "top_k": 1, "priority": 3}
 
 
-CALL = host.Call("m", [], {}, None, None, SimpleNamespace())
+CALL = host.Call("m", [], {}, None, None, SimpleNamespace(), {})
 
 
 @pytest.mark.parametrize(
@@ -274,10 +275,10 @@ def test_our_deployments_are_found_by_the_names_that_clients_use(
     monkeypatch.setattr(proxy_server, "llm_router", router)
 
     def bases(model: str | None) -> set[str | None]:
-        return {place.api_base for place in host.placements(model)}
+        return {place.api_base for place in litellm_router.placements(model)}
 
     assert bases("small") == bases("nick") == {"http://a", "http://b"}
     assert bases(None) == {"http://a", "http://b", "http://c"}
     assert bases("foreign") == bases("unheard of") == set()
     monkeypatch.setattr(proxy_server, "llm_router", None)
-    assert host.placements(None) == []
+    assert litellm_router.placements(None) == []

@@ -87,7 +87,6 @@ def test_what_a_template_could_not_render_is_refused(message: Any, param: str) -
             "messages[0].content[0].type",
         ),
         ({"role": "assistant", "audio": {"id": "1"}}, "messages[0].audio"),
-        ({"role": "assistant", "function_call": {"name": "a"}}, "messages[0].function_call"),
         (
             {"role": "assistant", "tool_calls": [{"type": "custom"}]},
             "messages[0].tool_calls[0].type",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.errors import InvalidRequest
+from toolgate_proxy.body_guard import parse
 from toolgate_proxy.request_shape import check_shape
 
 
@@ -32,20 +33,23 @@ from toolgate_proxy.request_shape import check_shape
 )
 def test_wrong_types_are_named(body: Any, param: str | None) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        check_shape(json.dumps(body).encode())
+        check_shape(parse(json.dumps(body).encode()))
     assert refusal.value.param == param
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"{",
-        b"[" * 10_000,
         b"{}",
         b'{"messages": null, "tools": null}',
         b'{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
     ],
 )
 def test_the_rest_is_left_to_the_host(body: bytes) -> None:
-    check_shape(body)
+    check_shape(parse(body))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 10_000, b"\xff", b'{"a": 1} x'])
+def test_what_is_no_json(body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        parse(body)

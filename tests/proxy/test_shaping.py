@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_backend import INFO, call, tokenize
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolgate_core import wire
@@ -28,11 +28,17 @@ TOOLS = parse_tools(
     ]
 )
 VALIDATORS = Validators(Settings())
+END = "<|im_end|>"
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
 
 def request(
-    n: int = 1, choice: ToolChoice = "auto", stop: tuple[str, ...] = (), parallel: bool = True
+    n: int = 1,
+    choice: ToolChoice = "auto",
+    stop: tuple[str, ...] = (),
+    parallel: bool = True,
+    stop_ids: tuple[int, ...] = (),
+    **more: Any,
 ) -> ChatRequest:
     return ChatRequest(
         request_id="chatcmpl-1",
@@ -41,14 +47,15 @@ def request(
         tools=TOOLS,
         tool_choice=choice,
         parallel_tool_calls=parallel,
-        sampling=wire.Sampling(n=n),
+        sampling=wire.Sampling(n=n, stop_token_ids=stop_ids),
         stop=stop,
+        **more,
     )
 
 
-def answer_to(asked: ChatRequest) -> Answer:
+def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
     plan = make_plan(asked, QWEN3)
-    return Answer(asked, plan, QWEN3, INFO, LastLook(plan.candidates, (), VALIDATORS))
+    return Answer(asked, plan, QWEN3, info, LastLook(plan.candidates, (), VALIDATORS))
 
 
 def fed(answer: Answer, told: list[wire.StreamEvent]) -> list[Piece]:
@@ -87,7 +94,7 @@ def shaped(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
     answer = answer_to(asked)
-    chunks, whole = Chunks(answer.head), WholeAnswer(answer.head)
+    chunks, whole = Chunks(answer), WholeAnswer(answer)
     streamed: list[dict[str, Any]] = []
     at = 0
     for cut in [*sorted(cuts), len(told)]:
@@ -95,8 +102,8 @@ def shaped(
         at = max(at, cut)
         whole.add(pieces)
         streamed += [chunk.model_dump() for chunk in chunks.of(pieces)]
-    streamed.append(chunks.usage(answer.counts).model_dump())
-    return streamed, whole.response(answer.counts).model_dump()
+    streamed.append(chunks.usage().model_dump())
+    return streamed, whole.response().model_dump()
 
 
 def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -113,6 +120,9 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
                 "calls": [],
                 "finish": None,
                 "logprobs": [],
+                "call_logprobs": {},
+                "token_ids": [],
+                "extensions": {},
             }
         else:
             assert delta.get("role") is None
@@ -136,8 +146,15 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
                 assert part.get("id") is None
                 assert part["function"].get("name") is None
                 choice["calls"][-1][1] += part["function"]["arguments"]
+        if (part := delta.get("function_call")) is not None:
+            if part.get("name"):
+                choice["calls"].append([part["name"], ""])
+            choice["calls"][-1][1] += part["arguments"]
         if shown["logprobs"] is not None:
             choice["logprobs"] += [token["token"] for token in shown["logprobs"]["content"]]
+            merge_call_logprobs(choice["call_logprobs"], shown["logprobs"])
+        choice["token_ids"] += shown.get("token_ids") or []
+        choice["extensions"] |= extensions(shown)
         choice["finish"] = shown["finish_reason"]
     assert chunks[-1]["choices"] == []
     assert {chunk["id"] for chunk in chunks} == {"chatcmpl-1"}
@@ -145,19 +162,44 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return choices
 
 
+def merge_call_logprobs(into: dict[int, str], logprobs: dict[str, Any]) -> None:
+    for call_ in logprobs.get("tool_calls", []):
+        text = "".join(token["token"] for token in call_["content"])
+        into[call_["index"]] = into.get(call_["index"], "") + text
+
+
+def extensions(choice: dict[str, Any]) -> dict[str, Any]:
+    return {name: choice[name] for name in ("stop_reason", "toolgate") if choice.get(name)}
+
+
+def calls_of_whole(message: dict[str, Any]) -> list[list[str]]:
+    if message.get("function_call"):
+        return [[message["function_call"]["name"], message["function_call"]["arguments"]]]
+    return [
+        [part["function"]["name"], part["function"]["arguments"]]
+        for part in message.get("tool_calls") or []
+    ]
+
+
+def call_logprobs_of_whole(logprobs: dict[str, Any]) -> dict[int, str]:
+    merged: dict[int, str] = {}
+    merge_call_logprobs(merged, logprobs)
+    return merged
+
+
 def of_whole(response: dict[str, Any]) -> dict[int, dict[str, Any]]:
     return {
         choice["index"]: {
             "content": choice["message"]["content"],
             "reasoning": choice["message"].get("reasoning_content"),
-            "calls": [
-                [part["function"]["name"], part["function"]["arguments"]]
-                for part in choice["message"]["tool_calls"] or []
-            ],
+            "calls": calls_of_whole(choice["message"]),
             "finish": choice["finish_reason"],
             "logprobs": [
                 token["token"] for token in (choice.get("logprobs") or {}).get("content", [])
             ],
+            "call_logprobs": call_logprobs_of_whole(choice.get("logprobs") or {}),
+            "token_ids": choice.get("token_ids") or [],
+            "extensions": extensions(choice),
         }
         for choice in response["choices"]
     }
@@ -184,10 +226,35 @@ ANSWERS = {
         events("Over the old bridge", "So far, so good"),
     ),
     "logprobs": (request(), events("Hello there, you", logprobs=True)),
+    "logprobs of calls": (
+        request(),
+        events("<think>hm</think>\n\nI look.\n" + call("look", LONG), logprobs=True),
+    ),
+    "a stop string that is shown": (
+        request(stop=("bridge",), include_stop=True),
+        events("Over the old bridge and far away"),
+    ),
+    "a stop token": (request(stop_ids=(tokenize("old")[0][0],)), events("We go over, old friend")),
+    "a stop token beside stop strings": (
+        request(stop_ids=(tokenize("old")[0][0],), stop=("never",)),
+        events("<think>old</think>\n\nWe go over, old friend"),
+    ),
+    "token ids": (request(return_token_ids=True), events("I look.\n" + call("look", {"a": 1}))),
+    "token ids up to a stop": (
+        request(return_token_ids=True, stop=("go",)),
+        events("We go over, old friend"),
+    ),
+    "a function call": (
+        request(legacy_functions=True, parallel=False),
+        events(call("look", LONG)),
+    ),
+    "an echo": (request(echo="Once upon "), events("a time")),
+    "no reasoning": (request(include_reasoning=False), events("<think>hm</think>\n\nHello")),
 }
 
 
 @pytest.mark.parametrize("name", ANSWERS)
+@settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, 80), max_size=12))
 def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None:
     asked, told = ANSWERS[name]
@@ -212,6 +279,26 @@ def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None
         ("a cut call", {"finish": "length"}),
         ("a stop string", {"content": "Over the old ", "finish": "stop"}),
         ("logprobs", {"logprobs": ["Hel", "lo ", "the", "re,", " yo", "u"]}),
+        (
+            "logprobs of calls",
+            {"call_logprobs": {0: call("look", LONG)[len("<tool_call>") : -len("</tool_call>")]}},
+        ),
+        ("a cut call", {"extensions": {"toolgate": {"last_call": "cut"}}}),
+        ("a stop string", {"extensions": {"stop_reason": "bridge"}}),
+        ("a stop string that is shown", {"content": "Over the old bridge"}),
+        (
+            "a stop token",
+            {"content": "We go ", "extensions": {"stop_reason": tokenize("ove")[0][0]}},
+        ),
+        ("a stop token beside stop strings", {"content": "We g"}),
+        (
+            "token ids",
+            {"token_ids": [t for t, _ in tokenize("I look.\n" + call("look", {"a": 1}) + END)]},
+        ),
+        ("token ids up to a stop", {"token_ids": [t for t, _ in tokenize("We go ")]}),
+        ("a function call", {"calls": [["look", json.dumps(LONG)]], "finish": "function_call"}),
+        ("an echo", {"content": "Once upon a time"}),
+        ("no reasoning", {"reasoning": None, "content": "Hello"}),
     ],
 )
 def test_whole_answers(name: str, expected: dict[str, Any]) -> None:
@@ -286,3 +373,50 @@ def test_an_answer_that_breaks_the_plan_is_an_error(
 def test_a_choice_that_was_not_asked_for() -> None:
     with pytest.raises(BackendFailed):
         fed(answer_to(request()), events("a", "b"))
+
+
+def test_a_call_that_was_closed_ends_with_length() -> None:
+    told = events(call("look", {}))
+    closed = INFO.marks.model_copy(update={"closed": 9})
+    end = told[-2]
+    assert isinstance(end, wire.EndEvent)
+    told[-2] = end.model_copy(update={"stop_reason": 9})
+    asked = request()
+    answer = answer_to(asked, INFO.model_copy(update={"marks": closed}))
+    whole = WholeAnswer(answer)
+    whole.add(fed(answer, told))
+    [choice] = whole.response().model_dump()["choices"]
+    assert choice["finish_reason"] == "length"
+    assert choice["toolgate"] == {"last_call": "closed"}
+
+
+def test_usage_as_it_grows() -> None:
+    asked, told = request(continuous_usage=True), events("Hello there, you")
+    chunks, _ = shaped(asked, told, list(range(len(told))))
+    counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+    assert counted == sorted(counted)
+    assert counted[0] <= 2
+    assert counted[-1] == len(tokenize("Hello there, you<|im_end|>"))
+
+
+def test_the_prompts_ids_come_once() -> None:
+    asked, told = request(return_token_ids=True, n=2), events("Hello", "Good day")
+    start = told[0]
+    assert isinstance(start, wire.StartEvent)
+    told[0] = start.model_copy(update={"prompt_token_ids": (1, 2, 3)})
+    chunks, whole = shaped(asked, told, [3, 5])
+    assert whole["prompt_token_ids"] == [1, 2, 3]
+    assert [chunk.get("prompt_token_ids") for chunk in chunks] == [[1, 2, 3]] + [None] * (
+        len(chunks) - 1
+    )
+
+
+def test_cached_tokens_of_an_answer_that_was_left_early() -> None:
+    asked, told = request(stop=("Hel",)), events("Hello there")
+    tokens = told[1]
+    assert isinstance(tokens, wire.TokensEvent)
+    told[1] = tokens.model_copy(update={"cached_tokens": 4})
+    answer = answer_to(asked)
+    fed(answer, told[:2])
+    assert answer.complete
+    assert answer.counts.cached == 4

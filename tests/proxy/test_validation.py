@@ -11,7 +11,7 @@ from toolgate_proxy.validation import BadSchema, Validator, Violation
 
 
 def check(schema: dict[str, Any], arguments: str) -> Violation | None:
-    return Validator(canonical_parameters(schema)).check(arguments)
+    return Validator(canonical_parameters(schema)).check(arguments, unique=True)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,14 @@ def test_a_violation_is_named(
     ("schema", "arguments"),
     [
         ({"properties": {"a": {"multipleOf": 0.01}}}, '{"a": 4.35}'),
-        ({"properties": {"a": {"type": "number"}}}, '{"a": 1e400}'),
+        ({"properties": {"a": {"type": "number", "minimum": 9}}}, '{"a": 1e400}'),
+        (
+            {"properties": {"a": {"type": "number", "maximum": 9}}},
+            '{"a": -1E+99999999999999999999}',
+        ),
+        ({"properties": {"a": {"exclusiveMinimum": 0, "maximum": 1}}}, '{"a": 1e-99999999999999}'),
+        ({"properties": {"a": {"multipleOf": 0.5}}}, '{"a": 0e99999999999999999999}'),
+        ({"properties": {"a": {"type": "integer", "minimum": 9}}}, '{"a": ' + "7" * 9_000 + "}"),
         ({"properties": {"a": {"type": "integer"}}}, '{"a": 123456789012345678901234567890}'),
         ({"properties": {"a": {"enum": [100000]}}}, '{"a": 1e5}'),
         ({"properties": {"a": {"maxLength": 1}}}, '{"a": "\\ud83d\\ude42"}'),
@@ -62,6 +69,14 @@ def test_what_is_valid_passes(schema: dict[str, Any], arguments: str) -> None:
 )
 def test_what_is_not_json_is_a_violation(arguments: str) -> None:
     assert check({}, arguments) == Violation(pointer="", keyword="", schema_pointer="")
+
+
+def test_where_members_may_come_twice_the_last_one_counts() -> None:
+    validator = Validator(canonical_parameters({"properties": {"a": {"type": "integer"}}}))
+    assert validator.check('{"a": "x", "a": 1}', unique=False) is None
+    violation = validator.check('{"a": 1, "a": "x"}', unique=False)
+    assert violation is not None
+    assert violation.keyword == "type"
 
 
 def test_the_draft_is_the_schemas_own() -> None:

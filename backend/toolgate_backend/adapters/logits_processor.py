@@ -79,11 +79,13 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if not self._rows:
             return logits
-        free: dict[str, tuple[masks.Forbid, list[int]]] = {}
+        free: dict[str | None, tuple[masks.Forbid, list[int]]] = {}
         bits: list[tuple[int, masks.Bits]] = []
         for index, row in self._rows.items():
             mask = self._next_mask(row)
-            if isinstance(mask, masks.Forbid):
+            if isinstance(mask, masks.Forbid) and mask.key is None:
+                logits[index, torch.from_numpy(mask.ids).to(self._device)] = FORBIDDEN
+            elif isinstance(mask, masks.Forbid):
                 free.setdefault(mask.key, (mask, []))[1].append(index)
             elif isinstance(mask, masks.Bits):
                 bits.append((index, mask))
@@ -98,7 +100,9 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _automaton(self, held: spec.Spec) -> Automaton | None:
         try:
-            return Automaton(self._rules, held, [self._store.get(key) for key in held.keys])
+            content = None if held.content is None else self._store.get(held.content)
+            grammars = [self._store.get(key) for key in held.keys]
+            return Automaton(self._rules, held, grammars, content)
         except BackendError as error:
             logger.error("Toolgate: a sequence cannot be enforced and ends: %s", error)
             return None
@@ -125,6 +129,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         return automaton.next_mask()
 
     def _ids_on_device(self, mask: masks.Forbid) -> torch.Tensor:
+        assert mask.key is not None
         held = self._forbidden.get(mask.key)
         if held is None:
             held = torch.from_numpy(mask.ids).to(self._device)

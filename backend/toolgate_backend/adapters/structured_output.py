@@ -122,8 +122,9 @@ class Sequences:
 
     def begin(self, held: Spec) -> EnforcementGrammar:
         """Raises GrammarMissing, which ends that request alone. Called in the engine's pool."""
+        content = None if held.content is None else self.store.get(held.content)
         grammars = [self.store.get(key) for key in held.keys]
-        automaton = Automaton(self._rules, held, grammars)
+        automaton = Automaton(self._rules, held, grammars, content)
         grammar = EnforcementGrammar(automaton, self._rules, self._forecast)
         with self._lock:
             self._running.add(grammar)

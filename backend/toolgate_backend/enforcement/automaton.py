@@ -1,61 +1,56 @@
-"""The enforcement of one sequence: THINKING → CONTENT → TOOL_CALL → SELECT → END.
+"""The enforcement of one sequence: THINKING → CONTENT → TOOL_CALL → SELECT → END,
+or CONTENT → FORMAT → END.
 
 Speaks vLLM's grammar verbs (v1/structured_output/backend_types.py) without importing vLLM:
 accept_tokens, validate_tokens, rollback, fill_bitmask, is_terminated, reset. `next_mask` is the
 same as `fill_bitmask` in the cheaper forms of masks.py.
 
 Free phases need no grammar: everything may come but the special tokens, and of those exactly the
-marks that the phase allows. Inside a call the candidates' grammars decide (union.py). Text the
-dialect prescribes is forced token by token.
+marks that the phase allows. Inside a call the candidates' grammars decide (union.py), and one
+grammar in content that has a form. Text the dialect prescribes is forced token by token. What the
+token budget forces or forbids is in budget.py.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import Enum, auto
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from ..errors import BackendError
-from ..grammars.engine import CompiledGrammar, Words
+from ..grammars.engine import Words
+from ..grammars.measured import MeasuredGrammar
 from . import masks
+from .budget import Budget
 from .rules import Rules
 from .spec import Spec
+from .state import Phase, State
 from .union import Union
 
 ROLLBACK_WINDOW = 256
 """Tokens that can be undone; drafts are at most a few dozen."""
 
 
-class Phase(Enum):
-    THINKING = auto()
-    CONTENT = auto()
-    TOOL_CALL = auto()
-    SELECT = auto()
-    END = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    phase: Phase
-    forced: tuple[int, ...] = ()
-    """Tokens that must come next, in this order, before the phase goes on."""
-    may_think: bool = False
-    tail: bytes = b""
-    """The last bytes of a free phase's text, as far as a spelt-out mark can reach."""
-    length: int = 0
-    calls: int = 0
-    union: Union | None = None
-    ended: bool = False
-
-
 class Automaton:
-    def __init__(self, rules: Rules, spec: Spec, grammars: Sequence[CompiledGrammar]) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        spec: Spec,
+        grammars: Sequence[MeasuredGrammar],
+        content: MeasuredGrammar | None = None,
+    ) -> None:
         """Raises BackendError for tokens to go on from that could not have come."""
         self._rules = rules
         self._spec = spec
-        self._grammars = grammars
+        self._content = content
+        self._own_budget = Budget(rules, spec, grammars)
+        # What was accepted was so under the budget of its own time, of which less is left now.
+        self._no_budget = Budget(rules, replace(spec, budget=None), grammars)
         self._ends = frozenset(rules.marks.end_of_turn)
+        closed = rules.marks.closed
+        self._closed = self._ends if closed is None else frozenset({closed})
+        self._special_stops = frozenset(spec.stop_ids) & rules.special
+        self._reach = max((len(word) - 1 for word in spec.bad_words), default=0)
         self.reset()
 
     @property
@@ -65,18 +60,20 @@ class Automaton:
     def reset(self) -> None:
         self._state = self._initial()
         self._trail: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
+        self._budget = self._no_budget
         if not self.accept_tokens(self._spec.accepted):
             raise BackendError("the tokens to go on from are none that were allowed")
+        self._budget = self._own_budget
         self._trail.clear()
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`; stops at the first one that may not come and answers False."""
         for token in tokens:
-            after = self._step(token)
+            after = self._step(self._state, token)
             if after is None:
                 return False
             self._trail.append(self._state)
-            self._state = after
+            self._state = self._held_to_budget(replace(after, length=self._state.length + 1))
         return True
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
@@ -92,10 +89,9 @@ class Automaton:
     def rollback(self, count: int) -> None:
         """Undo the last `count` tokens, at most ROLLBACK_WINDOW of them."""
         for _ in range(count):
-            before = self._trail.pop()
-            in_body = before.phase is Phase.TOOL_CALL and self._state.phase is Phase.TOOL_CALL
-            if in_body and before.union is self._state.union and before.union is not None:
-                before.union.rollback(1)
+            before, after = self._trail.pop(), self._state
+            if before.union is not None and before.union is after.union:
+                before.union.rollback(after.taken - before.taken)
             self._state = before
 
     def is_terminated(self) -> bool:
@@ -110,115 +106,180 @@ class Automaton:
         if state.forced:
             return masks.Allow(masks.ids(state.forced[:1]))
         match state.phase:
+            case Phase.THINKING if self._must_stop_thinking(state):
+                return masks.Allow(masks.ids([rules.marks.reasoning_end]))
             case Phase.THINKING:
-                return rules.free("thinking", {rules.marks.reasoning_end}, state.tail)
-            case Phase.CONTENT if self._owes_call:
-                return masks.Allow(masks.ids(self._content_marks()))
+                end = {rules.marks.reasoning_end}
+                return rules.free("thinking", end, state.tail, self._banned(state))
+            case Phase.CONTENT if self._owes_call(state):
+                return masks.Allow(masks.ids(self._content_marks(state)))
+            case Phase.CONTENT if state.union is not None:
+                return self._union_mask(state.union, self._content_marks(state))
             case Phase.CONTENT:
-                allowed = self._content_marks() | self._content_ends()
-                return rules.free("content", allowed, state.tail)
+                allowed = self._content_marks(state) | self._content_ends(state)
+                return rules.free("content", allowed, state.tail, self._banned(state))
+            case Phase.FORMAT if state.union is not None and not state.union.finished:
+                return self._union_mask(state.union)
+            case Phase.TOOL_CALL if state.union is not None and not state.union.finished:
+                return self._union_mask(state.union)
             case Phase.TOOL_CALL:
-                return self._call_mask()
-            case Phase.SELECT:
+                return masks.Allow(masks.ids([rules.marks.call_end]))
+            case Phase.SELECT if self._may_call(state, len(rules.between_calls) - 1):
                 return masks.Allow(masks.ids(self._ends | {rules.between_calls[0]}))
-            case Phase.END:
+            case Phase.END if state.closing:
+                return masks.Allow(masks.ids(self._closed))
+            case _:
                 return masks.Allow(masks.ids(self._ends))
 
     # --- transitions: the state after a token, or None where it may not come ----------------------
 
-    def _step(self, token: int) -> State | None:
-        state = self._state
+    def _step(self, state: State, token: int) -> State | None:
         if state.ended:
-            return state if token in self._ends else None
+            return state if token in self._ends | self._closed else None
         if state.forced:
-            if token != state.forced[0]:
-                return None
-            state = replace(state, forced=state.forced[1:], length=state.length + 1)
-            return self._enter(state, token)
+            return self._take_forced(state, token)
         match state.phase:
+            case Phase.THINKING if token == self._rules.marks.reasoning_end:
+                return self._enter(state, token)
+            case Phase.THINKING if self._must_stop_thinking(state):
+                return None
             case Phase.THINKING:
-                return self._think(state, token)
+                return self._free_text(replace(state, thought=state.thought + 1), token)
             case Phase.CONTENT:
                 return self._write(state, token)
-            case Phase.TOOL_CALL:
-                return self._call(state, token)
+            case Phase.FORMAT | Phase.TOOL_CALL:
+                return self._fill_in(state, token)
             case Phase.SELECT if token == self._rules.between_calls[0]:
-                return replace(state, forced=self._rules.between_calls[1:])
+                if not self._may_call(state, len(self._rules.between_calls) - 1):
+                    return None
+                forced = self._rules.between_calls[1:]
+                # A dialect without a separator: the mark itself came.
+                return replace(state, forced=forced) if forced else self._enter(state, token)
+            case Phase.END if state.closing:
+                return replace(state, ended=True) if token in self._closed else None
             case _:
                 return replace(state, ended=True) if token in self._ends else None
+
+    def _take_forced(self, state: State, token: int) -> State | None:
+        if token != state.forced[0]:
+            return None
+        state = replace(state, forced=state.forced[1:])
+        if state.phase is Phase.TOOL_CALL and state.union is not None:
+            return self._fill_in(state, token)
+        return self._enter(state, token)
 
     def _enter(self, state: State, token: int) -> State:
         """After a token that is known to be allowed: the phase that it opens, if it is a mark."""
         marks = self._rules.marks
         if token == marks.reasoning_begin:
-            return replace(state, phase=Phase.THINKING, may_think=False, tail=b"")
+            return replace(state, phase=Phase.THINKING, may_think=False, tail=b"", union=None)
         if token == marks.reasoning_end and state.phase is Phase.THINKING:
-            forced = self._rules.after_reasoning
-            return replace(state, phase=Phase.CONTENT, forced=forced, may_think=False, tail=b"")
+            content = State(Phase.CONTENT, forced=self._rules.after_reasoning)
+            return replace(content, thought=state.thought, union=self._content_union())
         if token == marks.call_begin:
-            union = self._rules.union(self._grammars)
-            return replace(state, phase=Phase.TOOL_CALL, may_think=False, union=union)
+            union = self._rules.union(self._budget.fitting(state.length + 1))
+            call = State(Phase.TOOL_CALL, calls=state.calls, union=union)
+            return replace(call, thought=state.thought)
         if token == marks.call_end and state.phase is Phase.TOOL_CALL:
-            more = self._may_call(state.calls + 1)
+            calls = state.calls + 1
+            more = not state.closing and self._within_calls(calls)
             phase = Phase.SELECT if more else Phase.END
-            return replace(state, phase=phase, calls=state.calls + 1, union=None)
+            return replace(state, phase=phase, calls=calls, union=None)
         return state
 
-    def _think(self, state: State, token: int) -> State | None:
-        if token == self._rules.marks.reasoning_end:
-            return self._enter(replace(state, length=state.length + 1), token)
-        return self._free_text(state, token)
-
     def _write(self, state: State, token: int) -> State | None:
-        if token in self._content_marks():
-            return self._enter(replace(state, length=state.length + 1), token)
-        if self._owes_call:
+        if token in self._content_marks(state):
+            return self._enter(state, token)
+        if self._owes_call(state):
             return None
-        if token in self._ends:
-            return replace(state, phase=Phase.END, ended=True) if self._content_ends() else None
-        return self._free_text(state, token)
+        if state.union is not None:
+            return self._fill_in(replace(state, phase=Phase.FORMAT, may_think=False), token)
+        if token in self._content_ends(state):
+            return replace(state, phase=Phase.END, ended=True)
+        after = self._free_text(state, token)
+        if after is not None and token in self._spec.stop_ids:
+            return replace(after, phase=Phase.END)
+        return after
 
     def _free_text(self, state: State, token: int) -> State | None:
-        if token in self._rules.special or token in self._rules.spelling(state.tail):
+        rules = self._rules
+        if token in rules.special or token in rules.spelling(state.tail):
             return None
-        tail = self._rules.tail(state.tail, token)
-        return replace(state, tail=tail, may_think=False, length=state.length + 1)
+        if token in self._banned(state):
+            return None
+        recent = (*state.recent, token)[-self._reach :] if self._reach else ()
+        tail = rules.tail(state.tail, token)
+        return replace(state, tail=tail, recent=recent, may_think=False)
 
-    def _call(self, state: State, token: int) -> State | None:
+    def _fill_in(self, state: State, token: int) -> State | None:
+        """A token of a call's body, of its end mark, or of content that has a form."""
         assert state.union is not None
         if state.union.finished:
-            if token != self._rules.marks.call_end:
-                return None
-            return self._enter(replace(state, length=state.length + 1), token)
+            if state.phase is Phase.FORMAT:
+                return replace(state, phase=Phase.END, ended=True) if token in self._ends else None
+            return self._enter(state, token) if token == self._rules.marks.call_end else None
         if token in self._rules.special or not state.union.accept(token):
             return None
-        return replace(state, length=state.length + 1)
+        if self._spec.close_at_budget:
+            state = replace(state, scan=state.scan.after(self._rules.token_bytes[token]))
+        return replace(state, taken=state.taken + 1)
+
+    def _held_to_budget(self, state: State) -> State:
+        """A call that could not be finished by a longer way any more is closed from here on."""
+        if not self._spec.close_at_budget or self._budget.left(state.length) is None:
+            return state
+        if state.forced:
+            return state
+        if state.phase is not Phase.TOOL_CALL or state.union is None or state.union.finished:
+            return state
+        if state.length < state.ask_at:
+            return state
+        forced, ask_at = self._budget.way_out(state.union, state.scan, state.length)
+        return replace(state, forced=forced, ask_at=ask_at, closing=bool(forced))
 
     # --- what a phase allows ----------------------------------------------------------------------
 
-    @property
-    def _owes_call(self) -> bool:
-        return self._spec.choice == "required" and self._state.calls == 0
+    def _owes_call(self, state: State) -> bool:
+        return self._spec.choice == "required" and state.calls == 0
 
-    def _may_call(self, calls: int) -> bool:
+    def _within_calls(self, calls: int) -> bool:
         limit = self._spec.max_calls
         return self._spec.choice != "none" and (limit is None or calls < limit)
 
-    def _content_marks(self) -> set[int]:
-        marks = self._rules.marks
-        thinking = {marks.reasoning_begin} if self._state.may_think else set()
-        calling = {marks.call_begin} if self._may_call(self._state.calls) else set()
+    def _may_call(self, state: State, beside: int = 0) -> bool:
+        """One that could not be finished is not begun."""
+        return self._within_calls(state.calls) and self._budget.fits_call(state.length, beside)
+
+    def _must_stop_thinking(self, state: State) -> bool:
+        owed = self._owes_call(state)
+        return self._budget.closes_reasoning(state.length, state.thought, owed=owed)
+
+    def _content_marks(self, state: State) -> set[int]:
+        marks, owed = self._rules.marks, self._owes_call(state)
+        thinks = state.may_think and (not owed or self._budget.fits_reasoning(state.length))
+        thinking = {marks.reasoning_begin} if thinks else set()
+        calling = {marks.call_begin} if owed or self._may_call(state) else set()
         return {mark for mark in thinking | calling if mark is not None}
 
-    def _content_ends(self) -> frozenset[int]:
-        return self._ends if self._state.length >= self._spec.min_tokens else frozenset()
+    def _content_ends(self, state: State) -> frozenset[int]:
+        if state.length < self._spec.min_tokens:
+            return frozenset()
+        return self._special_stops if self._spec.ignore_end else self._ends | self._special_stops
 
-    def _call_mask(self) -> masks.Mask:
-        union = self._state.union
-        assert union is not None
-        if union.finished:
-            return masks.Allow(masks.ids([self._rules.marks.call_end]))
-        return union.mask()
+    def _banned(self, state: State) -> frozenset[int]:
+        """Tokens that would complete a sequence that may not come."""
+        return frozenset(
+            word[-1]
+            for word in self._spec.bad_words
+            if len(word) == 1 or state.recent[1 - len(word) :] == word[:-1]
+        )
+
+    def _union_mask(self, union: Union, beside: Collection[int] = ()) -> masks.Mask:
+        """`beside`: marks that may come instead."""
+        return masks.beside(union.mask(), beside) if beside else union.mask()
+
+    def _content_union(self) -> Union | None:
+        return self._rules.union([self._content]) if self._content is not None else None
 
     def _initial(self) -> State:
         marks, spec = self._rules.marks, self._spec
@@ -230,4 +291,5 @@ class Automaton:
             case "must" if marks.reasoning_begin is not None:
                 return State(Phase.CONTENT, forced=(marks.reasoning_begin,))
             case _:
-                return State(Phase.CONTENT, may_think=spec.reasoning == "may")
+                union = self._content_union()
+                return State(Phase.CONTENT, may_think=spec.reasoning == "may", union=union)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from .automaton import Automaton, Phase
+from .automaton import Automaton
 from .masks import Allow
+from .state import Phase
 
 TEXTS = 4096
 """Forced texts whose tokens are remembered."""

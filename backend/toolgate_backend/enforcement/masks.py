@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,10 +16,11 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Forbid:
-    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart."""
+    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart, and
+    is None for one that is a single sequence's own."""
 
     ids: Ids
-    key: str
+    key: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,16 @@ def pack(tokens: Ids, vocabulary_size: int) -> Words:
     bits = np.zeros(words_for(vocabulary_size) * 32, dtype=np.uint8)
     bits[tokens] = 1
     return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+def beside(mask: Allow | Bits, tokens: Iterable[int]) -> Allow | Bits:
+    """What `mask` allows, and `tokens` too."""
+    if isinstance(mask, Allow):
+        return Allow(np.union1d(mask.ids, ids(tokens)))
+    row = mask.words.copy()
+    for token in tokens:
+        row.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
+    return Bits(row)
 
 
 def unpack(words: Words) -> Ids:

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..grammars.engine import CompiledGrammar
+from ..grammars.completion import Completion
+from ..grammars.measured import MeasuredGrammar
 from ..vocabulary import Vocabulary
 from . import masks
 from .heads import Heads, Texts
@@ -36,20 +37,24 @@ class Rules:
         self._spelling = (
             Spelling(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
         )
-        self._token_bytes = vocabulary.token_bytes
+        self.token_bytes = vocabulary.token_bytes
+        self.completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._texts = Texts(vocabulary.token_bytes, vocabulary.special)
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.ids(vocabulary.special))
         self._ordinary = masks.pack(ordinary, vocabulary.size)
         self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
         self._free: dict[str, masks.Forbid] = {}
 
-    def union(self, grammars: Sequence[CompiledGrammar]) -> Union:
+    def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
         heads = self._heads(tuple(grammar.head for grammar in grammars))
-        return Union(grammars, heads, self._token_bytes, self._ordinary)
+        return Union(grammars, heads, self.token_bytes, self._ordinary)
 
-    def free(self, phase: str, allowed: Set[int | None], tail: bytes) -> masks.Forbid:
-        """All text, and of the special tokens those in `allowed`. Shared between sequences, except
-        for the rare step at which a spelt-out mark could be completed."""
+    def free(
+        self, phase: str, allowed: Set[int | None], tail: bytes, banned: Set[int] = frozenset()
+    ) -> masks.Forbid:
+        """All text but `banned`, and of the special tokens those in `allowed`. Shared between
+        sequences, except for what a request bans and for the rare step at which a spelt-out mark
+        could be completed."""
         marks = {mark for mark in allowed if mark is not None}
         key = f"{phase}:{sorted(marks)}"
         static = self._free.get(key)
@@ -58,10 +63,10 @@ class Rules:
             static = masks.Forbid(masks.ids((self.special - marks) | whole), key)
             self._free[key] = static
         completing = self._spelling.completing(tail) if self._spelling and tail else frozenset()
-        if not completing:
+        if not completing and not banned:
             return static
-        ids = np.union1d(static.ids, masks.ids(completing))
-        return masks.Forbid(ids, f"{key}:{sorted(completing)}")
+        ids = np.union1d(static.ids, masks.ids(completing | banned))
+        return masks.Forbid(ids, None if banned else f"{key}:{sorted(completing)}")
 
     def spelling(self, tail: bytes) -> frozenset[int]:
         """Ordinary tokens that may not come after `tail` in a free phase."""
@@ -75,4 +80,4 @@ class Rules:
         """As much of the text's end as the spelling of a mark can need."""
         if self._spelling is None:
             return b""
-        return self._spelling.tail(before + self._token_bytes[token])
+        return self._spelling.tail(before + self.token_bytes[token])

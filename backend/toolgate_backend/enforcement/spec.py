@@ -21,9 +21,23 @@ class Spec:
     reasoning: ReasoningStart = "closed"
     skip_reasoning: bool = False
     """The prompt opened a reasoning that the request does not want: it is closed at once."""
+    reasoning_budget: int | None = None
+    """Tokens after which the reasoning is closed."""
+    budget: int | None = None
+    """Tokens that the sequence may take in all; None knows no end."""
+    close_at_budget: bool = False
+    """A call that the budget would cut is closed instead."""
+    content: str | None = None
+    """Grammar key of what the content is held to."""
     min_tokens: int = 0
     accepted: tuple[int, ...] = ()
     """Tokens of an earlier answer that this sequence goes on from."""
+    ignore_end: bool = False
+    """Content does not end by itself."""
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end the content."""
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    """Sequences of tokens that don't come in reasoning or content."""
 
     def to_extra_args(self) -> dict[str, Any]:
         return {EXTRA_ARG: asdict(self)}
@@ -33,5 +47,6 @@ def from_extra_args(extra_args: dict[str, Any] | None) -> Spec | None:
     fields = (extra_args or {}).get(EXTRA_ARG)
     if fields is None:
         return None
-    lists = {name: tuple(fields[name]) for name in ("keys", "accepted")}
-    return Spec(**{**fields, **lists})
+    lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids", "accepted")}
+    words = tuple(tuple(word) for word in fields["bad_words"])
+    return Spec(**{**fields, **lists, "bad_words": words})

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import DeadEnd
-from ..grammars.engine import CompiledGrammar, Matcher, Words
+from ..grammars.engine import Matcher, Words
+from ..grammars.measured import MeasuredGrammar
 from . import masks
 from .heads import Heads, Position, shared_beginning
 
 
 @dataclass
 class _Runner:
-    grammar: CompiledGrammar
+    grammar: MeasuredGrammar
     matcher: Matcher
     consumed: int = 0
 
@@ -36,7 +37,7 @@ class _Place:
 class Union:
     def __init__(
         self,
-        grammars: Sequence[CompiledGrammar],
+        grammars: Sequence[MeasuredGrammar],
         heads: Heads,
         token_bytes: Sequence[bytes],
         keep: Words,
@@ -58,7 +59,7 @@ class Union:
         return len(self._place.alive if position is None else position.candidates)
 
     @property
-    def alive(self) -> tuple[tuple[Matcher, CompiledGrammar], ...]:
+    def alive(self) -> tuple[tuple[Matcher, MeasuredGrammar], ...]:
         """The candidates that are left, each with a matcher that has taken the tokens so far. In
         the heads the matchers are made for this: ask when it matters, not at every step."""
         position = self._place.position
@@ -109,7 +110,7 @@ class Union:
             return self._place.position.forced
         return shared_beginning({runner.matcher.forced() for runner in self._place.alive})
 
-    def mask(self) -> masks.Mask:
+    def mask(self) -> masks.Allow | masks.Bits:
         """What any of the candidates would take next. Raises DeadEnd when that is nothing."""
         if self._place.position is not None:
             return self._place.position.allow

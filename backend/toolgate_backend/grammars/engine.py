@@ -7,12 +7,16 @@ the layout xgrammar and llguidance share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from toolgate_core import keys
 from toolgate_core.dialect import Dialect
+
+SELF_DELIMITING = ("object", "array")
 
 Words = npt.NDArray[np.int32]
 
@@ -58,6 +62,13 @@ class Engine(Protocol):
         ...
 
 
-def envelope(dialect: Dialect, name: str) -> tuple[str, str]:
-    """The call text before and after the arguments."""
+def envelope(
+    dialect: Dialect, name: str, parameters: Mapping[str, Any] | None = None
+) -> tuple[str, str]:
+    """The call text before and after the arguments.
+
+    Content has no envelope. What does not tell its own end (a number could go on) ends a line.
+    """
+    if name == keys.CONTENT:
+        return "", "" if (parameters or {}).get("type") in SELF_DELIMITING else "\n"
     return dialect.envelope_head + name + dialect.envelope_middle, dialect.envelope_tail

@@ -43,7 +43,7 @@ class LLGuidanceEngine:
         self._tokenizer = tokenizer
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        before, after = envelope(dialect, name)
+        before, after = envelope(dialect, name, parameters)
         options = {
             "whitespace_flexible": False,
             "item_separator": dialect.item_separator,
@@ -51,7 +51,7 @@ class LLGuidanceEngine:
         }
         schema = close_objects(parameters) | {"x-guidance": options}
         grammar = (
-            f"start: {json.dumps(before)} arguments {json.dumps(after)}\n"
+            f"start: {_literal(before)} arguments {_literal(after)}\n"
             f"arguments: %json {json.dumps(schema)}"
         )
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
@@ -96,6 +96,10 @@ class _Matcher:
     @property
     def finished(self) -> bool:
         return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text) if text else ""
 
 
 def _first_line(error: str) -> str:

@@ -136,13 +136,17 @@ class GrammarRegistry:
             self._pinned.subtract(list(wanted))
             self._pinned += Counter()  # drops the zeros
 
+    def least_tokens(self, key: str) -> int:
+        """Of a call's body by this grammar, one that is held; 0 where it is not known."""
+        return self._verdicts[key].least_tokens or 0
+
     def require_ready(self, wanted: Sequence[str]) -> None:
         for key in wanted:
             verdict = self._verdicts[key]
             if verdict.status == "refused":
                 complex_ = verdict.code == SchemaTooComplex.code
                 raise (SchemaTooComplex if complex_ else SchemaNotEnforceable)(
-                    f"This tool's schema cannot be enforced: {verdict.reason}.",
+                    f"This schema cannot be enforced: {verdict.reason}.",
                     pointer=verdict.pointer or "",
                     param="tools",
                 )
@@ -203,7 +207,9 @@ class GrammarRegistry:
         }
         loaded = await self._ranks.load(source.model_copy(update=found))
         # The quarantine's figures: those of a process that had not seen the schema.
-        return examined if loaded.status == "ready" else loaded
+        if loaded.status == "ready":
+            return examined.model_copy(update={"least_tokens": loaded.least_tokens})
+        return loaded
 
     async def _evict(self) -> None:
         idle = [key for key in self._verdicts if not self._pinned[key]]

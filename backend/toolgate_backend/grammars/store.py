@@ -21,7 +21,8 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
 from .compiler import Compiler, Outcome, Rewritten
-from .engine import CompiledGrammar
+from .completion import Completion
+from .measured import MeasuredGrammar, measure
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 FORMAT = 2
@@ -39,12 +40,13 @@ def grammar_format() -> str:
 class _Entry:
     holders: set[str] = field(default_factory=set)
     verdict: GrammarVerdict | None = None
-    compiled: CompiledGrammar | None = None
+    compiled: MeasuredGrammar | None = None
 
 
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, threads: int = 2) -> None:
         self._compiler = Compiler.of(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
+        self._completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
@@ -79,7 +81,7 @@ class GrammarStore:
                     if not entry.holders:
                         del self._entries[key]
 
-    def get(self, key: str) -> CompiledGrammar:
+    def get(self, key: str) -> MeasuredGrammar:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
             raise GrammarMissing(f"no grammar {key} in process {os.getpid()}")
@@ -100,10 +102,24 @@ class GrammarStore:
                 ),
                 None,
             )
+        compiled, verdict = self._measured(outcome, source)
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
-                entry.compiled, entry.verdict = outcome.grammar, outcome.verdict
+                entry.compiled, entry.verdict = compiled, verdict
+
+    def _measured(
+        self, outcome: Outcome, source: str
+    ) -> tuple[MeasuredGrammar | None, GrammarVerdict]:
+        if outcome.grammar is None:
+            return None, outcome.verdict
+        parameters = json.loads(json.loads(source)["parameters"])
+        try:
+            measured = measure(outcome.grammar, parameters, self._completion)
+        except Exception:  # noqa: BLE001 - a grammar without figures is a grammar all the same
+            measured = MeasuredGrammar(outcome.grammar, None, 0)
+        update = {"least_tokens": measured.least_tokens}
+        return measured, outcome.verdict.model_copy(update=update)
 
     def _outcome(
         self,

@@ -33,7 +33,7 @@ class XGrammarEngine:
         )
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        before, after = envelope(dialect, name)
+        before, after = envelope(dialect, name, parameters)
         with _memory_errors():
             try:
                 arguments = xgrammar.Grammar.from_json_schema(
@@ -42,7 +42,10 @@ class XGrammarEngine:
                     separators=(dialect.item_separator, dialect.key_separator),
                     strict_mode=True,
                 )
-                grammar = xgrammar.Grammar.concat(_literal(before), arguments, _literal(after))
+                head = [_literal(before)] if before else []
+                tail = [_literal(after)] if after else []
+                parts = [*head, arguments, *tail]
+                grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
                 return _Compiled(self._compiler.compile_grammar(grammar))
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):

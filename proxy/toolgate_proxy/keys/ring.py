@@ -64,6 +64,9 @@ class Ring:
             raise RetiredKey(f"This API key is no longer valid: it is {status}. Ask for a new one.")
         return key
 
+    def __len__(self) -> int:
+        return len({known.key.id for known in self._by_hash.values()})
+
     def knows(self, sent: str) -> bool:
         """Whether it is a key of ours, of whatever state."""
         return len(sent) <= LONGEST and self._hasher.hash(sent) in self._by_hash

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from toolgate_core.errors import LimitsUnavailable
 
@@ -18,6 +20,8 @@ from .ledger import Entry, Ledger
 from .local_counter import LocalCounter
 from .redis_counter import RedisCounter
 
+FIRST_CONNECTION = 2.0
+"""Seconds that a starting gateway waits for Redis before it takes requests."""
 _NOTHING = Use(0, 0)
 
 
@@ -64,15 +68,28 @@ class Limiter:
         entry = self.ledger.open(key.id, request_id, counted, tokens, parallel, used, counter)
         return Admission(entry, told)
 
+    async def started(self) -> None:
+        """Waits for a connection to Redis, within bounds."""
+        if self._redis is not None:
+            try:
+                async with asyncio.timeout(FIRST_CONNECTION):
+                    await self._redis.connected()
+            except TimeoutError:
+                return
+
     async def aclose(self) -> None:
         await self.ledger.aclose()
         if self._redis is not None:
             await self._redis.aclose()
 
     @property
-    def available(self) -> bool:
-        """Whether the counts are those of the whole fleet at this moment."""
-        return self._redis is not None and self._redis.available
+    def counted(self) -> Literal["fleet", "process", "unavailable"]:
+        """Over all gateways, by this process alone, or not at all, at this moment."""
+        if self._redis is None:
+            return "process"
+        if self._redis.available:
+            return "fleet"
+        return "process" if self._open else "unavailable"
 
     async def _count(self, ask: Ask) -> tuple[Counted, Counter]:
         if self._shared is not None:

@@ -16,6 +16,7 @@ from typing import cast
 
 from redis.exceptions import NoScriptError
 
+from ..redis_batch import RedisBatch
 from ..redis_client import Argument, Command, SharedRedis
 from .counting import LIMITS, SLICES, WINDOW_MS, Ask, Counted, Note, Unavailable, Use
 
@@ -25,7 +26,7 @@ class _Script:
         self._text = resources.files(__package__).joinpath(name).read_text()
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
-    async def run(self, redis: SharedRedis, keys: list[str], *arguments: Argument) -> object:
+    async def run(self, redis: RedisBatch, keys: list[str], *arguments: Argument) -> object:
         """Raises Unavailable."""
         rest = (len(keys), *keys, *arguments)
         reply = await _reply(redis, ("EVALSHA", self._sha, *rest))
@@ -36,11 +37,11 @@ class _Script:
         return reply
 
 
-async def _reply(redis: SharedRedis, command: Command) -> object:
-    replies = await redis.run([command])
-    if replies is None:
+async def _reply(redis: RedisBatch, command: Command) -> object:
+    reply = await redis.run(command)
+    if reply is None:
         raise Unavailable
-    return replies[0]
+    return reply
 
 
 ADMIT, NOTE = _Script("admit.lua"), _Script("note.lua")
@@ -50,7 +51,7 @@ class RedisCounter:
     """`lease`: seconds after which a request counts no longer as in flight unless it is noted."""
 
     def __init__(self, redis: SharedRedis, lease: float, window_ms: int = WINDOW_MS) -> None:
-        self._redis = redis
+        self._redis = RedisBatch(redis)
         self._lease_ms = round(lease * 1000)
         self._window_ms = window_ms
 

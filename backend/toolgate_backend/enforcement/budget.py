@@ -1,0 +1,79 @@
+"""What a sequence's token budget allows: room for a call, an end to the reasoning, a way to close.
+
+Every figure counts the token that ends the turn, so that a call that just fits ends as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..grammars.completion import Scan
+from ..grammars.measured import MeasuredGrammar
+from .rules import Rules
+from .spec import Spec
+from .union import Union
+
+AFTER_BODY = 2
+"""The mark that ends the call, and the end of the turn."""
+
+
+class Budget:
+    def __init__(self, rules: Rules, spec: Spec, grammars: Sequence[MeasuredGrammar]) -> None:
+        self._rules = rules
+        self._spec = spec
+        self._grammars = grammars
+        self._after_reasoning = 1 + len(rules.after_reasoning)
+        bodies = [grammar.least_tokens or 0 for grammar in grammars]
+        self._call = 1 + min(bodies, default=0) + AFTER_BODY
+
+    def left(self, length: int) -> int | None:
+        return None if self._spec.budget is None else self._spec.budget - length
+
+    def fits_call(self, length: int, beside: int = 0) -> bool:
+        """Whether the shortest call could still be finished, with `beside` tokens before it."""
+        left = self.left(length)
+        return left is None or left >= self._call + beside
+
+    def fits_reasoning(self, length: int) -> bool:
+        """Whether a call that is owed would still fit after an empty reasoning begun here."""
+        return self.fits_call(length, 1 + self._after_reasoning)
+
+    def closes_reasoning(self, length: int, thought: int, *, owed: bool) -> bool:
+        """Whether the reasoning must end now: its own budget is spent, or what is left is what the
+        call that is owed may take."""
+        limit = self._spec.reasoning_budget
+        if limit is not None and thought >= limit:
+            return True
+        return owed and not self.fits_call(length, self._after_reasoning + 1)
+
+    def fitting(self, length: int) -> Sequence[MeasuredGrammar]:
+        """The candidates that a call begun here could be of, once its mark is out."""
+        left = self.left(length)
+        if left is None:
+            return self._grammars
+        fitting = [g for g in self._grammars if (g.least_tokens or 0) + AFTER_BODY <= left]
+        return fitting or self._grammars
+
+    def way_out(self, union: Union, scan: Scan, length: int) -> tuple[tuple[int, ...], int]:
+        """The tokens that now must end the call's body, if it is time, and the length at which to
+        ask again if it is not.
+
+        A token takes one from what is left, and lengthens the way out by the grammar's `growth` at
+        most: so long as there is room for one such token, the model is free.
+        """
+        left = self.left(length)
+        assert left is not None
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for matcher, grammar in union.alive:
+            path = self._rules.completion.path(matcher, scan)
+            if path is not None:
+                room = left - len(path) - AFTER_BODY
+                found.append((room - grammar.growth, tuple(path)))
+        if not found:
+            return (), length + 16
+        free = min(free for free, _ in found)
+        if free > 0:
+            growth = max(grammar.growth for _, grammar in union.alive)
+            return (), length + 1 + (free - 1) // (growth + 1)
+        # The roomiest of those that are left: where a name is not out yet, the shortest call.
+        return max(found)[1], length + 1

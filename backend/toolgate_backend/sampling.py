@@ -1,0 +1,155 @@
+"""The request's sampling → vLLM's `SamplingParams` and the automaton's `Spec`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vllm.exceptions import VLLMClientError
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+from toolgate_core import wire
+from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
+
+from .adapters import vllm_host
+from .enforcement.budget import AFTER_BODY
+from .enforcement.spec import ReasoningStart, Spec
+from .vocabulary import Vocabulary
+
+
+def make_spec(
+    enforcement: wire.Enforcement,
+    sampling: wire.Sampling,
+    vocabulary: Vocabulary,
+    *,
+    reasoning: ReasoningStart,
+    budget: int,
+    accepted: tuple[int, ...] = (),
+) -> Spec:
+    """What the sequence is held to; `budget` is what it may take beyond `accepted`. Raises
+    UnsupportedParameter for stop tokens that are marks."""
+    return Spec(
+        choice=enforcement.choice,
+        keys=tuple(candidate.key for candidate in enforcement.candidates),
+        max_calls=enforcement.max_calls,
+        reasoning=reasoning,
+        skip_reasoning=enforcement.reasoning == "off",
+        reasoning_budget=enforcement.reasoning_budget,
+        budget=budget + len(accepted),
+        accepted=accepted,
+        close_at_budget=enforcement.on_budget == "close",
+        content=enforcement.content,
+        min_tokens=sampling.min_tokens,
+        # An end that is not to be heeded is one that does not come before the budget is spent.
+        ignore_end=sampling.ignore_eos,
+        stop_ids=_stop_ids(sampling, vocabulary),
+        bad_words=_bad_words(sampling, vocabulary),
+    )
+
+
+def check_budget(
+    spec: Spec,
+    least_tokens: Callable[[str], int],
+    vocabulary: Vocabulary,
+    *,
+    asked_for: int | None,
+) -> None:
+    """Raises BudgetTooSmall where no call that is owed fits; `asked_for` is the request's own
+    max_tokens, if it was that which set the budget."""
+    if spec.choice != "required" or spec.budget is None:
+        return
+    if vocabulary.marks.call_end in spec.accepted:
+        return  # a call is there already
+    least = 1 + min(least_tokens(key) for key in spec.keys) + AFTER_BODY
+    if spec.reasoning in ("open", "must"):
+        least += 1 + len(vocabulary.encode(vocabulary.dialect.after_reasoning))
+        least += spec.reasoning == "must"
+    left = spec.budget - len(spec.accepted)
+    if left >= least:
+        return
+    room = "max_tokens" if asked_for else "The room that the prompt leaves"
+    raise BudgetTooSmall(
+        f"{room} allows {left} tokens; the shortest call that this request asks for takes "
+        f"{least}. Raise max_tokens to {least} or more, or shorten the prompt.",
+        least=least,
+        param="max_tokens" if asked_for else "messages",
+    )
+
+
+def sampling_params(
+    sampling: wire.Sampling,
+    spec: Spec | None,
+    vocabulary: Vocabulary,
+    defaults: dict[str, Any],
+    *,
+    budget: int,
+    stream: bool,
+    hooked: bool,
+) -> SamplingParams:
+    """vLLM's parameters, on top of the model's own generation_config; `hooked` where vLLM's native
+    grammar is to be our automaton. Raises InvalidRequest."""
+    params = defaults | sampling.model_dump(exclude_none=True)
+    params |= {
+        "max_tokens": budget,
+        "stop_token_ids": list(sampling.stop_token_ids),
+        "detokenize": False,
+        "output_kind": RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
+    }
+    if spec is not None:
+        marks = vocabulary.marks
+        ours = [mark for mark in (marks.failure, marks.closed) if mark is not None]
+        stops = {*spec.stop_ids} & vocabulary.special | {*ours}
+        params |= {
+            # The automaton's: vLLM would ban the very end that the automaton forces, or end at a
+            # token that stands in a call.
+            "min_tokens": 0,
+            "ignore_eos": False,
+            "bad_words": [],
+            "stop_token_ids": sorted(stops),
+            "extra_args": spec.to_extra_args(),
+        }
+        if hooked:
+            params["structured_outputs"] = vllm_host.hooked_params()
+    try:
+        # vLLM refuses n > 1 for greedy sampling as it makes the parameters, at a deep copy too, and
+        # can do it all the same: the choices are equal, as they are at OpenAI.
+        made = SamplingParams(**params | {"n": 1, "skip_clone": True})
+        made.n = sampling.n
+        return made
+    except (ValueError, VLLMClientError) as error:
+        raise client_error(error) from error
+
+
+def client_error(error: Exception) -> InvalidRequest:
+    """vLLM's refusal of a parameter, as the client's."""
+    return InvalidRequest(str(error), param=getattr(error, "parameter", None))
+
+
+def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...]:
+    marks = vocabulary.marks
+    ours = {marks.call_begin, marks.call_end, marks.reasoning_begin, marks.reasoning_end}
+    for token in sampling.stop_token_ids:
+        if token in ours or token in (marks.failure, marks.closed):
+            raise UnsupportedParameter(
+                f"stop_token_ids holds {token}, which is one of the model's marks.",
+                param="stop_token_ids",
+            )
+        if token >= vocabulary.size:
+            raise InvalidRequest(
+                f"stop_token_ids holds {token}; the vocabulary has {vocabulary.size} tokens.",
+                param="stop_token_ids",
+            )
+    return sampling.stop_token_ids
+
+
+def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
+    """As vLLM does (sampling_params.py:803): a word alone, and with a space before it where that
+    makes another token of its beginning."""
+    found: list[tuple[int, ...]] = []
+    for word in sampling.bad_words:
+        alone = vocabulary.encode(word.lstrip())
+        spaced = vocabulary.encode(" " + word.lstrip())
+        found.append(alone)
+        if spaced and spaced[0] != alone[0] and len(spaced) == len(alone):
+            found.append(spaced)
+    return tuple(word for word in found if word)

@@ -1,0 +1,78 @@
+"""A choice's logprobs: OpenAI's `content`, and beside it those of the reasoning and of each call.
+
+`content` lines up with the content. The tokens of a call stand in `tool_calls`, one entry a call,
+with the envelope that the model wrote around name and arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core import wire
+from toolgate_core.segmenter import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+)
+
+Tokens = list[wire.TokenLogprob]
+
+
+@dataclass
+class Logprobs:
+    content: Tokens = field(default_factory=list)
+    reasoning: Tokens = field(default_factory=list)
+    calls: dict[int, Tokens] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.content or self.reasoning or self.calls)
+
+    def extend(self, more: Logprobs) -> None:
+        self.content += more.content
+        self.reasoning += more.reasoning
+        for index, tokens in more.calls.items():
+            self.calls.setdefault(index, []).extend(tokens)
+
+    def body(self) -> dict[str, Any]:
+        """`content` is OpenAI's field; the others appear where there is something in them."""
+        body: dict[str, Any] = {"content": _tokens(self.content)}
+        if self.reasoning:
+            body["reasoning"] = _tokens(self.reasoning)
+        if self.calls:
+            body["tool_calls"] = [
+                {"index": index, "content": _tokens(tokens)}
+                for index, tokens in sorted(self.calls.items())
+            ]
+        return body
+
+
+def logprobs_of(event: Event | object) -> Logprobs:
+    match event:
+        case ContentDelta(_, logprobs) if logprobs:
+            return Logprobs(content=list(logprobs))
+        case ReasoningDelta(_, logprobs) if logprobs:
+            return Logprobs(reasoning=list(logprobs))
+        case (
+            CallStart(index, _, logprobs)
+            | ArgumentsDelta(index, _, logprobs)
+            | CallEnd(index, logprobs)
+        ) if logprobs:
+            return Logprobs(calls={index: list(logprobs)})
+        case _:
+            return Logprobs()
+
+
+def _tokens(logprobs: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
+    return [
+        {**_logprob(token), "top_logprobs": [_logprob(top) for top in token.top]}
+        for token in logprobs
+    ]
+
+
+def _logprob(token: wire.TopLogprob) -> dict[str, Any]:
+    return {"token": token.token, "logprob": token.logprob, "bytes": list(token.bytes)}

@@ -1,0 +1,62 @@
+"""One line a request: who asked for what, and what it took; never what was said, never a key.
+
+As JSON with TOOLGATE_LOG_FORMAT=json, else as `name=value` pairs, on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+from .meter import Meter
+
+logger = logging.getLogger("toolgate.requests")
+
+MAX_TEXT = 200
+"""Characters of a value: a model's name comes from the client."""
+
+
+def set_up() -> None:
+    """Lines as they are, on standard output."""
+    if not logger.handlers:
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
+def write(meter: Meter, *, as_json: bool) -> None:
+    """For requests that came as far as a model."""
+    if meter.model is None:
+        return
+    record = {
+        "time": round(time.time(), 3),
+        "request_id": meter.request_id,
+        "key": meter.key.alias if meter.key is not None else "master",
+        "team": meter.key.terms.team if meter.key is not None else None,
+        "model": meter.model,
+        "status": meter.status,
+        "prompt_tokens": meter.prompt_tokens,
+        "completion_tokens": meter.completion_tokens,
+        "seconds": round(time.monotonic() - meter.began, 4),
+        "first_byte_seconds": meter.first_byte_seconds,
+        "grammar": meter.grammar,
+        "whole": meter.whole,
+    }
+    logger.info(line(record, as_json=as_json))
+
+
+def line(record: dict[str, Any], *, as_json: bool) -> str:
+    told = {name: _bounded(value) for name, value in record.items() if value is not None}
+    if as_json:
+        return json.dumps(told)
+    # json.dumps quotes what could break the line, or begin another.
+    return " ".join(f"{name}={json.dumps(value)}" for name, value in told.items())
+
+
+def _bounded(value: object) -> object:
+    return value[:MAX_TEXT] if isinstance(value, str) else value

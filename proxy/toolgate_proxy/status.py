@@ -1,0 +1,76 @@
+"""What `GET /toolgate/status` says: the state of this gateway's process, for its administrator."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from . import litellm_router as router
+from .deployments import Deployment, Deployments
+from .service import service
+
+
+class BackendStatus(BaseModel):
+    url: str
+    model: str
+    """What the backend calls the model."""
+    up: bool
+    since: float
+    """Seconds since 1970; when it last came or went."""
+    error: str | None
+    """The kind of what kept it from answering last; none while it answers."""
+    probe_ms: float | None
+    grammars_known: int
+
+
+class ModelStatus(BaseModel):
+    model: str
+    """As clients name it."""
+    backends: list[BackendStatus]
+
+
+class LimitsStatus(BaseModel):
+    counted: Literal["fleet", "process", "unavailable"]
+    """Over all gateways, by this process alone, or not at all: limited keys are refused."""
+    in_flight: int
+
+
+class Status(BaseModel):
+    models: list[ModelStatus]
+    """Those of our own backends; of other providers LiteLLM's `/health` knows."""
+    keys: int
+    limits: LimitsStatus
+    fleet_cache: bool
+    """Whether grammars are shared through Redis at this moment."""
+
+
+def status(deployments: Deployments) -> Status:
+    here = service()
+    fleet = deployments.fleet
+    return Status(
+        models=[
+            ModelStatus(
+                model=name,
+                backends=[_backend(deployments.at(place), place.model) for place in places],
+            )
+            for name in router.model_names()
+            if (places := router.placements(name))
+        ],
+        keys=len(here.watch.ring) if here.watch is not None else 0,
+        limits=LimitsStatus(counted=here.limiter.counted, in_flight=here.limiter.ledger.in_flight),
+        fleet_cache=fleet is not None and fleet.available,
+    )
+
+
+def _backend(deployment: Deployment, model: str) -> BackendStatus:
+    state = deployment.state
+    return BackendStatus(
+        url=deployment.url,
+        model=model,
+        up=state.up,
+        since=state.since,
+        error=state.error,
+        probe_ms=state.probe_ms,
+        grammars_known=deployment.grammars.known,
+    )

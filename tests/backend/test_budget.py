@@ -1,0 +1,208 @@
+"""Budgets under the most hostile model there is: what was promised fits, whatever it says."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement import masks
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.sampling import check_budget
+from toolgate_backend.token_stream import TextDecoder
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.errors import BudgetTooSmall
+from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.segmenter import (
+    ArgumentsDelta,
+    CallStart,
+    Event,
+    Finish,
+    ReasoningDelta,
+    Segmenter,
+)
+
+SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
+MakeAutomaton = Callable[..., Automaton]
+
+
+def run(
+    machine: Automaton, vocabulary: Vocabulary, spec: Spec, seed: int
+) -> tuple[list[Event], int]:
+    """Random tokens among those allowed, up to the budget, as vLLM would end it; the events."""
+    rng, decoder = random.Random(seed), TextDecoder(vocabulary)
+    segmenter = Segmenter(
+        vocabulary.dialect,
+        vocabulary.marks,
+        reasoning_open=spec.reasoning == "open",
+        required=spec.choice == "required",
+    )
+    events: list[Event] = []
+    assert spec.budget is not None
+    for length in range(1, spec.budget + 1):
+        row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+        machine.fill_bitmask(row)
+        token = int(rng.choice(masks.unpack(row)))
+        assert machine.accept_tokens([token])
+        events += segmenter.feed([token], [decoder.decode(token)])
+        if machine.is_terminated():
+            return events + segmenter.finish("stop", token, decoder.rest()), length
+    return events + segmenter.finish("length", None, decoder.rest()), spec.budget
+
+
+def made(automaton: MakeAutomaton, offered: list[Any], **how: Any) -> tuple[Automaton, Spec]:
+    return automaton(offered, **how), Spec(**how)
+
+
+def arguments(events: list[Event]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for event in events:
+        if isinstance(event, CallStart):
+            found.append((event.name, ""))
+        elif isinstance(event, ArgumentsDelta):
+            found[-1] = (found[-1][0], found[-1][1] + event.text)
+    return found
+
+
+def least(vocabulary: Vocabulary, bodies: dict[str, int], spec: dict[str, Any]) -> int:
+    """What `check_budget` says that the request takes at the least."""
+    with pytest.raises(BudgetTooSmall) as refused:
+        check_budget(
+            Spec(**spec, keys=tuple(bodies), budget=1), bodies.__getitem__, vocabulary, asked_for=1
+        )
+    assert refused.value.param == "max_tokens"
+    return refused.value.least
+
+
+@pytest.fixture(scope="session")
+def bodies(compile_tool: Callable[[Tool], Any]) -> dict[str, int]:
+    return {tool.name: compile_tool(tool).least_tokens for tool in parse_tools(tools.ALL)}
+
+
+@pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
+@pytest.mark.parametrize("name", [None, *SCHEMAS])
+def test_required_and_closed_is_a_valid_call_from_the_least_budget_on(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    bodies: dict[str, int],
+    reasoning: str,
+    name: str | None,
+) -> None:
+    offered = [t for t in tools.ALL if name in (None, t["function"]["name"])]
+    of = {n: size for n, size in bodies.items() if name in (None, n)}
+    how = {"choice": "required", "reasoning": reasoning, "close_at_budget": True}
+    floor = least(vocabulary, of, how)
+    for budget in [*range(floor, floor + 12), 80, 130, 256]:
+        machine, spec = made(automaton, offered, **how, budget=budget)
+        events, length = run(machine, vocabulary, spec, seed=budget)
+        assert length <= budget
+        found = arguments(events)
+        assert found
+        for called, text in found:
+            jsonschema.validate(json.loads(text), SCHEMAS[called])
+        last = events[-1]
+        assert isinstance(last, Finish)
+        assert (last.reason, last.call) in (("tool_calls", None), ("length", "closed"))
+
+
+@pytest.mark.parametrize("reasoning", ["open", "must", "may"])
+def test_thinking_leaves_room_for_the_call(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int], reasoning: str
+) -> None:
+    """Without closing, a call may be cut; that it is begun in time is what the budget sees to."""
+    how = {"choice": "required", "reasoning": reasoning}
+    floor = least(vocabulary, bodies, how)
+    for budget in range(floor, floor + 40, 3):
+        machine, spec = made(automaton, tools.ALL, **how, budget=budget)
+        events, _ = run(machine, vocabulary, spec, seed=budget)
+        last = events[-1]
+        assert isinstance(last, Finish)
+        if last.reason == "length":
+            assert last.call in ("cut", None)
+        for called, text in arguments(events)[: None if last.call is None else -1]:
+            jsonschema.validate(json.loads(text), SCHEMAS[called])
+        # Nothing that thinks to the very end: the call's mark has come.
+        assert machine.state.calls or machine.state.union is not None
+
+
+@pytest.mark.parametrize("reasoning", ["open", "must"])
+@pytest.mark.parametrize("budget", [0, 1, 7])
+@pytest.mark.parametrize("choice", ["none", "auto", "required"])
+def test_a_reasoning_budget_closes_the_reasoning(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, reasoning: str, budget: int, choice: str
+) -> None:
+    how = {"choice": choice, "reasoning": reasoning, "reasoning_budget": budget, "budget": 200}
+    machine, spec = made(automaton, tools.ALL, **how)
+    for seed in range(5):
+        machine.reset()
+        events, _ = run(machine, vocabulary, spec, seed)
+        assert machine.state.thought <= budget
+        if budget == 0:
+            assert not any(isinstance(event, ReasoningDelta) for event in events)
+
+
+def test_under_auto_a_call_that_could_not_be_finished_is_not_begun(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
+) -> None:
+    begin, body = vocabulary.marks.call_begin, bodies["get_weather"]
+    for budget, begins in ((body + 2, False), (body + 3, True)):
+        machine = automaton([tools.WEATHER], choice="auto", budget=budget)
+        row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+        machine.fill_bitmask(row)
+        assert (begin in masks.unpack(row)) is begins
+        assert machine.accept_tokens([begin]) is begins
+
+
+def test_a_second_call_is_not_begun_without_room(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
+) -> None:
+    call = '\n{"name": "get_weather", "arguments": {"city": ""}}\n'
+    marks = vocabulary.marks
+    first = [marks.call_begin, *vocabulary.encode(call), marks.call_end]
+    room = 1 + 1 + bodies["get_weather"] + 2  # separator, mark, body, mark and end
+    for budget, begins in ((len(first) + room - 1, False), (len(first) + room, True)):
+        machine = automaton([tools.WEATHER], choice="required", budget=budget)
+        assert machine.accept_tokens(first)
+        assert machine.accept_tokens(vocabulary.encode("\n")) is begins
+
+
+def test_a_tool_that_does_not_fit_is_no_candidate(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
+) -> None:
+    small, large = sorted(bodies, key=bodies.__getitem__)[:: len(bodies) - 1]
+    offered = [t for t in tools.ALL if t["function"]["name"] in (small, large)]
+    machine = automaton(offered, choice="required", budget=bodies[small] + 3)
+    machine.accept_tokens([vocabulary.marks.call_begin])
+    assert not machine.accept_tokens(vocabulary.encode(f'\n{{"name": "{large}", '))
+    machine.reset()
+    machine.accept_tokens([vocabulary.marks.call_begin])
+    assert machine.accept_tokens(vocabulary.encode(f'\n{{"name": "{small}", '))
+
+
+def test_a_closed_call_is_rebuilt_from_its_tokens(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    """Preemption replays the output: what was forced must be forced again."""
+    how = {"choice": "required", "close_at_budget": True, "budget": 60}
+    machine = automaton([tools.WEATHER], **how)
+    rng, tokens, rows = random.Random(3), [], []
+    while not machine.is_terminated():
+        row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+        machine.fill_bitmask(row)
+        rows.append(row)
+        tokens.append(int(rng.choice(masks.unpack(row))))
+        assert machine.accept_tokens([tokens[-1]])
+    again = automaton([tools.WEATHER], **how)
+    for token, row in zip(tokens, rows, strict=True):
+        mask = np.zeros_like(row)
+        again.fill_bitmask(mask)
+        assert np.array_equal(mask, row)
+        assert again.accept_tokens([token])
+    assert again.state.closing

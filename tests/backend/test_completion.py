@@ -1,0 +1,83 @@
+"""The way to end a call: it must be one, from anywhere in a call, and a short one."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement import masks
+from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.grammars.completion import Scan
+from toolgate_backend.grammars.measured import MeasuredGrammar
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.plan import Tool, parse_tools
+
+HARD = [
+    *tools.ALL,
+    tools.tool("choose", {"of": {"type": "string", "enum": ["Zürich", "a", "abcdefgh"]}}),
+    tools.tool("long", {"text": {"type": "string", "minLength": 40}}),
+    tools.tool("pattern", {"code": {"type": "string", "pattern": "^(a|b)*c$"}}),
+    tools.tool("number", {"x": {"type": "number"}, "y": {"type": "integer", "minimum": 1000}}),
+    tools.tool(
+        "nested",
+        {"of": {"type": "array", "minItems": 2, "items": tools.RANGE["function"]["parameters"]}},
+    ),
+]
+
+
+def arguments(vocabulary: Vocabulary, tokens: list[int]) -> Any:
+    text = b"".join(vocabulary.token_bytes[i] for i in tokens).decode()
+    return json.loads(text)["arguments"]
+
+
+@pytest.mark.parametrize("definition", HARD, ids=lambda t: t["function"]["name"])
+def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+    rules: Rules,
+    vocabulary: Vocabulary,
+    definition: dict[str, Any],
+) -> None:
+    [tool] = parse_tools([definition])
+    grammar = compile_tool(tool)
+    rng = random.Random(7)
+    matcher, taken, scan = grammar.matcher(), [], Scan()
+    while not matcher.finished and len(taken) < 120:
+        path = rules.completion.path(matcher, scan)
+        assert path is not None
+        jsonschema.validate(arguments(vocabulary, [*taken, *path]), tool.parameters)
+        if not taken:
+            assert grammar.least_tokens == len(path) < 120
+        row = np.empty((vocabulary.size + 31) // 32, dtype=np.int32)
+        matcher.fill(row)
+        choices = [int(i) for i in masks.unpack(row) if i not in vocabulary.special]
+        token = rng.choice(choices)
+        assert matcher.accept(token)
+        taken.append(token)
+        after = rules.completion.path(matcher, scan.after(vocabulary.token_bytes[token]))
+        assert after is not None
+        assert len(after) - len(path) <= grammar.growth
+        scan = scan.after(vocabulary.token_bytes[token])
+
+
+def test_a_scan_follows_strings_and_their_escapes() -> None:
+    assert Scan().after(b'{"a').in_string
+    assert not Scan().after(b'{"a\\""').in_string
+    assert Scan().after(b'{"a\\').escaped
+    assert Scan().after(b'{"a\\').after(b'"').in_string
+    assert Scan(in_string=True, escaped=True).after(b"n") == Scan(in_string=True)
+
+
+def test_what_has_no_short_way_is_said_to_have_none(
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+) -> None:
+    many = {"type": "array", "minItems": 60, "items": {"type": "array", "minItems": 20}}
+    many["items"]["items"] = {"type": "integer"}  # type: ignore[index]
+    [tool] = parse_tools([tools.tool("many", {"x": many})])
+    assert compile_tool(tool).least_tokens is None

@@ -1,0 +1,183 @@
+"""Two gateways as processes, one Redis: limits hold over both, whatever befalls them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fake_backend import FakeBackend, Script, running
+from gateway_process import start, wait_until_alive
+from key_maker import make_key
+from redis_server import RedisServer, redis_server
+
+CHAT = "/v1/chat/completions"
+AT_ONCE = 200
+COMMAND = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
+
+
+@dataclass
+class Fleet:
+    backend: FakeBackend
+    redis: RedisServer
+    log: Path
+    processes: list[subprocess.Popen[bytes]]
+    urls: list[str]
+
+    def start(self, at: int, port: int | None = None) -> None:
+        process, url = start(COMMAND, self.backend.url, self.log, self.redis.url, port)
+        self.processes[at:] = [process, *self.processes[at + 1 :]]
+        self.urls[at:] = [url, *self.urls[at + 1 :]]
+
+    def wait(self) -> None:
+        for process, url in zip(self.processes, self.urls, strict=True):
+            wait_until_alive(process, url, self.log)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    with running(FakeBackend()) as backend, redis_server(folder / "redis") as redis:
+        backend.scripts["hi"] = Script(("Hello there, friend",), pause=0.02)
+        backend.scripts["slow"] = Script(("Hello there, friend " * 6,), pause=0.05)
+        backend.scripts["endless"] = Script(("Hello",), hang_after=1)
+        made = Fleet(backend, redis, folder / "log", [], [])
+        made.start(0)
+        made.start(1)
+        made.wait()
+        try:
+            yield made
+        finally:
+            for process in made.processes:
+                process.terminate()
+            for process in made.processes:
+                process.wait(20)
+
+
+@asynccontextmanager
+async def clients(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClient]]:
+    headers = {"Authorization": f"Bearer {sent}"}
+    limits = httpx.Limits(max_connections=AT_ONCE)
+    made = [
+        httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=limits)
+        for url in fleet.urls
+    ]
+    try:
+        yield made
+    finally:
+        for each in made:
+            await each.aclose()
+
+
+def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
+
+
+async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[int]:
+    """So many requests at once, half of them at either gateway; how often each status came."""
+    async with clients(fleet, sent) as both:
+        said = await asyncio.gather(
+            *(both[at % 2].post(CHAT, json=asked(**params)) for at in range(number))
+        )
+    return Counter(response.status_code for response in said)
+
+
+async def test_requests_a_minute_are_exact(fleet: Fleet) -> None:
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=120)
+    assert await storm(fleet, sent, AT_ONCE) == {200: 120, 429: 80}
+
+
+async def test_tokens_a_minute_are_never_exceeded(fleet: Fleet) -> None:
+    """Each request may use 111 tokens and uses 19, so that more come in as the first end."""
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, tpm=2000)
+    said = await storm(fleet, sent, AT_ONCE, max_tokens=100)
+    assert set(said) == {200, 429}
+    assert 2000 // 111 <= said[200] <= 2000 // 19
+    assert said[200] * 19 <= 2000
+    more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
+    assert (said[200] + more[200]) * 19 <= 2000
+    assert (said[200] + more[200]) * 19 > 2000 * 0.9, "what was not used can be used"
+
+
+async def test_requests_at_once_are_exact(fleet: Fleet) -> None:
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=60)
+    seen = 0
+
+    async def look() -> None:
+        nonlocal seen
+        while True:
+            seen = max(seen, fleet.backend.running)
+            await asyncio.sleep(0.002)
+
+    looking = asyncio.create_task(look())
+    said = await storm(fleet, sent, AT_ONCE, script="slow", stream=True)
+    looking.cancel()
+    assert set(said) == {200, 429}
+    assert said[200] >= 60
+    assert seen <= 60
+    for _ in range(3):  # all of the room is there again, at either gateway
+        assert await storm(fleet, sent, 60, stream=True) == {200: 60}
+
+
+async def test_a_gateway_that_is_killed_gives_its_room_back(fleet: Fleet) -> None:
+    sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=20)
+    async with clients(fleet, sent) as (stays, dies):
+        hanging = [
+            asyncio.create_task(dies.post(CHAT, json=asked("endless", stream=True)))
+            for _ in range(20)
+        ]
+        async with asyncio.timeout(30):
+            while fleet.backend.running < 20:  # noqa: ASYNC110  another thread's
+                await asyncio.sleep(0.02)
+        assert (await stays.post(CHAT, json=asked())).status_code == 429
+        port = int(fleet.urls[1].rpartition(":")[2])
+        fleet.processes[1].kill()
+        fleet.processes[1].wait(20)
+        await asyncio.gather(*hanging, return_exceptions=True)
+        async with asyncio.timeout(30):
+            while (await stays.post(CHAT, json=asked())).status_code == 429:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        said = await asyncio.gather(*(stays.post(CHAT, json=asked()) for _ in range(20)))
+        assert {response.status_code for response in said} == {200}
+    fleet.start(1, port)
+    fleet.wait()
+    assert await storm(fleet, sent, 20) == {200: 20}
+
+
+@pytest.mark.parametrize("fault", ["hang", "kill"])
+async def test_redis_away_and_back(fleet: Fleet, fault: str) -> None:
+    limited, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=1000, max_parallel_requests=50)
+    counted, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=30)
+    free, _ = await make_key(fleet.redis.url, *fleet.urls)
+    began = time.monotonic()
+    assert await storm(fleet, counted, 20) == {200: 20}
+    await asyncio.sleep(1.5)  # Redis writes its log every second
+    fleet.redis.hang() if fault == "hang" else fleet.redis.kill()
+    try:
+        closed = await storm(fleet, limited, 20)
+        assert closed == {503: 20}
+        assert await storm(fleet, free, 20) == {200: 20}
+        async with clients(fleet, limited) as (http, _):
+            response = await http.post(CHAT, json=asked())
+            assert response.json()["error"]["code"] == "limits_unavailable"
+            assert int(response.headers["retry-after"]) == 1
+            wrong = await http.post(CHAT, json=asked(), headers={"Authorization": "Bearer no"})
+            assert wrong.status_code == 401
+    finally:
+        fleet.redis.wake() if fault == "hang" else fleet.redis.restart()
+    async with asyncio.timeout(30):
+        while await storm(fleet, limited, 10) != {200: 10}:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert await storm(fleet, limited, 50) == {200: 50}
+    again = await storm(fleet, counted, 40)
+    if time.monotonic() - began < 60:  # else the minute of the first twenty is over
+        assert again == {200: 10, 429: 30}, "what was counted before is still counted"

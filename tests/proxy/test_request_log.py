@@ -1,0 +1,61 @@
+"""The line that a request leaves in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+from fake_backend import FakeBackend, Script
+from gateway_process import MASTER_KEY
+from hypothesis import given
+from hypothesis import strategies as st
+from key_maker import make_key
+from redis_server import RedisServer
+
+from toolgate_proxy.request_log import line
+
+CHAT = "/v1/chat/completions"
+SECRET_WORDS = "my secret is swordfish"
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), st.text() | st.integers()))
+def test_a_record_is_one_line_whatever_is_in_it(record: dict[str, str | int]) -> None:
+    for as_json in (True, False):
+        told = line(record, as_json=as_json)
+        assert len(told.splitlines()) <= 1
+    assert json.loads(line(record, as_json=True)).keys() == record.keys()
+
+
+async def logged(log: Path, word: str) -> str:
+    async with asyncio.timeout(10):
+        while True:
+            lines = log.read_text(errors="replace").splitlines()
+            found = [each for each in lines if word in each and each.startswith("time=")]
+            if found:
+                return found[-1]
+            await asyncio.sleep(0.05)
+
+
+async def test_who_asked_for_what(
+    gateway: str, gateway_log: Path, redis_of_gateway: RedisServer, backend: FakeBackend
+) -> None:
+    backend.scripts[SECRET_WORDS] = Script(("I shall say nothing",))
+    sent, _ = await make_key(redis_of_gateway.url, gateway, alias="logged-one", team="web")
+    body = {"model": "tiny", "messages": [{"role": "user", "content": SECRET_WORDS}]}
+    async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
+        response = await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {sent}"})
+        assert response.status_code == 200
+        await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {MASTER_KEY}"})
+    told = await logged(gateway_log, "logged-one")
+    for part in (
+        f'request_id="{response.headers["x-litellm-call-id"]}"',
+        'key="logged-one"', 'team="web"', 'model="tiny"', "status=200",
+        "prompt_tokens=11", "completion_tokens=8", "seconds=", "whole=true",
+    ):  # fmt: skip
+        assert part in told
+    assert await logged(gateway_log, 'key="master"')
+    everything = gateway_log.read_text(errors="replace")
+    for secret in (sent, MASTER_KEY, "swordfish", "say nothing"):
+        assert secret not in everything
