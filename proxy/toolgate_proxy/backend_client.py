@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -21,6 +21,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .inbox import Inbox
 from .settings import Settings
 from .sse import SseParser
 
@@ -206,11 +207,11 @@ class EventStream:
         await self._response.aclose()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        parser, reads = SseParser(), self._response.aiter_bytes()
-        while (data := await self._read(reads)) is not None:
-            events = [_event(payload) for payload in parser.feed(data)]
-            for batch in self._checked(events):
-                yield batch
+        parser, inbox = SseParser(), Inbox(self._response.aiter_bytes())
+        async with aclosing(inbox):
+            while (data := await self._take(inbox)) is not None:
+                for batch in self._checked(_events(parser.feed(data))):
+                    yield batch
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
@@ -224,10 +225,10 @@ class EventStream:
             yield batch
         self._check_ended()
 
-    async def _read(self, reads: AsyncIterator[bytes]) -> bytes | None:
+    async def _take(self, inbox: Inbox) -> bytes | None:
         limit = min(self._idle_timeout, self._deadline - time.monotonic())
         async with _within(limit, "go on with its answer"):
-            return await anext(reads, None)
+            return await inbox.take()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """The events up to an ErrorEvent, whose error is raised after them."""
@@ -277,9 +278,9 @@ def _checked_info(answer: object) -> wire.Info:
         raise BackendFailed("What the backend says of itself is not understood.") from error
 
 
-def _event(payload: bytes) -> wire.StreamEvent:
+def _events(payloads: list[bytes]) -> list[wire.StreamEvent]:
     try:
-        return wire.stream_event.validate_json(payload)
+        return wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
     except ValidationError as error:
         raise BackendFailed("The backend sent an event that is not understood.") from error
 

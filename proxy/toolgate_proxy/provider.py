@@ -30,6 +30,7 @@ from .admission import admit
 from .answer import Answer, Piece
 from .backend_client import EventStream
 from .deployments import Deployment, Deployments
+from .frames import Frame, shaped
 from .grammars import Loaded
 from .last_look import LastLook
 from .moving import Answered, first_answer
@@ -62,18 +63,18 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                     whole.add(pieces)
             return whole.response()
 
-    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
+    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream | Frame, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=True)
             async with self._answered(request, call) as (answer, arriving):
-                chunks, whole = Chunks(answer), WholeAnswer(answer)
+                chunks, whole = shaped(Chunks(answer), call.unread), WholeAnswer(answer)
                 async for pieces in arriving:
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
                         yield chunk
             meter.note(answer.counts.prompt, answer.counts.completion, complete=True)
-            if request.include_usage:
+            if request.include_usage and not (call.unread and call.unread.hides_usage):
                 yield chunks.usage()
             host.note_for_logs(call, whole.response())
 
@@ -173,8 +174,10 @@ async def _send(
 
 
 def _message(request: ChatRequest, plan: EnforcementPlan, loaded: Loaded) -> wire.GenerateRequest:
+    # The client's own id may come twice; the engine's must not.
+    given = receipt.current().request_id
     return wire.GenerateRequest(
-        request_id=request.request_id,
+        request_id=f"{given}.{request.request_id}" if given else request.request_id,
         model=request.model,
         prompt=wire.ChatPrompt(
             messages=request.messages,
