@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs bench-grammars bench-masks bench-drafts bench-hop \
+.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-masks bench-drafts bench-hop \
 	bench-schemas bench-looks conformance
 
 PORT ?= 4000
@@ -40,6 +40,10 @@ endif
 docs: tiny
 	@python scripts/parameters_doc.py
 	@python -m tests.backend.schema_support
+
+fuzz: setup
+	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }
+	@python bench/fuzz.py "$(URL)" "$(KEY)" $(ARGS)
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \

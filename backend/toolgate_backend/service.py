@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,6 +28,7 @@ from .grammars.ranks import Ranks
 from .grammars.registry import GrammarRegistry
 from .grammars.store import grammar_format
 from .grammars.zygote import Zygote
+from .in_flight import InFlight
 from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call
 from .sampling import check_budget, client_error, make_spec, sampling_params
 from .settings import Settings, settings
@@ -50,7 +51,7 @@ class Service:
         self._adapter = vllm_host.adapter_of(engine_client.vllm_config, configured.adapter)
         self._rpc = vllm_host.rpc_of(engine_client, self._adapter)
         self._renderer = Renderer(engine_client, vocabulary.size)
-        self._running = 0
+        self._in_flight = InFlight(configured.max_requests)
         self._max_grammars = configured.max_grammars
         limits = Limits(
             cpu_seconds=configured.quarantine_cpu_seconds,
@@ -124,7 +125,7 @@ class Service:
             loaded_grammars=max(rank["grammars"] for rank in ranks),
             pinned_grammars=self._registry.pinned,
             sequences=max(rank["sequences"] for rank in ranks),
-            running=self._running,
+            running=self._in_flight.count,
         )
 
     async def generate(
@@ -133,7 +134,7 @@ class Service:
         """The raw events of one request. Everything that a client can have got wrong is raised
         before the first event; closing the generator aborts the request in the engine."""
         async with AsyncExitStack() as held:
-            held.enter_context(self._counted())
+            held.enter_context(self._in_flight.one())
             lora = self._lora(request.model)
             if request.enforcement is not None:
                 keys = [candidate.key for candidate in request.enforcement.candidates]
@@ -186,14 +187,6 @@ class Service:
             )
             async for event in events:
                 yield event
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
 
     def _served_names(self) -> list[str]:
         return [base.name for base in self._models.base_model_paths]

@@ -23,6 +23,8 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """How the masks reach vLLM. `auto`: the logits processor where the V1 model runner runs without
     drafts, vLLM's structured outputs elsewhere."""
 
+    max_requests: int = Field(default=2048, gt=0)
+    """Requests in hand, those that queue among them; more are answered 503 with Retry-After."""
     mask_budget_ms: float = Field(default=20.0, gt=0)
     """Processor time that one sequence's mask may take of a step, in which all the others wait. The
     slowest of 3,257 masks of real calls took 1.3 ms."""

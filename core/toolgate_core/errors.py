@@ -268,6 +268,10 @@ class ArgumentsNotChecked(ToolgateError):
     code = "arguments_not_checked"
 
 
+RETRY_SECONDS = 1
+"""For a client of a peer that has no room now, and does not say when it will."""
+
+
 def from_body(status: int, body: object) -> ToolgateError:
     """The error a peer answered with, rebuilt from its HTTP status and JSON body."""
     error = body.get("error") if isinstance(body, dict) else None
@@ -283,6 +287,8 @@ def from_body(status: int, body: object) -> ToolgateError:
     for refused in (SchemaNotEnforceable, SchemaTooComplex):
         if code == refused.code:
             return refused(message, pointer=str(error.get("pointer", "")), param=param)
+    if code == BackendUnavailable.code:
+        return BackendUnavailable(message, param=param, retry_after=RETRY_SECONDS)
     for kind in _tree(ToolgateError):
         if kind.code == code:
             return kind(message, param=param)
@@ -293,7 +299,7 @@ def _generic(status: int, message: str) -> ToolgateError:
     if status in (401, 403):
         return BackendFailed("The backend refused the gateway's key: set TOOLGATE_BACKEND_KEY.")
     if status in (429, 503):
-        return BackendUnavailable(message, retry_after=1)
+        return BackendUnavailable(message, retry_after=RETRY_SECONDS)
     if 400 <= status < 500:
         return InvalidRequest(message)
     return BackendFailed(message)

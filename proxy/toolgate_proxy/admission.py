@@ -17,7 +17,7 @@ from .checks import Fields
 from .messages import parse_messages
 from .parameters import BY_NAME
 from .response_format import response_format
-from .sampling import sampling, stop_strings
+from .sampling import INT64, sampling, stop_strings
 from .tool_choice import is_legacy, tool_choice, tools
 
 
@@ -52,7 +52,7 @@ def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bo
         return_token_ids=fields.flag("return_token_ids") or False,
         echo=_echo(fields, parsed),
         legacy_functions=legacy,
-        priority=fields.integer("priority") or 0,
+        priority=fields.integer("priority", *INT64) or 0,
         cache_salt=_cache_salt(fields),
     )
 

@@ -103,12 +103,15 @@ def create() -> Any:
     from . import request_log, routes
     from .error_bodies import repair_error_bodies
     from .gate import Gate
+    from .keepalives import KeepAlives
     from .receipt import Receipts
     from .request_shape import RequestShape
+    from .settings import settings
 
     request_log.set_up()
     repair_error_bodies(app)
     routes.attach(app)
+    app.add_middleware(KeepAlives, seconds=settings().keepalive_seconds)
     app.add_middleware(RequestShape)
     app.add_middleware(Receipts)
     app.add_middleware(Gate)

@@ -16,7 +16,7 @@ def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
     if not isinstance(messages, list) or not messages:
         raise InvalidRequest("'messages' must be an array of at least one.", param="messages")
     parsed = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    return tuple(_modern(parsed))
+    return tuple(_in_order_of_calls([*_modern(parsed)]))
 
 
 def _message(message: object, param: str) -> dict[str, Any]:
@@ -32,6 +32,8 @@ def _message(message: object, param: str) -> dict[str, Any]:
         fields.text(name)
     content = _content(message.get("content"), fields.path("content"))
     calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
+    if content is None and role == "assistant":
+        content = fields.text("refusal")  # what it said instead of an answer
     if content is None and role != "assistant":
         raise fields.wrong("content", "a string or an array of text parts")
     # OpenAI's `developer` is what its older models, and every open model's template, call `system`.
@@ -55,6 +57,27 @@ def _modern(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield message | {"role": "tool", "tool_call_id": answered}
         else:
             yield message
+
+
+def _in_order_of_calls(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Results of parallel calls in the order of the calls: templates write them without their ids,
+    so that a model can only tell by the order which result is whose."""
+    order: dict[str, int] = {}
+    results: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "tool":
+            results.append(message)
+            continue
+        yield from _sorted(results, order)
+        results = []
+        yield message
+        calls = message.get("tool_calls") or []
+        order = {str(call.get("id")): at for at, call in enumerate(calls)}
+    yield from _sorted(results, order)
+
+
+def _sorted(results: list[dict[str, Any]], order: dict[str, int]) -> list[dict[str, Any]]:
+    return sorted(results, key=lambda each: order.get(str(each.get("tool_call_id")), len(order)))
 
 
 def _content(content: object, param: str) -> str | list[dict[str, Any]] | None:
@@ -107,9 +130,17 @@ def _call(call: object, param: str) -> dict[str, Any]:
     if isinstance(arguments, dict):
         # The wire form is a string; the backend's renderer makes it an object again.
         arguments = json.dumps(arguments, ensure_ascii=False)
-    if arguments is not None and not isinstance(arguments, str):
-        raise named.wrong("arguments", "a string of JSON")
+    if arguments is not None and not (isinstance(arguments, str) and _is_object(arguments)):
+        # Templates go through the members; of what was cut there is nothing to go through.
+        raise named.wrong("arguments", "an object, or a string that holds one as JSON")
     return call | {"type": "function", "function": function | {"arguments": arguments or "{}"}}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return not text or isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _refuse(fields: Fields, *names: str) -> None:

@@ -174,8 +174,10 @@ async def _send(
 
 
 def _message(request: ChatRequest, plan: EnforcementPlan, loaded: Loaded) -> wire.GenerateRequest:
+    # The client's own id may come twice; the engine's must not.
+    given = receipt.current().request_id
     return wire.GenerateRequest(
-        request_id=request.request_id,
+        request_id=f"{given}.{request.request_id}" if given else request.request_id,
         model=request.model,
         prompt=wire.ChatPrompt(
             messages=request.messages,

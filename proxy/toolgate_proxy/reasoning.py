@@ -8,6 +8,7 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from .checks import Fields
+from .sampling import MOST
 
 RESERVED_TEMPLATE_KWARGS = frozenset(
     {
@@ -51,11 +52,11 @@ def reasoning_mode(fields: Fields) -> wire.ReasoningMode:
 def reasoning_budget(fields: Fields) -> int | None:
     """The tokens after which reasoning is closed. 0 turns it off in effect."""
     for name in ("reasoning_budget", "thinking_token_budget"):
-        budget = fields.integer(name, -1)
+        budget = fields.integer(name, -1, MOST)
         if budget is not None:
             return budget if budget >= 0 else None
     block = _thinking(fields)
-    if block is not None and (budget := block.integer("budget_tokens", 1)) is not None:
+    if block is not None and (budget := block.integer("budget_tokens", 1, MOST)) is not None:
         return budget
     effort = _effort(fields)
     return None if effort is None else EFFORT_BUDGETS[effort]

@@ -1,5 +1,6 @@
 """The receipt: response headers that say how an answer was held to its tools.
 
+`x-request-id`: the client's own, or one made here; the backend's logs have it too.
 `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on having them loaded>`, where the tier is
 the slowest that was needed.
 `x-toolgate-enforced: full | residual | none`: the masks held all of the tools' schemas; they left
@@ -11,15 +12,20 @@ some keywords open, and calls of those tools are checked before they are sent; t
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.wire import ResidualKeyword
+
+REQUEST_ID = "x-request-id"
+FIT = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
+"""What goes into logs and headers as it came."""
 
 Tier = Literal["memory", "redis", "compiled"]
 TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
@@ -36,6 +42,7 @@ def slowest(*tiers: Tier) -> Tier:
 class Receipt:
     """Filled in by the provider as it goes along."""
 
+    request_id: str | None = None
     enforced: Literal["full", "residual", "none"] | None = None
     residual_tools: int = 0
     residual_keywords: tuple[str, ...] = ()
@@ -63,9 +70,10 @@ class Receipt:
         self.residual_keywords = tuple(sorted(names))
 
     def headers(self) -> dict[str, str]:
+        told = {} if self.request_id is None else {REQUEST_ID: self.request_id}
         if self.enforced is None:
-            return {}
-        told: dict[str, str] = {"x-toolgate-enforced": self.enforced}
+            return told
+        told["x-toolgate-enforced"] = self.enforced
         if self.grammars:
             ms = f"{self.milliseconds:.1f}"
             told["x-toolgate-grammar"] = f"{self.tier}; n={self.grammars}; ms={ms}"
@@ -75,6 +83,10 @@ class Receipt:
         if self.resamples:
             told["x-toolgate-resamples"] = str(self.resamples)
         return told
+
+
+def _request_id(given: str | None) -> str:
+    return given if given and FIT.fullmatch(given) else f"req_{secrets.token_hex(16)}"
 
 
 _current: ContextVar[Receipt | None] = ContextVar("toolgate_receipt", default=None)
@@ -100,7 +112,7 @@ class Receipts:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        receipt = Receipt()
+        receipt = Receipt(_request_id(Headers(scope=scope).get(REQUEST_ID)))
         token = _current.set(receipt)
 
         async def send_with_receipt(message: Message) -> None:

@@ -17,6 +17,7 @@ from toolgate_core.errors import InvalidRequest
 
 from .body_guard import check_controls, parse
 from .checks import Fields
+from .keepalives import STREAMED
 
 CHAT = "/chat/completions"
 PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
@@ -40,21 +41,22 @@ class RequestShape:
             values = parse(b"".join(message.get("body", b"") for message in messages))
             check_controls(values)
             if CHAT in scope["path"]:
-                check_shape(values)
+                scope[STREAMED] = check_shape(values)
         except InvalidRequest as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
         await self._app(scope, _again(messages, receive), send)
 
 
-def check_shape(values: dict[str, Any]) -> None:
-    """Raises InvalidRequest."""
+def check_shape(values: dict[str, Any]) -> bool:
+    """Whether a stream is asked for. Raises InvalidRequest."""
     fields = Fields(values)
     fields.text("model")
-    fields.flag("stream")
+    streamed = fields.flag("stream") or False
     for at, message in enumerate(_objects(fields, "messages")):
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
+    return streamed
 
 
 def _has_body(path: str) -> bool:

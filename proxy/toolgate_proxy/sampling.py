@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 
@@ -11,7 +13,10 @@ MAX_STOPS = 64
 """OpenAI takes four, vLLM any number. Each is looked for in every delta of the content."""
 MAX_BAD_WORDS = 1000
 MAX_TOP_LOGPROBS = 20
-SEEDS = (-(2**63), 2**63 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+MOST = 2**31 - 1
+"""Of counts and token ids: what the engine's messages and tensors hold."""
+TOKEN_ID = re.compile(r"[0-9]{1,10}")
 
 
 def sampling(fields: Fields) -> wire.Sampling:
@@ -19,15 +24,15 @@ def sampling(fields: Fields) -> wire.Sampling:
     return wire.Sampling(
         n=fields.integer("n", 1, 128) or 1,
         max_tokens=fields.integer("max_tokens", 1) if limit is None else limit,
-        min_tokens=fields.integer("min_tokens", 0) or 0,
+        min_tokens=fields.integer("min_tokens", 0, MOST) or 0,
         temperature=fields.number("temperature", 0),
         top_p=fields.number("top_p", 0, 1, above=True),
-        top_k=fields.integer("top_k", -1),
+        top_k=fields.integer("top_k", -1, MOST),
         min_p=fields.number("min_p", 0, 1),
         presence_penalty=fields.number("presence_penalty", -2, 2),
         frequency_penalty=fields.number("frequency_penalty", -2, 2),
         repetition_penalty=fields.number("repetition_penalty", 0, above=True),
-        seed=fields.integer("seed", *SEEDS),
+        seed=fields.integer("seed", *INT64),
         stop_token_ids=_stop_token_ids(fields),
         ignore_eos=fields.flag("ignore_eos") or False,
         bad_words=_bad_words(fields),
@@ -50,7 +55,7 @@ def stop_strings(fields: Fields) -> tuple[str, ...]:
 
 def _stop_token_ids(fields: Fields) -> tuple[int, ...]:
     ids = [as_integer(token) for token in fields.items("stop_token_ids") or []]
-    known = tuple(token for token in ids if token is not None and token >= 0)
+    known = tuple(token for token in ids if token is not None and 0 <= token <= MOST)
     if len(known) != len(ids):
         raise fields.wrong("stop_token_ids", "an array of token ids")
     return known
@@ -73,7 +78,7 @@ def _logit_bias(fields: Fields) -> dict[int, float] | None:
     biases: dict[int, float] = {}
     for key, value in given.items():
         bias = as_number(value)
-        if not (isinstance(key, str) and key.isascii() and key.isdigit()) or bias is None:
+        if not (isinstance(key, str) and TOKEN_ID.fullmatch(key)) or bias is None:
             raise fields.wrong("logit_bias", "an object of numbers by token id")
         if not -100 <= bias <= 100:
             raise fields.wrong("logit_bias", "an object of numbers from -100 to 100")

@@ -83,6 +83,8 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds to open a connection to a backend."""
     first_token_timeout: float = Field(default=300.0, gt=0)
     """Seconds until a backend begins its answer: queueing and prefill included."""
+    keepalive_seconds: float = Field(default=15.0, ge=0)
+    """Silence of a stream after which its client gets a comment; 0 for none."""
     idle_timeout: float = Field(default=120.0, gt=0)
     """Seconds without a byte, keep-alives included, after which a stream counts as dead."""
     request_timeout: float = Field(default=3600.0, gt=0)

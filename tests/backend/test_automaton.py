@@ -187,6 +187,56 @@ def test_min_tokens_holds_the_end_back(automaton: MakeAutomaton, vocabulary: Voc
     assert ends <= set(allowed(machine, vocabulary.size))
 
 
+@pytest.mark.parametrize("reasoning", ["open", "closed"])
+def test_bad_words_do_not_come_in_free_text(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, reasoning: str
+) -> None:
+    one, two = vocabulary.encode("x"), vocabulary.encode("yz!")
+    assert len(two) > 1
+    machine = automaton([], choice="none", reasoning=reasoning, bad_words=(one, two))
+    assert not machine.validate_tokens(one)
+    assert machine.validate_tokens(two) == [*two[:-1]]
+    assert machine.accept_tokens(two[:-1])
+    assert two[-1] not in allowed(machine, vocabulary.size)
+    machine.reset()
+    assert machine.accept_tokens(vocabulary.encode("a"))
+    assert two[-1] in allowed(machine, vocabulary.size)
+
+
+def test_bad_words_leave_calls_alone(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+    call = '\n{"name": "get_weather", "arguments": {"city": "x"}}\n'
+    tokens = [i for c in call for i in vocabulary.encode(c)]
+    machine = automaton([tools.WEATHER], choice="required", bad_words=tuple({(i,) for i in tokens}))
+    marks = vocabulary.marks
+    assert machine.accept_tokens([marks.call_begin, *tokens, marks.call_end])
+
+
+def test_stop_tokens_end_the_content(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+    marks = vocabulary.marks
+    [word] = vocabulary.encode("a")
+    taken = {marks.call_begin, marks.call_end, marks.failure, marks.closed, *marks.end_of_turn}
+    taken |= {marks.reasoning_begin, marks.reasoning_end}
+    special = max(vocabulary.special - taken)
+    machine = automaton([tools.WEATHER], choice="auto", stop_ids=(word, special))
+    assert special in allowed(machine, vocabulary.size)
+    assert machine.accept_tokens([word])
+    assert set(allowed(machine, vocabulary.size)) == set(marks.end_of_turn)
+    machine.reset()
+    assert machine.accept_tokens([special])
+    assert machine.is_terminated()
+    thinking = automaton([], choice="none", reasoning="open", stop_ids=(word,))
+    assert thinking.accept_tokens([word, word])
+
+
+def test_content_that_ignores_ends_goes_on(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([tools.WEATHER], choice="auto", ignore_end=True)
+    ends = set(vocabulary.marks.end_of_turn)
+    assert not ends & set(allowed(machine, vocabulary.size))
+    assert vocabulary.marks.call_begin in allowed(machine, vocabulary.size)
+
+
 def test_an_unwanted_reasoning_that_the_prompt_opened_is_closed_at_once(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:

@@ -73,5 +73,5 @@ def test_a_format_that_no_engine_holds(client: openai.OpenAI) -> None:
         )
     body = refused.value.body
     assert isinstance(body, dict)
-    assert body["param"] == "response_format.json_schema.schema"
+    assert "json_schema" in body["param"]
     assert body["pointer"] == "/properties/x/not"

@@ -77,6 +77,8 @@ class Script:
     prompt_tokens: int = 11
     cached_tokens: int = 3
     pause: float = 0.0
+    queued: float = 0.0
+    """Seconds before anything but keep-alives comes."""
     error_status: int | None = None
     """Refuse the request with this status and `error`."""
     error: dict[str, Any] = field(default_factory=dict)
@@ -208,6 +210,7 @@ class FakeBackend:
     async def _sse(self, script: Script, message: wire.GenerateRequest) -> AsyncIterator[str]:
         with self._counted():
             yield ": keep-alive\n\n"
+            await asyncio.sleep(script.queued)
             async for event in self._events(script, message):
                 yield ": hm\n\n" if event is None else f"data: {event.model_dump_json()}\n\n"
 

@@ -48,6 +48,7 @@ def start(
         "TOOLGATE_BACKEND_URL": backend_url,
         "TOOLGATE_BACKEND_KEY": KEY,
         "TOOLGATE_KEY_SECRET": KEY_SECRET,
+        "TOOLGATE_KEEPALIVE_SECONDS": "8",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:

@@ -143,6 +143,12 @@ def test_what_has_no_bearing_on_the_answer_passes(name: str) -> None:
         ("reasoning_effort", "some"),
         ("reasoning_effort", 3),
         ("priority", "high"),
+        ("priority", 10**30),
+        ("min_tokens", 10**30),
+        ("top_k", 10**30),
+        ("reasoning_budget", 10**30),
+        ("stop_token_ids", [10**30]),
+        ("logit_bias", {"9" * 5000: 1}),
         ("cache_salt", 3),
     ],
 )

@@ -290,6 +290,25 @@ async def test_a_backend_that_is_down(http: httpx.AsyncClient, stream: bool) -> 
         assert response.json()["error"]["code"] == "backend_unavailable"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(503, {"message": "Full.", "code": "backend_unavailable"}), (429, {"message": "Full."})],
+)
+async def test_a_backend_that_is_overloaded(
+    http: httpx.AsyncClient,
+    backend: FakeBackend,
+    stream: bool,
+    status: int,
+    error: dict[str, Any],
+) -> None:
+    backend.scripts["full"] = Script(("",), error_status=status, error=error)
+    response = await http.post("/v1/chat/completions", json=asked("full", stream=stream))
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) > 0
+    assert response.json()["error"]["code"] == "backend_unavailable"
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [({"error_after": 3}, "enforcement_failed"), ({"break_after": 3}, "backend_failed")],

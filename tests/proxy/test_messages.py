@@ -33,15 +33,36 @@ def test_a_call_goes_back_with_its_reasoning() -> None:
         "tool_calls": [
             {"id": "call_1", "function": {"name": "look", "arguments": {"at": "é"}}},
             {"id": "call_2", "type": "function", "function": {"name": "look", "arguments": ""}},
-            {"id": "call_3", "type": "function", "function": {"name": "look", "arguments": "{"}},
         ],
     }
     got = parsed(message)
     assert got["reasoning_content"] == "hm"
     assert got["content"] is None
     arguments = [call["function"]["arguments"] for call in got["tool_calls"]]
-    assert arguments == ['{"at": "é"}', "{}", "{"]
+    assert arguments == ['{"at": "é"}', "{}"]
     assert {call["type"] for call in got["tool_calls"]} == {"function"}
+
+
+def test_results_go_back_in_the_order_of_their_calls() -> None:
+    calls = [{"id": f"c{at}", "function": {"name": "look"}} for at in range(3)]
+    results = [{"role": "tool", "tool_call_id": f"c{at}", "content": f"{at}"} for at in (2, 0, 1)]
+    more = [{"role": "tool", "tool_call_id": "c0", "content": "again"}]
+    asked = [{"role": "assistant", "tool_calls": calls}, *results]
+    between = {"role": "user", "content": "and?"}
+    got = parse_messages([*asked, between, {"role": "assistant", "tool_calls": calls[:1]}, *more])
+    assert [m["content"] for m in got] == [None, "0", "1", "2", "and?", None, "again"]
+
+
+def test_results_of_unknown_calls_come_last() -> None:
+    calls = [{"id": "c0", "function": {"name": "look"}}]
+    results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("x", "c0")]
+    got = parse_messages([{"role": "assistant", "tool_calls": calls}, *results])
+    assert [m["content"] for m in got[1:]] == ["c0", "x"]
+
+
+def test_a_refusal_goes_back_as_what_was_said() -> None:
+    got = parsed({"role": "assistant", "content": None, "refusal": "I can't."})
+    assert got["content"] == "I can't."
 
 
 def test_unknown_fields_are_left_to_the_template() -> None:
@@ -70,6 +91,11 @@ def test_unknown_fields_are_left_to_the_template() -> None:
             {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": 3}}]},
             "messages[0].tool_calls[0].function.arguments",
         ),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]},
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        ({"role": "assistant", "content": "x", "refusal": 3}, "messages[0].refusal"),
         ({"role": "assistant", "content": "x", "reasoning": 3}, "messages[0].reasoning"),
     ],
 )

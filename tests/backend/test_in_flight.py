@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from toolgate_backend.in_flight import InFlight
+from toolgate_core import errors
+from toolgate_core.errors import BackendUnavailable
+
+
+def test_one_too_many_is_refused_and_told_when_to_come_again() -> None:
+    hand = InFlight(2)
+    with hand.one():
+        with hand.one():
+            with pytest.raises(BackendUnavailable) as refused, hand.one():
+                pass
+            assert hand.count == 2
+        with hand.one():
+            pass
+    assert hand.count == 0
+    crossed = errors.from_body(503, refused.value.body())
+    assert isinstance(crossed, BackendUnavailable)
+    assert crossed.retry_after

@@ -1,0 +1,68 @@
+"""What the programs share: where the gateway is, what is asked, what must hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Literal
+
+import jsonschema
+from pydantic import BaseModel, Field
+
+URL = os.environ["GATEWAY_URL"] + "/v1"
+KEY = os.environ["GATEWAY_KEY"]
+MODEL = "tiny"
+BODY: dict[str, Any] = {
+    "logit_bias": json.loads(os.environ["GATEWAY_BIAS"]),
+    "reasoning_budget": 20,
+}
+"""Beside what a client sends: the model under test is random and must be helped to end."""
+MAX_TOKENS = 400
+QUESTION = "What's the weather in Beijing and Shanghai?"
+
+
+class Weather(BaseModel):
+    """The weather in a city, now."""
+
+    city: str
+    unit: Literal["celsius", "fahrenheit"] = "celsius"
+
+
+class Tags(BaseModel):
+    """Set two short tags."""
+
+    tags: list[str] = Field(min_length=2, max_length=2)
+
+
+SCHEMAS = {
+    "get_weather": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "set_tags": {
+        "type": "object",
+        "properties": {
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+        },
+        "required": ["tags"],
+        "additionalProperties": False,
+    },
+}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": name, "parameters": schema}}
+    for name, schema in SCHEMAS.items()
+]
+
+
+def check_call(name: str, arguments: Any) -> None:
+    arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    jsonschema.validate(arguments, SCHEMAS[name])
+
+
+def done(what: str) -> None:
+    print("checked:", what, flush=True)

@@ -1,0 +1,66 @@
+"""LangChain: bind_tools, invoke, stream, structured output, a loop of two turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import shared
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_openai import ChatOpenAI
+
+model = ChatOpenAI(
+    model=shared.MODEL,
+    base_url=shared.URL,
+    api_key=shared.KEY,
+    max_tokens=shared.MAX_TOKENS,
+    max_retries=0,
+    seed=5,
+    extra_body=shared.BODY,
+    stream_usage=True,
+)
+USER = [HumanMessage(shared.QUESTION)]
+
+
+def collected(bound: Any) -> Any:
+    whole = None
+    for chunk in bound.stream(USER):
+        whole = chunk if whole is None else whole + chunk
+    return whole
+
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("auto", {"tool_choice": "auto"}),
+    ("required", {"tool_choice": "required"}),
+    ("any", {"tool_choice": "any"}),
+    ("named", {"tool_choice": "set_tags"}),
+    ("none", {"tool_choice": "none"}),
+    ("one call", {"tool_choice": "required", "parallel_tool_calls": False}),
+    ("reasoning", {"tool_choice": "required", "reasoning_effort": "high"}),
+]
+for name, how in CASES:
+    bound = model.bind_tools(shared.TOOLS, **how)
+    for answer in (bound.invoke(USER), collected(bound)):
+        cut = answer.response_metadata.get("finish_reason") == "length"
+        assert not answer.invalid_tool_calls or cut
+        for call in answer.tool_calls if not cut else []:
+            shared.check_call(call["name"], call["args"])
+        if name in ("required", "any", "named", "one call", "reasoning"):
+            assert answer.tool_calls or cut
+        if name == "none":
+            assert not answer.tool_calls
+        if name in ("one call", "named"):
+            assert len(answer.tool_calls) <= 1
+        assert answer.usage_metadata["output_tokens"] > 0
+    shared.done(f"{name}, invoke and stream")
+
+for method in ("json_schema", "function_calling"):
+    structured = model.with_structured_output(shared.Weather, method=method)
+    assert isinstance(structured.invoke(USER), shared.Weather)
+    shared.done(f"with_structured_output by {method}")
+
+first = model.bind_tools(shared.TOOLS, tool_choice="set_tags").invoke(USER)
+assert isinstance(first, AIMessage)
+results = [ToolMessage("done", tool_call_id=call["id"]) for call in first.tool_calls]
+second = model.bind_tools(shared.TOOLS).invoke([*USER, first, *results])
+assert second.response_metadata["finish_reason"]
+shared.done("a loop of two turns")

@@ -1,0 +1,78 @@
+"""pydantic-ai: outputs by tool and by schema, tools, streams, a loop of two turns."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import shared
+from pydantic_ai import Agent, NativeOutput, ToolDefinition, ToolOutput
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import ModelRequest, ToolCallPart, ToolReturnPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+model = OpenAIChatModel(
+    shared.MODEL, provider=OpenAIProvider(base_url=shared.URL, api_key=shared.KEY)
+)
+SETTINGS: Any = {"max_tokens": shared.MAX_TOKENS, "extra_body": shared.BODY, "seed": 9}
+DEFINITIONS = [
+    ToolDefinition(name=name, description=name, parameters_json_schema=schema)
+    for name, schema in shared.SCHEMAS.items()
+]
+USER = ModelRequest.user_text_prompt(shared.QUESTION)
+
+
+async def main() -> None:
+    for output in (ToolOutput(shared.Weather), NativeOutput(shared.Weather)):
+        agent = Agent(model, output_type=output, model_settings=SETTINGS)
+        assert isinstance((await agent.run(shared.QUESTION)).output, shared.Weather)
+        async with agent.run_stream(shared.QUESTION) as run:
+            assert isinstance(await run.get_output(), shared.Weather)
+        shared.done(f"{type(output).__name__}, run and run_stream")
+
+    for choice in ("auto", "required", "none", ["set_tags"]):
+        settings = {**SETTINGS, "tool_choice": choice, "parallel_tool_calls": False}
+        offered = ModelRequestParameters(function_tools=DEFINITIONS)
+        whole = await model_request(
+            model, [USER], model_settings=settings, model_request_parameters=offered
+        )
+        async with model_request_stream(
+            model, [USER], model_settings=settings, model_request_parameters=offered
+        ) as stream:
+            async for _ in stream:
+                pass
+            streamed = stream.get()
+        for answer in (whole, streamed):
+            calls = [part for part in answer.parts if isinstance(part, ToolCallPart)]
+            assert len(calls) <= 1
+            assert calls or choice in ("auto", "none")
+            assert not calls or choice != "none"
+            for call in calls if answer.finish_reason != "length" else []:
+                shared.check_call(call.tool_name, call.args_as_dict())
+        shared.done(f"tool_choice {choice}")
+
+    settings = {**SETTINGS, "tool_choice": ["set_tags"]}
+    first = await model_request(
+        model,
+        [USER],
+        model_settings=settings,
+        model_request_parameters=ModelRequestParameters(function_tools=DEFINITIONS),
+    )
+    results = [
+        ToolReturnPart(part.tool_name, "done", part.tool_call_id)
+        for part in first.parts
+        if isinstance(part, ToolCallPart)
+    ]
+    second = await model_request(
+        model,
+        [USER, first, ModelRequest(parts=results)],
+        model_settings=SETTINGS,
+        model_request_parameters=ModelRequestParameters(function_tools=DEFINITIONS),
+    )
+    assert second.finish_reason
+    shared.done("a loop of two turns")
+
+
+asyncio.run(main())

@@ -1,0 +1,78 @@
+// The Vercel AI SDK: generateText, streamText, generateObject, a loop of two turns.
+
+import assert from "node:assert/strict";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
+import { z } from "zod";
+
+const body = { logit_bias: JSON.parse(process.env.GATEWAY_BIAS), reasoning_budget: 20 };
+const provider = createOpenAICompatible({
+  name: "gateway",
+  baseURL: `${process.env.GATEWAY_URL}/v1`,
+  apiKey: process.env.GATEWAY_KEY,
+  supportsStructuredOutputs: true,
+  transformRequestBody: (sent) => ({ ...sent, ...body }),
+});
+const model = provider("tiny");
+const weather = z.object({ city: z.string(), unit: z.enum(["celsius", "fahrenheit"]).optional() });
+const tools = {
+  get_weather: tool({ description: "weather", inputSchema: weather }),
+  set_tags: tool({
+    description: "tags",
+    inputSchema: jsonSchema({
+      type: "object",
+      properties: { tags: { type: "array", items: { type: "string" }, minItems: 2, maxItems: 2 } },
+      required: ["tags"],
+      additionalProperties: false,
+    }),
+  }),
+};
+const asked = {
+  model,
+  prompt: "What's the weather in Beijing and Shanghai?",
+  maxOutputTokens: 400,
+  maxRetries: 0,
+  seed: 5,
+};
+const named = { type: "tool", toolName: "set_tags" };
+
+function check(calls, reason, choice) {
+  if (reason === "length") return;
+  assert(calls.length > 0 || choice === "auto" || choice === "none");
+  assert(choice !== "none" || calls.length === 0);
+  for (const call of calls) {
+    assert(!call.invalid, JSON.stringify(call));
+    if (call.toolName === "get_weather") weather.parse(call.input);
+    else assert.equal(call.input.tags.length, 2);
+  }
+}
+
+for (const toolChoice of ["auto", "required", "none", named]) {
+  const whole = await generateText({ ...asked, tools, toolChoice });
+  check(whole.toolCalls, whole.finishReason, toolChoice);
+  const stream = streamText({ ...asked, tools, toolChoice });
+  await stream.consumeStream();
+  check(await stream.toolCalls, await stream.finishReason, toolChoice);
+  console.log("checked:", JSON.stringify(toolChoice), "generateText and streamText");
+}
+
+const { object } = await generateObject({ ...asked, schema: weather });
+weather.parse(object);
+console.log("checked: generateObject");
+
+const acting = {
+  ...tools,
+  set_tags: { ...tools.set_tags, execute: async () => "done" },
+};
+let turns = 0;
+const loop = await generateText({
+  ...asked,
+  tools: acting,
+  stopWhen: stepCountIs(2),
+  prepareStep: ({ stepNumber }) => {
+    turns += 1;
+    return stepNumber === 0 ? { toolChoice: named } : { toolChoice: "none" };
+  },
+});
+assert(loop.steps[0].finishReason === "length" || turns === 2);
+console.log("checked: a loop of two turns");

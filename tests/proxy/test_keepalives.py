@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from fake_backend import FakeBackend, Script
+from starlette.types import Message, Receive, Scope, Send
+from test_gateway import asked
+
+from toolgate_proxy.keepalives import COMMENT, STREAMED, KeepAlives
+
+TICK = 0.05
+
+
+async def through(app: Any, *, streamed: bool = True, seconds: float = TICK) -> list[Message]:
+    """What a client is sent of an app's response."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", STREAMED: streamed}
+    await KeepAlives(app, seconds)(scope, receive, send)
+    return sent
+
+
+def answering(*bodies: bytes, status: int = 200, wait: float = 0.0) -> Any:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(wait)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        for body in bodies:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+def text(sent: list[Message]) -> bytes:
+    return b"".join(message.get("body", b"") for message in sent)
+
+
+async def test_what_comes_at_once_passes_unchanged() -> None:
+    sent = await through(answering(b"data: a\n\n", b"data: b\n\n"))
+    assert text(sent) == b"data: a\n\ndata: b\n\n"
+    assert [message["type"] for message in sent].count("http.response.start") == 1
+
+
+async def test_a_silent_stream_begins_with_comments() -> None:
+    sent = await through(answering(b"data: a\n\n", wait=TICK * 5))
+    assert sent[0]["status"] == 200
+    assert (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
+    assert text(sent).startswith(COMMENT)
+    assert text(sent).endswith(b"data: a\n\n")
+    assert [message["type"] for message in sent].count("http.response.start") == 1
+
+
+async def test_an_error_after_a_comment_is_an_event() -> None:
+    body = json.dumps({"error": {"message": "no", "code": "backend_timeout"}}).encode()
+    sent = await through(answering(body[:9], body[9:], status=504, wait=TICK * 5))
+    event = text(sent).replace(COMMENT, b"")
+    assert event == b"data: " + body + b"\n\n"
+    assert not sent[-1].get("more_body")
+
+
+async def test_an_error_in_time_keeps_its_status() -> None:
+    sent = await through(answering(b"{}", status=400))
+    assert sent[0]["status"] == 400
+    assert text(sent) == b"{}"
+
+
+@pytest.mark.parametrize("how", [{"streamed": False}, {"seconds": 0.0}])
+async def test_where_none_are_wanted_none_come(how: dict[str, Any]) -> None:
+    sent = await through(answering(b"{}", wait=TICK * 5), **how)
+    assert text(sent) == b"{}"
+
+
+async def test_a_queued_request_is_told_that_it_waits(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
+    """The tests' gateway waits for eight seconds."""
+    backend.scripts["queued"] = Script(("Hello",), queued=10.0)
+    backend.scripts["late"] = Script(("Hello",), queued=10.0, error_after=0)
+    answered, failed = await asyncio.gather(
+        http.post("/v1/chat/completions", json=asked("queued", stream=True), timeout=60),
+        http.post("/v1/chat/completions", json=asked("late", stream=True), timeout=60),
+    )
+    assert (answered.status_code, failed.status_code) == (200, 200)
+    assert answered.text.startswith(COMMENT.decode())
+    assert '"Hel"' in answered.text
+    assert answered.text.rstrip().endswith("data: [DONE]")
+    assert failed.text.startswith(COMMENT.decode())
+    [data] = [line for line in failed.text.splitlines() if line.startswith("data: ")]
+    assert json.loads(data.removeprefix("data: "))["error"]["code"] == "enforcement_failed"
+
+
+async def test_a_requests_own_id_is_honoured(http: httpx.AsyncClient, backend: FakeBackend) -> None:
+    backend.scripts["hi"] = Script(("Hello",))
+    for given in ("my-request.7", None, "no\tgood", "x" * 200):
+        headers = {"x-request-id": given} if given else {}
+        for stream in (False, True):
+            response = await http.post(
+                "/v1/chat/completions", json=asked("hi", stream=stream), headers=headers
+            )
+            told = response.headers["x-request-id"]
+            assert (told == given) is (given == "my-request.7")
+            assert backend.requests[-1].request_id.startswith(f"{told}.chatcmpl-")
+    refused = await http.post(
+        "/v1/chat/completions", json=asked("hi", temperature="hot"), headers={"x-request-id": "r"}
+    )
+    assert (refused.status_code, refused.headers["x-request-id"]) == (400, "r")
+
+
+async def test_a_client_that_reads_slowly_gets_all_of_it(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
+    words = " ".join(f"word{at}" for at in range(3000))
+    backend.scripts["long"] = Script((words,))
+    said = ""
+    async with http.stream(
+        "POST", "/v1/chat/completions", json=asked("long", stream=True)
+    ) as response:
+        async for line in response.aiter_lines():
+            if line.startswith("data: {"):
+                [choice] = json.loads(line.removeprefix("data: "))["choices"]
+                said += choice["delta"].get("content") or ""
+            if len(said) % 50 == 0:
+                await asyncio.sleep(0.01)
+    assert said == words
