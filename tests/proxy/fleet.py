@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,11 @@ from toolgate_proxy.settings import Settings
 SECRET = "a-secret-of-the-fleet"
 
 
+def places(tools: Sequence[Tool]) -> dict[str, str]:
+    """Where in a request each tool's schema stands, by its name."""
+    return {tool.name: f"tools[{at}].function.parameters" for at, tool in enumerate(tools)}
+
+
 class Gateway:
     def __init__(self, backend_url: str, settings: Settings) -> None:
         fleet = FleetCache.of(settings)
@@ -28,7 +33,7 @@ class Gateway:
         self.grammars = Grammars(self.backend, settings, fleet)
 
     async def ask(self, *tools: Tool) -> Loaded:
-        return await self.grammars.ensure(tools, tools, INFO)
+        return await self.grammars.ensure(tools, places(tools), INFO)
 
     async def timed(self, *tools: Tool) -> float:
         """Seconds that `ask` takes."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_backend import INFO
 
+from fleet import places
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools
@@ -52,8 +53,8 @@ def tools(*names: str) -> tuple[Tool, ...]:
 async def test_only_unknown_grammars_are_loaded() -> None:
     loader = Loader()
     grammars = Grammars(loader, Settings())
-    first = await grammars.ensure(tools("a", "b"), tools("a", "b"), INFO)
-    second = await grammars.ensure(tools("b", "c"), tools("b", "c"), INFO)
+    first = await grammars.ensure(tools("a", "b"), places(tools("a", "b")), INFO)
+    second = await grammars.ensure(tools("b", "c"), places(tools("b", "c")), INFO)
     assert loader.loads == [["a", "b"], ["c"]]
     (key_of_b,) = set(first.keys.values()) & set(second.keys.values())
     assert key_of_b.endswith(":qwen3:tok:1")
@@ -63,7 +64,7 @@ async def test_many_at_once_load_a_grammar_once() -> None:
     loader = Loader()
     grammars = Grammars(loader, Settings())
     both = tools("a", "b")
-    await asyncio.gather(*(grammars.ensure(both, both, INFO) for _ in range(10)))
+    await asyncio.gather(*(grammars.ensure(both, places(both), INFO) for _ in range(10)))
     assert loader.loads == [["a", "b"]]
 
 
@@ -71,9 +72,9 @@ async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
     loader = Loader()
     grammars = Grammars(loader, Settings())
     one = tools("a")
-    first = asyncio.create_task(grammars.ensure(one, one, INFO))
+    first = asyncio.create_task(grammars.ensure(one, places(one), INFO))
     await asyncio.sleep(0)
-    second = asyncio.create_task(grammars.ensure(one, one, INFO))
+    second = asyncio.create_task(grammars.ensure(one, places(one), INFO))
     await asyncio.sleep(0)
     first.cancel()
     await second
@@ -84,20 +85,20 @@ async def test_a_refusal_names_tool_and_place() -> None:
     grammars = Grammars(Loader(), Settings())
     all_tools = tools("good", "bad")
     with pytest.raises(SchemaNotEnforceable) as refusal:
-        await grammars.ensure(all_tools, all_tools, INFO)
+        await grammars.ensure(all_tools, places(all_tools), INFO)
     assert refusal.value.param == "tools[1].function.parameters"
     assert refusal.value.pointer == "/not"
     assert "'bad'" in refusal.value.message
     with pytest.raises(SchemaNotEnforceable):
-        await grammars.ensure(all_tools[1:], all_tools, INFO)
+        await grammars.ensure(all_tools[1:], places(all_tools), INFO)
 
 
 async def test_what_the_backend_lost_is_loaded_again() -> None:
     loader = Loader()
     grammars = Grammars(loader, Settings())
-    loaded = await grammars.ensure(tools("a"), tools("a"), INFO)
+    loaded = await grammars.ensure(tools("a"), places(tools("a")), INFO)
     grammars.forget([*loaded.keys.values(), "never heard of"])
-    await grammars.ensure(tools("a"), tools("a"), INFO)
+    await grammars.ensure(tools("a"), places(tools("a")), INFO)
     assert loader.loads == [["a"], ["a"]]
 
 
@@ -106,12 +107,12 @@ async def test_a_failed_load_is_tried_anew() -> None:
     grammars = Grammars(loader, Settings())
     loader.fail = True
     with pytest.raises(BackendFailed):
-        await grammars.ensure(tools("a"), tools("a"), INFO)
+        await grammars.ensure(tools("a"), places(tools("a")), INFO)
     loader.fail = False
-    await grammars.ensure(tools("a"), tools("a"), INFO)
+    await grammars.ensure(tools("a"), places(tools("a")), INFO)
 
 
 async def test_more_tools_than_the_backend_holds_grammars() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
-        await Grammars(Loader(), Settings()).ensure(many, many, INFO)
+        await Grammars(Loader(), Settings()).ensure(many, places(many), INFO)
