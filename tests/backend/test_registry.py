@@ -26,7 +26,7 @@ from toolgate_core.errors import (
     SchemaTooComplex,
 )
 from toolgate_core.limits import SchemaLimits
-from toolgate_core.wire import GrammarSource, GrammarVerdict
+from toolgate_core.wire import GrammarSource, GrammarVerdict, ResidualKeyword
 
 
 class Ranks:
@@ -254,6 +254,33 @@ async def test_blobs_are_given_out_on_request_and_loaded_where_they_come_back(
     assert verdict.load_ms is not None
     assert verdict.blob is None  # it keeps none
     assert counted(metrics.GRAMMAR_LOADS.labels("blob")) == before + 1
+
+
+async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
+    registry: GrammarRegistry, vocabulary: Vocabulary, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rewriting is for the quarantine: the workers are told what came of it, now and later."""
+    tool = source("a", type="array", items={"type": "string"}, uniqueItems=True)
+    left = (ResidualKeyword(pointer="/properties/x/uniqueItems", keyword="uniqueItems"),)
+    [given] = await registry.load([tool])
+    assert given.residual == left
+    assert given.rewritten is not None
+    assert "uniqueItems" not in given.rewritten
+
+    other = GrammarRegistry(
+        grammar_ranks.Ranks(Ranks(vocabulary)),
+        bench,
+        **PARTS,
+        capacity=2,
+        schema_limits=SchemaLimits(),
+        blob_cache_bytes=0,
+    )
+    monkeypatch.setattr("toolgate_backend.grammars.choose.prepared", None)  # nobody calls it
+    known = {"examined": True, "rewritten": given.rewritten, "residual": given.residual}
+    [verdict] = await other.load([tool.model_copy(update=known)])
+    assert (verdict.status, verdict.residual) == ("ready", left)
+    assert verdict.rewritten == given.rewritten
+    assert bench.examined == [tool.key]
 
 
 async def test_a_blob_that_is_garbage_is_compiled_instead_and_counted(
