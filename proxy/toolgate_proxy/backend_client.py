@@ -167,7 +167,9 @@ class Backend:
         if status in (401, 403):
             # Its body speaks of a wrong key; to our client that would mean the client's own.
             return errors.from_body(status, None)
-        return errors.from_body(status, _body(response))
+        error = errors.from_body(status, _body(response))
+        # Of a server error that is none of ours, an engine that died is the likeliest cause.
+        return BackendLost(error.message) if type(error) is BackendFailed else error
 
 
 def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
