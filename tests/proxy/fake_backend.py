@@ -230,7 +230,7 @@ class FakeBackend:
         self, script: Script, message: wire.GenerateRequest
     ) -> AsyncIterator[wire.StreamEvent | None]:
         n = message.sampling.n
-        if again := re.fullmatch(r"chatcmpl-[0-9a-f]+-(\d+)-(\d+)", message.request_id):
+        if again := re.search(r"chatcmpl-[0-9a-f]+-(\d+)-(\d+)$", message.request_id):
             script = replace(script, texts=(script.again[int(again[2]) - 1],))
         texts = [script.texts[at % len(script.texts)] for at in range(n)]
         if script.finish == "stop":
