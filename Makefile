@@ -1,5 +1,6 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-masks bench-schemas bench-looks conformance
+.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-masks bench-drafts bench-hop \
+	bench-schemas bench-looks conformance
 
 PORT ?= 4000
 ARGS ?=
@@ -49,10 +50,13 @@ bench-grammars: setup
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
 
-bench-masks: setup
+bench-masks bench-drafts: bench-%: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/masks.py .cache/models/tiny-qwen3-vocab $(ARGS)
+	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-hop: setup
+	@python bench/hop.py $(ARGS)
 
 bench-schemas: setup tiny
 	@python bench/schemas.py --model .cache/models/tiny --contender toolgate \

@@ -35,9 +35,9 @@ from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton, Phase
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engine import CompiledGrammar, words_for
+from toolgate_backend.grammars.engine import words_for
+from toolgate_backend.grammars.measured import MeasuredGrammar
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.plan import Tool, parse_tools
 
@@ -78,10 +78,10 @@ def vocabulary_of(directory: str) -> Vocabulary:
     return make_vocabulary(tokenizer, size, ends if isinstance(ends, list) else [ends])
 
 
-def compile_tools(vocabulary: Vocabulary, count: int) -> list[CompiledGrammar]:
+def compile_tools(vocabulary: Vocabulary, count: int) -> list[MeasuredGrammar]:
     """The first `count` tools of different names that an engine takes."""
     compiler = Compiler.of(vocabulary, cache_bytes=2**30)
-    found: dict[str, CompiledGrammar] = {}
+    found: dict[str, MeasuredGrammar] = {}
     with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt") as lines:
         for line in lines:
             for tool in parse_tools(json.loads(line)["tools"]):
@@ -93,17 +93,16 @@ def compile_tools(vocabulary: Vocabulary, count: int) -> list[CompiledGrammar]:
     return list(found.values())[:count]
 
 
-def _compiled(compiler: Compiler, tool: Tool) -> CompiledGrammar | None:
-    try:
-        return compiler.compile("key", tool.name, json.dumps(tool.parameters)).grammar
-    except GrammarRefused:
-        return None
+def _compiled(compiler: Compiler, tool: Tool) -> MeasuredGrammar | None:
+    grammar = compiler.compile("key", tool.name, json.dumps(tool.parameters)).grammar
+    # Without a budget nothing is asked about ways out.
+    return None if grammar is None else MeasuredGrammar(grammar, None, 0)
 
 
 def measure(
     vocabulary: Vocabulary,
     rules: Rules,
-    grammars: list[CompiledGrammar],
+    grammars: list[MeasuredGrammar],
     rng: random.Random,
     steps: int,
 ) -> dict[str, Times]:

@@ -6,6 +6,7 @@ BackendError
 ├── QuarantineDown      the quarantine died or did not answer, through no fault of a schema
 ├── AdapterMisfit       a server whose configuration would drop the masks: it does not start
 ├── GrammarMissing      a sequence names a grammar that this process does not hold
+├── TooSlow             a sequence whose masks hold up the others' steps
 └── DeadEnd             a grammar allows no token at all: a bug of the grammar or of ours
 """
 
@@ -36,6 +37,10 @@ class AdapterMisfit(BackendError):
 
 
 class GrammarMissing(BackendError):
+    pass
+
+
+class TooSlow(BackendError):
     pass
 
 

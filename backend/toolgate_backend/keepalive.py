@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-Item = TypeVar("Item")
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+COMMENT = b": keep-alive\n\n"
 
 
-async def with_keepalives(items: AsyncIterator[Item], seconds: float) -> AsyncIterator[Item | None]:
-    """The items as they come, and None after each `seconds` without one."""
-    waiting = asyncio.ensure_future(_next(items))
-    try:
+class EventStreamResponse(StreamingResponse):
+    """Server-sent events, and a comment after each `seconds` without one: the request lives.
+
+    One task a stream watches over its silence. A wait with a time-out for each event would cost a
+    task an event, which is most of what an event costs.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes, None], seconds: float) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._events = events
+        self._seconds = seconds
+        self._sent = False
+
+    async def stream_response(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        watch = asyncio.create_task(self._watch(send))
+        try:
+            async with aclosing(self._events):
+                async for event in self._events:
+                    self._sent = True
+                    await _write(send, event)
+        finally:
+            watch.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _watch(self, send: Send) -> None:
         while True:
-            done, _ = await asyncio.wait({waiting}, timeout=seconds)
-            if not done:
-                yield None
-                continue
-            try:
-                item = waiting.result()
-            except StopAsyncIteration:
-                return
-            yield item
-            waiting = asyncio.ensure_future(_next(items))
-    finally:
-        # Cancelled and awaited: an iterator that is left in the middle can't be closed.
-        waiting.cancel()
-        await asyncio.wait({waiting})
+            self._sent = False
+            await asyncio.sleep(self._seconds)
+            if not self._sent:
+                await _write(send, COMMENT)
 
 
-async def _next(items: AsyncIterator[Item]) -> Item:
-    return await anext(items)
+async def _write(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})

@@ -6,12 +6,12 @@ Below /v1 on purpose: vLLM's `--api-key` guards that prefix and leaves others op
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ValidationError
 from vllm.entrypoints.serve.utils.api_utils import with_cancellation
 from vllm.exceptions import GracefulHTTPError
@@ -21,7 +21,7 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendUnavailable, InvalidRequest, ToolgateError
 
-from .keepalive import with_keepalives
+from .keepalive import EventStreamResponse
 from .service import Service
 
 logger = init_logger(__name__)
@@ -69,7 +69,7 @@ async def generate(raw_request: Request) -> Response:
         return collected
     # The first event is awaited here: what is wrong with a request is an HTTP error, not an event.
     first = await anext(events)
-    return StreamingResponse(_sse(first, events), media_type="text/event-stream")
+    return EventStreamResponse(_sse(first, events), KEEPALIVE_SECONDS)
 
 
 @with_cancellation  # type: ignore[misc]
@@ -83,12 +83,12 @@ async def _collected(
 
 async def _sse(
     first: wire.StreamEvent, events: AsyncGenerator[wire.StreamEvent, None]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     async with aclosing(events):
         yield _data(first)
         try:
-            async for event in with_keepalives(events, KEEPALIVE_SECONDS):
-                yield _data(event) if event is not None else b": keep-alive\n\n"
+            async for event in events:
+                yield _data(event)
         except Exception as error:  # noqa: BLE001 - the status is sent: the stream must say what broke
             yield _data(_error_event(error))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -21,6 +21,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .inbox import Inbox
 from .settings import Settings
 from .sse import SseParser
 
@@ -87,15 +88,19 @@ class Backend:
         except ValidationError as error:
             raise BackendFailed("The backend's answer about grammars is not understood.") from error
 
-    async def generate(self, request: wire.GenerateRequest) -> EventStream:
+    async def generate(
+        self, request: wire.GenerateRequest, deadline: float | None = None
+    ) -> EventStream:
         """Begins an answer; raises what the backend refused it with, GrammarUnknown among it.
 
-        The stream must be closed. Closing it before its end makes the backend stop generating.
+        `deadline`, by time.monotonic, is that of the answer which this one goes on with. The stream
+        must be closed. Closing it before its end makes the backend stop generating.
         """
-        limit = self._settings.first_token_timeout
-        if not request.stream:
-            limit = self._settings.request_timeout
-        deadline = time.monotonic() + self._settings.request_timeout
+        if deadline is None:
+            deadline = time.monotonic() + self._settings.request_timeout
+        limit = deadline - time.monotonic()
+        if request.stream:
+            limit = min(limit, self._settings.first_token_timeout)
         response = await self._send("POST", "/v1/toolgate/generate", request, limit)
         return EventStream(response, request, self._settings.idle_timeout, deadline)
 
@@ -162,7 +167,9 @@ class Backend:
         if status in (401, 403):
             # Its body speaks of a wrong key; to our client that would mean the client's own.
             return errors.from_body(status, None)
-        return errors.from_body(status, _body(response))
+        error = errors.from_body(status, _body(response))
+        # Of a server error that is none of ours, an engine that died is the likeliest cause.
+        return BackendLost(error.message) if type(error) is BackendFailed else error
 
 
 def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
@@ -195,7 +202,8 @@ class EventStream:
         self._response = response
         self._choices_left = request.sampling.n
         self._idle_timeout = idle_timeout
-        self._deadline = deadline
+        self.deadline = deadline
+        """When it must be over, by time.monotonic."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -206,15 +214,15 @@ class EventStream:
         await self._response.aclose()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        parser, reads = SseParser(), self._response.aiter_bytes()
-        while (data := await self._read(reads)) is not None:
-            events = [_event(payload) for payload in parser.feed(data)]
-            for batch in self._checked(events):
-                yield batch
+        parser, inbox = SseParser(), Inbox(self._response.aiter_bytes())
+        async with aclosing(inbox):
+            while (data := await self._take(inbox)) is not None:
+                for batch in self._checked(_events(parser.feed(data))):
+                    yield batch
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        async with _within(self._deadline - time.monotonic(), "finish its answer"):
+        async with _within(self.deadline - time.monotonic(), "finish its answer"):
             body = await self._response.aread()
         try:
             events = wire.stream_events.validate_json(body)
@@ -224,10 +232,10 @@ class EventStream:
             yield batch
         self._check_ended()
 
-    async def _read(self, reads: AsyncIterator[bytes]) -> bytes | None:
-        limit = min(self._idle_timeout, self._deadline - time.monotonic())
+    async def _take(self, inbox: Inbox) -> bytes | None:
+        limit = min(self._idle_timeout, self.deadline - time.monotonic())
         async with _within(limit, "go on with its answer"):
-            return await anext(reads, None)
+            return await inbox.take()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """The events up to an ErrorEvent, whose error is raised after them."""
@@ -277,9 +285,9 @@ def _checked_info(answer: object) -> wire.Info:
         raise BackendFailed("What the backend says of itself is not understood.") from error
 
 
-def _event(payload: bytes) -> wire.StreamEvent:
+def _events(payloads: list[bytes]) -> list[wire.StreamEvent]:
     try:
-        return wire.stream_event.validate_json(payload)
+        return wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
     except ValidationError as error:
         raise BackendFailed("The backend sent an event that is not understood.") from error
 

@@ -1,4 +1,5 @@
-"""Every touch of a name of LiteLLM's that is not documented for providers.
+"""Every touch of a name of LiteLLM's that is not documented for providers; those that let a stream
+be bytes are in unread.py.
 
 Lines are those of LiteLLM 1.106.2, below its package. `register` makes the touches, once a process;
 each has a test in tests/proxy/test_litellm_host.py that fails when the host moves.
@@ -43,6 +44,9 @@ from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.errors import ToolgateError
 
+from .frames import Frame
+from .unread import Unread, note_for_billing, unread
+
 PROVIDER = "toolgate"
 
 _CARRIED = "toolgate_error"
@@ -62,6 +66,8 @@ class Call:
     api_key: str | None
     logging: Any
     litellm_params: Mapping[str, Any]
+    unread: Unread | None = None
+    """Where LiteLLM passes chunks on to the client without a look at them they may be bytes."""
 
 
 def register(provider: CustomLLM) -> CustomLLM:
@@ -101,6 +107,7 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
         api_key=kwargs["api_key"],
         logging=kwargs["logging_obj"],
         litellm_params=kwargs["litellm_params"],
+        unread=unread(kwargs["litellm_params"]),
     )
 
 
@@ -133,20 +140,19 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
 
     def __init__(
         self,
-        first: ModelResponseStream,
-        chunks: AsyncGenerator[ModelResponseStream, None],
+        first: ModelResponseStream | Frame,
+        chunks: AsyncGenerator[ModelResponseStream | Frame, None],
         **stock: Any,
     ) -> None:
         super().__init__(completion_stream=chunks, **stock)
-        self._first: ModelResponseStream | None = first
+        self._first: ModelResponseStream | Frame | None = first
         self.sent_first_chunk = True
         self.logging_obj.update_completion_start_time(completion_start_time=datetime.datetime.now())
 
-    async def __anext__(self) -> ModelResponseStream:
-        chunk, self._first = self._first, None
+    async def __anext__(self) -> ModelResponseStream | Frame:
+        first, self._first = self._first, None
         try:
-            if chunk is None:
-                chunk = await anext(self.completion_stream)
+            chunk = await anext(self.completion_stream) if first is None else first
         except StopAsyncIteration:
             self._log_success()
             self._restore_consumer_correlation_context()
@@ -155,7 +161,9 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
             _log_failure(self.logging_obj, error)
             self._restore_consumer_correlation_context()
             raise
-        self.chunks.append(chunk)  # what the proxy bills when the client goes before the end
+        note_for_billing(self.chunks, chunk, self.model)
+        # By these LiteLLM knows the deployment; without them it would look it up for each chunk.
+        chunk._hidden_params = self._hidden_params
         return chunk
 
     def _log_success(self) -> None:

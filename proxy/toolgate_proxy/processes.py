@@ -37,6 +37,10 @@ class Child:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def check(self) -> None:
         """Raises ChildFailed when it runs no more."""
         status = self._process.poll()

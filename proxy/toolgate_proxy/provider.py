@@ -30,6 +30,7 @@ from .admission import admit
 from .answer import Answer, Piece
 from .backend_client import EventStream
 from .deployments import Deployment, Deployments
+from .frames import Frame, shaped
 from .grammars import Loaded
 from .last_look import LastLook
 from .moving import Answered, first_answer
@@ -62,18 +63,18 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                     whole.add(pieces)
             return whole.response()
 
-    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
+    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream | Frame, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
             request = admit(call.model, call.messages, call.params, stream=True)
             async with self._answered(request, call) as (answer, arriving):
-                chunks, whole = Chunks(answer), WholeAnswer(answer)
+                chunks, whole = shaped(Chunks(answer), call.unread), WholeAnswer(answer)
                 async for pieces in arriving:
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
                         yield chunk
             meter.note(answer.counts.prompt, answer.counts.completion, complete=True)
-            if request.include_usage:
+            if request.include_usage and not (call.unread and call.unread.hides_usage):
                 yield chunks.usage()
             host.note_for_logs(call, whole.response())
 
@@ -122,7 +123,8 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         metrics.RESAMPLES.inc()
         receipt.current().resamples += 1
         try:
-            sent = await _send(request, deployment, self._validators, again)
+            ends_at = before.events.deadline
+            sent = await _send(request, deployment, self._validators, again, ends_at)
         except InvalidRequest as refused:  # what is left of its budget is too little, say
             raise again.failed from refused
         if sent.info.tokenizer != before.info.tokenizer:
@@ -148,6 +150,7 @@ async def _send(
     deployment: Deployment,
     validators: Validators,
     again: Resample | None = None,
+    deadline: float | None = None,
 ) -> _Sent:
     """plan → grammars → the backend, which may have lost them: then once more."""
     backend, grammars = deployment.backend, deployment.grammars
@@ -161,7 +164,8 @@ async def _send(
         receipt.current().note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         message = _message(request, plan, loaded)
         try:
-            events = await backend.generate(request_again(message, again) if again else message)
+            message = request_again(message, again) if again else message
+            events = await backend.generate(message, deadline)
         except GrammarUnknown as unknown:
             grammars.forget(unknown.keys)
             continue

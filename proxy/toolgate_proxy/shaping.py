@@ -67,6 +67,11 @@ class Chunks:
                 case _ if logprobs:
                     yield self._chunk(piece.choice, Delta(), logprobs=logprobs)
 
+    def opens_or_varies(self, piece: Piece) -> bool:
+        """Whether a text's chunk differs from others of its kind in more than its text."""
+        varies = self._answer.request.continuous_usage or bool(logprobs_of(piece.event))
+        return varies or piece.choice not in self._opened
+
     def usage(self) -> ModelResponseStream:
         """The last chunk of a stream whose client asked for include_usage."""
         return self._response([], usage=_usage(self._answer.counts))

@@ -15,6 +15,8 @@ from toolgate_backend.grammars.engine import envelope
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
 from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.schema.preparing import Prepared
+from toolgate_core.schema.relaxing import Occurrence
 
 Outcome = Literal["masked", "residual", "refused"]
 
@@ -24,8 +26,9 @@ class Judged:
     outcome: Outcome
     engine: str = ""
     reason: str = ""
-    residual: list[str] = field(default_factory=list)
-    """Keywords."""
+    schema: Any = None
+    """In its canonical form; None of a refused one."""
+    made: Prepared | None = None
     instances: list[Instance] = field(default_factory=list)
 
 
@@ -64,7 +67,8 @@ class Judge:
             "residual" if verdict.residual else "masked",
             verdict.engine or "",
             verdict.reason or "",
-            [keyword.keyword for keyword in verdict.residual],
+            canonical,
+            Prepared(made, tuple(Occurrence(k.pointer, k.keyword) for k in verdict.residual)),
         )
         for valid, value in instances:
             text = spelled(value, made)

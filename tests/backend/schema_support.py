@@ -20,9 +20,7 @@ from tests.models import ROOT, tiny_model
 from toolgate_backend.grammars.choose import XGRAMMAR_KEYWORDS
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import make_vocabulary
-from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.advice import ADVICE
-from toolgate_core.schema.document import normalised
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.obstacles import HELD
 from toolgate_core.schema.survey import survey
@@ -111,11 +109,9 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[object]]) -> list[str]:
 def _keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     counts: Counter[tuple[str, str]] = Counter()
     for result in results:
-        try:
-            found = survey(normalised(result.case.schema))
-        except SchemaNotEnforceable:
-            continue
-        counts.update((place.keyword, place.by) for place in found.places)
+        if result.judged.made is not None:
+            found = survey(result.judged.schema, result.judged.made)
+            counts.update((place.keyword, place.by) for place in found.places)
     for keyword in sorted(ASSERTIONS):
         engines = [
             name

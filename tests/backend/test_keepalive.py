@@ -2,45 +2,70 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
-from toolgate_backend.keepalive import with_keepalives
+from toolgate_backend.keepalive import COMMENT, EventStreamResponse
 
 
-async def slow(pauses: list[float]) -> AsyncGenerator[int, None]:
+async def slow(pauses: list[float]) -> AsyncGenerator[bytes, None]:
     for at, pause in enumerate(pauses):
         await asyncio.sleep(pause)
-        yield at
+        yield b"%d" % at
+
+
+async def bodies(events: AsyncGenerator[bytes, None], seconds: float, sent: list[bytes]) -> None:
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            sent.append(message["body"])
+
+    await EventStreamResponse(events, seconds).stream_response(send)
 
 
 async def test_silence_is_broken_and_nothing_is_lost() -> None:
-    seen = [item async for item in with_keepalives(slow([0, 0.25, 0]), 0.05)]
-    assert [item for item in seen if item is not None] == [0, 1, 2]
-    assert seen.count(None) >= 2
+    sent: list[bytes] = []
+    await bodies(slow([0, 0.3, 0]), 0.05, sent)
+    assert [body for body in sent if body != COMMENT] == [b"0", b"1", b"2", b""]
+    assert sent.count(COMMENT) >= 2
+    assert sent[0] == b"0"
+    assert sent[-1] == b""
 
 
-async def test_an_error_passes() -> None:
-    async def broken() -> AsyncGenerator[int, None]:
-        yield 1
+async def test_there_is_no_comment_where_there_is_no_silence() -> None:
+    sent: list[bytes] = []
+    await bodies(slow([0.001] * 20), 10, sent)
+    assert COMMENT not in sent
+
+
+async def test_an_error_passes_and_the_watch_ends() -> None:
+    async def broken() -> AsyncGenerator[bytes, None]:
+        yield b"1"
         raise RuntimeError
 
+    sent: list[bytes] = []
     with pytest.raises(RuntimeError):
-        _ = [item async for item in with_keepalives(broken(), 1)]
+        await bodies(broken(), 0.01, sent)
+    await asyncio.sleep(0.05)
+    assert sent == [b"1"]
 
 
-async def test_closing_it_in_a_silence_ends_what_it_waits_for() -> None:
+async def test_leaving_it_in_a_silence_ends_what_it_waits_for() -> None:
     closed = False
 
-    async def forever() -> AsyncGenerator[int, None]:
+    async def forever() -> AsyncGenerator[bytes, None]:
         nonlocal closed
         try:
             await asyncio.sleep(60)
-            yield 1
+            yield b""
         finally:
             closed = True
 
-    stream = with_keepalives(forever(), 0.01)
-    assert await anext(stream) is None
-    await stream.aclose()  # type: ignore[attr-defined]
+    sent: list[bytes] = []
+    reading = asyncio.create_task(bodies(forever(), 0.01, sent))
+    while COMMENT not in sent:  # noqa: ASYNC110  the list is filled by another task
+        await asyncio.sleep(0.01)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
     assert closed

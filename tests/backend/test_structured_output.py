@@ -15,6 +15,7 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.forecast import Forecast
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.settings import settings
 from toolgate_backend.vocabulary import Vocabulary
 
 MakeAutomaton = Callable[..., Automaton]
@@ -125,4 +126,16 @@ def test_what_breaks_ends_its_sequence_and_raises_nothing(
     assert not grammar.is_terminated()
     assert grammar.validate_tokens(drafts) == []
     grammar.rollback(1)
+    assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])
+
+
+def test_masks_that_hold_the_others_up_end_their_sequence(
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = make(automaton([tools.WEATHER], choice="required"))
+    now = iter(range(1000))
+    monkeypatch.setattr("time.thread_time", lambda: float(next(now)))  # each mask takes a second
+    masks = [allowed(grammar, vocabulary) for _ in range(settings().mask_patience)]
+    assert masks[-2] == {vocabulary.marks.call_begin}
+    assert masks[-1] == {vocabulary.marks.failure}
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])

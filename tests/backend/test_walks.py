@@ -44,7 +44,7 @@ def walker(vocabulary: Vocabulary) -> Walker:
 
 def compiled(compiler: Compiler, schema: dict[str, Any]) -> Any:
     """The schema as it is checked, and the outcome; only of what is not refused."""
-    canonical = canonical_schema(normalised(schema))
+    canonical = canonical_schema(schema, param="schema")
     outcome = compiler.compile("key", "t", canonical_json(canonical))
     assume(outcome.grammar is not None)
     return canonical, outcome

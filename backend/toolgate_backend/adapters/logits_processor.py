@@ -9,7 +9,7 @@ processors silently when drafts are on, and repairs the placeholders for the CLI
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,12 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import masks, spec
 from ..enforcement.automaton import Automaton
+from ..enforcement.patience import Patience
 from ..enforcement.rules import Rules
 from ..errors import BackendError
 from ..grammars import store
 from ..grammars.engine import Words
+from ..settings import settings
 from ..vocabulary import from_model_config
 
 logger = init_logger(__name__)
@@ -42,6 +44,9 @@ class _Row:
     automaton: Automaton | None
     output: list[int]
     accepted: int = 0
+    patience: Patience = field(
+        default_factory=lambda: Patience(settings().mask_budget_ms / 1e3, settings().mask_patience)
+    )
 
 
 class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -126,7 +131,8 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         if new and not automaton.accept_tokens(new):
             raise BackendError(f"a token came that was masked, among the last {len(new)}")
         row.accepted = len(output)
-        return automaton.next_mask()
+        with row.patience.timed():
+            return automaton.next_mask()
 
     def _ids_on_device(self, mask: masks.Forbid) -> torch.Tensor:
         assert mask.key is not None

@@ -19,9 +19,11 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from ..enforcement import masks
 from ..enforcement.automaton import Automaton
 from ..enforcement.forecast import Forecast
+from ..enforcement.patience import Patience
 from ..enforcement.rules import Rules
 from ..enforcement.spec import Spec
 from ..grammars import store
+from ..settings import settings
 from ..vocabulary import from_model_config
 
 logger = init_logger(__name__)
@@ -37,6 +39,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self._automaton = automaton
         self._rules = rules
         self._forecast = forecast
+        self._patience = Patience(settings().mask_budget_ms / 1e3, settings().mask_patience)
         self._broken = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
@@ -92,7 +95,8 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         row = bitmask[batch_index].numpy()
         if not self._broken:
             try:
-                self._automaton.fill_bitmask(row)
+                with self._patience.timed():
+                    self._automaton.fill_bitmask(row)
                 return
             except Exception:
                 logger.exception(BROKE)

@@ -13,9 +13,9 @@ token budget forces or forbids is in budget.py.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from ..errors import BackendError
 from ..grammars.engine import Words
@@ -26,6 +26,8 @@ from .rules import Rules
 from .spec import Spec
 from .state import Phase, State
 from .union import Union
+
+replace = State._replace
 
 ROLLBACK_WINDOW = 256
 """Tokens that can be undone; drafts are at most a few dozen."""
@@ -45,7 +47,7 @@ class Automaton:
         self._content = content
         self._own_budget = Budget(rules, spec, grammars)
         # What was accepted was so under the budget of its own time, of which less is left now.
-        self._no_budget = Budget(rules, replace(spec, budget=None), grammars)
+        self._no_budget = Budget(rules, dataclasses.replace(spec, budget=None), grammars)
         self._ends = frozenset(rules.marks.end_of_turn)
         closed = rules.marks.closed
         self._closed = self._ends if closed is None else frozenset({closed})

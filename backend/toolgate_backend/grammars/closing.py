@@ -34,9 +34,7 @@ _COMBINING = frozenset(
     }
 )
 _ALONE = frozenset({"$defs", "definitions"})
-_OPEN = frozenset(
-    {"additionalProperties", "maxProperties", "minProperties", "patternProperties", "propertyNames"}
-)
+_OPEN = frozenset({"additionalProperties", "patternProperties", "propertyNames"})
 
 
 def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +66,7 @@ def _close(schema: Any) -> Any:
         and properties
         and not schema.keys() & _OPEN
         and set(schema.get("required", ())) <= properties.keys()
+        and schema.get("minProperties", 0) <= sum(p is not False for p in properties.values())
     ):
         closed["additionalProperties"] = False
     return closed

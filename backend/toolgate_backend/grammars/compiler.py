@@ -190,16 +190,16 @@ class Compiler:
 
     def _first_held(self, name: str, choices_: Iterator[Choice]) -> tuple[Choice, CompiledGrammar]:
         """The first choice that its engine takes. Raises the first one's GrammarRefused when none
-        is taken, or when it says that nothing satisfies the schema."""
+        is taken, or when nothing satisfies even a looser one."""
         first: GrammarRefused | None = None
         for choice in choices_:
             try:
                 engine = self._engines[choice.engine]
                 return choice, engine.compile(self._dialect, name, choice.schema)
             except GrammarRefused as refused:
-                first = first or refused
-                if UNSATISFIABLE in refused.reason:
+                if first is not None and UNSATISFIABLE in refused.reason:
                     break
+                first = first or refused
         assert first is not None
         raise first
 

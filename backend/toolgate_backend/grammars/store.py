@@ -132,7 +132,8 @@ class GrammarStore:
         residual: Sequence[dict[str, str]] = (),
     ) -> Outcome:
         keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
-        made = Rewritten.of(rewritten, keywords)
+        # What comes here has been through the quarantine: nothing has to be made of it any more.
+        made = Rewritten(rewritten or parameters, keywords)
         if blob is not None:
             with suppress(BlobRejected):  # the verdict says that it was compiled instead
                 return self._compiler.load(key, blob, parameters, made)

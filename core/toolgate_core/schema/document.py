@@ -140,8 +140,7 @@ class _Document:
             return self.root
         for node, _, _ in self._nodes.values():
             renew(node, self._draft)
-        wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
-        pointers = {id(v): at for at, v in values(self.root) if id(v) in wanted}
+        pointers = self._pointers() if self._targets else {}
         for key, targets in self._targets.items():
             node, _, trail = self._nodes[key]
             for keyword in REFERENCES:
@@ -159,6 +158,11 @@ class _Document:
             for keyword in (self._id, "$dynamicAnchor", *_NAMES):
                 node.pop(keyword, None)
         return self.root
+
+    def _pointers(self) -> dict[int, str]:
+        """Where the subschemas that refer or are referred to stand now, by identity."""
+        wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
+        return {id(value): at for at, value in values(self.root) if id(value) in wanted}
 
     def _wrong(self, message: str, trail: _Trail) -> SchemaNotEnforceable:
         steps = []

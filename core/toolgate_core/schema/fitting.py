@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from .formats import BUILT_IN, CHECKED, PATTERNS
+from .formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from .keywords import ASSERTIONS, DEFINITIONS
 from .linking import gathered, links
 from .strings import none_of
@@ -75,6 +75,8 @@ def _format(node: dict[str, Any]) -> None:
     if name in PATTERNS:
         del node["format"]
         _match(node, PATTERNS[name])
+    if name in LENGTHS:
+        node["maxLength"] = min(node.get("maxLength", LENGTHS[name]), LENGTHS[name])
 
 
 def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:

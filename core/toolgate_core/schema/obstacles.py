@@ -79,17 +79,30 @@ def _held(node: dict[str, Any], keyword: str) -> bool:
         return holdable(value)
     if keyword == "patternProperties":
         return all(holdable(pattern) for pattern in value)
-    if keyword == "minProperties":
-        return _least_held(node)
+    if keyword in ("minProperties", "maxProperties"):
+        return _counted(node)
     if keyword == "multipleOf" and not _never_negative(node):
         return False
     return keyword not in NUMERIC or exact(value)
 
 
-def _least_held(node: dict[str, Any]) -> bool:
-    """Members of an open object may come twice in a grammar, and then count once: a grammar holds
-    no more than one of them to be there."""
-    return int(node["minProperties"]) - len(set(node.get("required", ()))) <= 1
+def _counted(node: dict[str, Any]) -> bool:
+    """Whether llguidance holds the bounds on the number of members.
+
+    It does where only members that are not declared count: at most one of these has to be there,
+    since in a grammar a member may come twice, and then counts once. Among declared ones that may
+    be absent it can ask for one, and for no more than one, if there are no others.
+    """
+    required, declared = set(node.get("required", ())), node.get("properties", {})
+    least = node.get("minProperties", 0) - len(required)
+    most = node["maxProperties"] - len(required) if "maxProperties" in node else None
+    if all(name in required or schema is False for name, schema in declared.items()):
+        return bool(least <= 1)
+    if least <= 0 and most is None:
+        return True
+    # Objects that name their properties are closed where nothing is said (docs/decisions/0005).
+    closed = node.get("additionalProperties", False) is False and "patternProperties" not in node
+    return closed and least <= 1 and most in (None, 1)
 
 
 def _never_negative(node: dict[str, Any]) -> bool:

@@ -42,9 +42,11 @@ class Survey:
         return tuple(place for place in self.places if place.pointer in gone)
 
 
-def survey(schema: Any) -> Survey:
-    """Of a normalised schema (`document`). Raises SchemaNotEnforceable for one that is refused."""
-    made = prepared(schema)
+def survey(schema: Any, made: Prepared | None = None) -> Survey:
+    """Of a normalised schema (`document`), of which `made` has been made if that is known. Raises
+    SchemaNotEnforceable for one that is refused."""
+    if made is None:
+        made = prepared(schema)
     gone = {occurrence.pointer for occurrence in made.residual}
     bearing = {id(node) for _, node in reachable(schema)}
     places = [
