@@ -49,6 +49,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environment = {
         "TOOLGATE_MASTER_KEY": running.master_key,
         "TOOLGATE_BACKEND_KEY": running.backend_key,
+        "PYTHONFAULTHANDLER": "1",  # a process that dies says where, in its log
     }
     output = tmp_path_factory.mktemp("serve") / "output"
     with output.open("wb") as sink:

@@ -63,7 +63,7 @@ def test_the_sdks_parse_helper(client: openai.OpenAI, common: dict[str, Any]) ->
 
 
 def test_a_format_that_no_engine_holds(client: openai.OpenAI) -> None:
-    schema = {"type": "object", "properties": {"x": {"not": {"type": "string"}}}}
+    schema = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
     given: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(
@@ -74,4 +74,4 @@ def test_a_format_that_no_engine_holds(client: openai.OpenAI) -> None:
     body = refused.value.body
     assert isinstance(body, dict)
     assert "json_schema" in body["param"]
-    assert body["pointer"] == "/properties/x/not"
+    assert body["pointer"] == "/properties/x/uniqueItems"
