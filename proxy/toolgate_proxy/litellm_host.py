@@ -111,6 +111,11 @@ def read_call(kwargs: Mapping[str, Any]) -> Call:
     )
 
 
+def carried(exception: object) -> ToolgateError | None:
+    """Our error that one of LiteLLM's exceptions carries."""
+    return getattr(exception, _CARRIED, None)
+
+
 def carry(exception: Any, error: ToolgateError) -> Any:
     """LiteLLM's exception, which answers with our error's body."""
     setattr(exception, _CARRIED, error)

@@ -48,7 +48,8 @@ async def first_answer(
                 _note(deployment, error)
                 lost += isinstance(error, BackendLost)
                 if others is None:
-                    left = others = _others(deployments, call, deployment)
+                    others = _others(deployments, call, deployment)
+                    left = others or ([place] if _broke_off(error) else [])
                 if not left or lost >= LOST_AT_MOST:
                     raise
                 metrics.MOVED.inc()
@@ -70,6 +71,17 @@ async def _all(first: list[Piece], rest: Arriving) -> Arriving:
     yield first
     async for pieces in rest:
         yield pieces
+
+
+def _broke_off(error: BackendUnavailable | BackendLost) -> bool:
+    """Whether a line broke before any answer: one that was kept open, most likely, and that the
+    backend closed as the request was written to it. Then even the same backend is worth a try."""
+    cause = error.__cause__
+    return (
+        isinstance(error, BackendUnavailable)
+        and isinstance(cause, httpx.TransportError)
+        and not isinstance(cause, httpx.ConnectError)
+    )
 
 
 def _note(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from .litellm_host import carried
 from .meter import Meter
 
 logger = logging.getLogger("toolgate.requests")
@@ -19,8 +20,20 @@ MAX_TEXT = 200
 """Characters of a value: a model's name comes from the client."""
 
 
+class _WithoutTracebacks(logging.Filter):
+    """LiteLLM logs a traceback for every 503. For ours, where they lead says nothing: that Redis or
+    a backend is away is told once, as it goes."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = carried(record.exc_info[1]) if record.exc_info else None
+        if error is not None and error.status == 503:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 def set_up() -> None:
     """Lines as they are, on standard output."""
+    logging.getLogger("LiteLLM Proxy").addFilter(_WithoutTracebacks())
     if not logger.handlers:
         handler = logging.StreamHandler(sys.stdout)
         handler.setFormatter(logging.Formatter("%(message)s"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from key_maker import make_key
 from redis_server import RedisServer
 
-from toolgate_proxy.request_log import line
+from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
+from toolgate_proxy.litellm_host import host_error
+from toolgate_proxy.request_log import line, set_up
 
 CHAT = "/v1/chat/completions"
 SECRET_WORDS = "my secret is swordfish"
@@ -26,6 +29,17 @@ def test_a_record_is_one_line_whatever_is_in_it(record: dict[str, str | int]) ->
         told = line(record, as_json=as_json)
         assert len(told.splitlines()) <= 1
     assert json.loads(line(record, as_json=True)).keys() == record.keys()
+
+
+def test_a_redis_that_is_away_leaves_no_tracebacks() -> None:
+    set_up()
+    host_logger = logging.getLogger("LiteLLM Proxy")
+    for error, told in ((LimitsUnavailable("Away."), False), (EnforcementFailed("Bug."), True)):
+        raised = host_error(error, "m")
+        met = (type(raised), raised, None)
+        record = host_logger.makeRecord("", 40, "", 0, "x", (), met)
+        assert host_logger.filter(record)
+        assert (record.exc_info is not None) == told
 
 
 async def logged(log: Path, word: str) -> str:
