@@ -13,11 +13,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from toolgate_backend import launch
 from toolgate_proxy.processes import free_port
@@ -26,8 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".cache" / "contenders"
 """Their logs."""
 MASTER_KEY = os.environ.get("TOOLGATE_MASTER_KEY", "sk-bench")
-MARKER = "TOOLGATE_BENCH_RUN"
-"""Set in the environment of all we start, so that no descendant outlives its contender unseen."""
 
 VLLM = [
     "--enable-auto-tool-choice",
@@ -82,10 +81,9 @@ def command(contender: str, model: Path, port: int, max_model_len: int) -> list[
     ]
 
 
-def environment(contender: str, run: str) -> dict[str, str]:
+def environment(contender: str) -> dict[str, str]:
     env = {
         **os.environ,
-        MARKER: run,
         "HF_HUB_OFFLINE": "1",
         **launch.cpu_environment(os.environ),
         "VLLM_NO_USAGE_STATS": "1",
@@ -100,37 +98,26 @@ def environment(contender: str, run: str) -> dict[str, str]:
     return env
 
 
-def members(run: str) -> list[int]:
-    """Every process whose environment carries the run's marker."""
-    wanted = f"{MARKER}={run}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:
-            continue  # gone meanwhile, or another user's
-    return found
+def family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The process and all it has started, as long as it lives itself."""
+    try:
+        own = psutil.Process(process.pid)
+        return [own, *own.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
-def stop(process: subprocess.Popen[bytes], run: str) -> None:
-    """Ask the process group to end, then end whatever is left of the run."""
-    for sign, patience in ((signal.SIGTERM, 30), (signal.SIGKILL, 10)):
-        if sign == signal.SIGTERM and process.poll() is None:
-            os.killpg(process.pid, sign)
-        else:
-            for pid in members(run):
-                try:
-                    os.kill(pid, sign)
-                except ProcessLookupError:
-                    continue
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            process.poll()
-            if not members(run):
-                return
-            time.sleep(0.2)
-    print(f"still running after SIGKILL: {members(run)}", file=sys.stderr)
+def stop(process: subprocess.Popen[bytes], known: Iterable[psutil.Process]) -> None:
+    """Ask the process group to end, then end whatever is left: of what is `known`, and of the
+    family as it is now."""
+    everybody = {*known, *family(process)}
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+    _, left = psutil.wait_procs(everybody, timeout=30)
+    for each in left:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(left, timeout=10)
 
 
 def wait_ready(server: Server, contender: str, log: Path, patience: float) -> None:
@@ -162,13 +149,13 @@ def running(
     Raises NotStarted with the end of the log.
     """
     OUT.mkdir(parents=True, exist_ok=True)
-    port, run = free_port(), uuid.uuid4().hex
+    port, known = free_port(), list[psutil.Process]()
     log = OUT / f"{label or contender}-{model.name}.server.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
             ["nice", "-n", str(nice), *command(contender, model, port, max_model_len)],
             cwd=ROOT,
-            env=environment(contender, run),
+            env=environment(contender),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -182,6 +169,7 @@ def running(
         print(
             f"{contender} on {model.name}: ready in {time.monotonic() - started:.0f} s", flush=True
         )
+        known = family(process)
         yield server
     finally:
-        stop(process, run)
+        stop(process, known)

@@ -88,15 +88,19 @@ class Backend:
         except ValidationError as error:
             raise BackendFailed("The backend's answer about grammars is not understood.") from error
 
-    async def generate(self, request: wire.GenerateRequest) -> EventStream:
+    async def generate(
+        self, request: wire.GenerateRequest, deadline: float | None = None
+    ) -> EventStream:
         """Begins an answer; raises what the backend refused it with, GrammarUnknown among it.
 
-        The stream must be closed. Closing it before its end makes the backend stop generating.
+        `deadline`, by time.monotonic, is that of the answer which this one goes on with. The stream
+        must be closed. Closing it before its end makes the backend stop generating.
         """
-        limit = self._settings.first_token_timeout
-        if not request.stream:
-            limit = self._settings.request_timeout
-        deadline = time.monotonic() + self._settings.request_timeout
+        if deadline is None:
+            deadline = time.monotonic() + self._settings.request_timeout
+        limit = deadline - time.monotonic()
+        if request.stream:
+            limit = min(limit, self._settings.first_token_timeout)
         response = await self._send("POST", "/v1/toolgate/generate", request, limit)
         return EventStream(response, request, self._settings.idle_timeout, deadline)
 
@@ -163,7 +167,9 @@ class Backend:
         if status in (401, 403):
             # Its body speaks of a wrong key; to our client that would mean the client's own.
             return errors.from_body(status, None)
-        return errors.from_body(status, _body(response))
+        error = errors.from_body(status, _body(response))
+        # Of a server error that is none of ours, an engine that died is the likeliest cause.
+        return BackendLost(error.message) if type(error) is BackendFailed else error
 
 
 def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
@@ -196,7 +202,8 @@ class EventStream:
         self._response = response
         self._choices_left = request.sampling.n
         self._idle_timeout = idle_timeout
-        self._deadline = deadline
+        self.deadline = deadline
+        """When it must be over, by time.monotonic."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -215,7 +222,7 @@ class EventStream:
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        async with _within(self._deadline - time.monotonic(), "finish its answer"):
+        async with _within(self.deadline - time.monotonic(), "finish its answer"):
             body = await self._response.aread()
         try:
             events = wire.stream_events.validate_json(body)
@@ -226,7 +233,7 @@ class EventStream:
         self._check_ended()
 
     async def _take(self, inbox: Inbox) -> bytes | None:
-        limit = min(self._idle_timeout, self._deadline - time.monotonic())
+        limit = min(self._idle_timeout, self.deadline - time.monotonic())
         async with _within(limit, "go on with its answer"):
             return await inbox.take()
 

@@ -123,7 +123,8 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         metrics.RESAMPLES.inc()
         receipt.current().resamples += 1
         try:
-            sent = await _send(request, deployment, self._validators, again)
+            ends_at = before.events.deadline
+            sent = await _send(request, deployment, self._validators, again, ends_at)
         except InvalidRequest as refused:  # what is left of its budget is too little, say
             raise again.failed from refused
         if sent.info.tokenizer != before.info.tokenizer:
@@ -149,6 +150,7 @@ async def _send(
     deployment: Deployment,
     validators: Validators,
     again: Resample | None = None,
+    deadline: float | None = None,
 ) -> _Sent:
     """plan → grammars → the backend, which may have lost them: then once more."""
     backend, grammars = deployment.backend, deployment.grammars
@@ -162,7 +164,8 @@ async def _send(
         receipt.current().note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         message = _message(request, plan, loaded)
         try:
-            events = await backend.generate(request_again(message, again) if again else message)
+            message = request_again(message, again) if again else message
+            events = await backend.generate(message, deadline)
         except GrammarUnknown as unknown:
             grammars.forget(unknown.keys)
             continue

@@ -15,7 +15,7 @@ from tests import tools
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.grammars.completion import Scan
-from toolgate_backend.grammars.measured import MeasuredGrammar
+from toolgate_backend.grammars.measured import MeasuredGrammar, growth
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
 
@@ -81,3 +81,12 @@ def test_what_has_no_short_way_is_said_to_have_none(
     many["items"]["items"] = {"type": "integer"}  # type: ignore[index]
     [tool] = parse_tools([tools.tool("many", {"x": many})])
     assert compile_tool(tool).least_tokens is None
+
+
+def test_schemas_that_refer_to_themselves_are_measured_once() -> None:
+    """Looked at along every path, this one would take 3 to the power of its depth."""
+    again = [{"$ref": "#/$defs/a"}] * 3
+    node = {"type": "object", "properties": {"x": {"anyOf": [*again, {"type": "null"}]}}}
+    links = {f"l{at}": {"anyOf": [{"$ref": f"#/$defs/l{at + 1}"}] * 3} for at in range(60)}
+    parameters = {"$defs": {"a": node, **links, "l60": {"type": "null"}}, "$ref": "#/$defs/l0"}
+    assert growth(parameters) < 200

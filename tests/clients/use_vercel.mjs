@@ -30,7 +30,7 @@ const tools = {
 const asked = {
   model,
   prompt: "What's the weather in Beijing and Shanghai?",
-  maxOutputTokens: 400,
+  maxOutputTokens: 800,
   maxRetries: 0,
   seed: 5,
 };

@@ -16,7 +16,7 @@ from toolgate_proxy.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
 KEY_SECRET = "a-secret-for-the-hashes-of-keys"
-START_TIMEOUT = 180.0
+START_TIMEOUT = 400.0
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -42,8 +43,10 @@ def request(script: str, *, stream: bool = True, key: str | None = None) -> wire
     )
 
 
-async def events(client: Backend, message: wire.GenerateRequest) -> list[wire.StreamEvent]:
-    stream = await client.generate(message)
+async def events(
+    client: Backend, message: wire.GenerateRequest, deadline: float | None = None
+) -> list[wire.StreamEvent]:
+    stream = await client.generate(message, deadline)
     try:
         return [event async for batch in stream for event in batch]
     finally:
@@ -125,6 +128,21 @@ async def test_errors_before_the_answer_are_rebuilt(seam: Backend, backend: Fake
     with pytest.raises(ContextLengthExceeded) as failure:
         await seam.generate(request("long"))
     assert (failure.value.message, failure.value.param) == ("Too long.", "messages")
+
+
+async def test_an_answer_that_goes_on_with_another_has_its_deadline(
+    seam: Backend, backend: FakeBackend
+) -> None:
+    backend.scripts["slow"] = Script(("Hello",), hang_after=1)
+    first = await seam.generate(request("slow"))
+    await first.aclose()
+    again = await seam.generate(request("slow"), first.deadline)
+    assert again.deadline == first.deadline
+    await again.aclose()
+    with pytest.raises(BackendTimeout):
+        await events(seam, request("slow"), time.monotonic() + 0.3)
+    with pytest.raises(BackendTimeout):
+        await seam.generate(request("slow"), time.monotonic() - 1)
 
 
 async def test_lost_grammars_are_told(seam: Backend) -> None:

@@ -13,6 +13,11 @@ from .rules import Rules
 from .spec import Spec
 from .union import Union
 
+FAR = 2**31
+NEAR = 64
+"""Tokens of a way out for which it may be searched anew at every token. One that is longer takes
+longer to find, and is asked for the less often."""
+
 AFTER_BODY = 2
 """The mark that ends the call, and the end of the turn."""
 
@@ -64,16 +69,18 @@ class Budget:
         left = self.left(length)
         assert left is not None
         found: list[tuple[int, tuple[int, ...]]] = []
-        for matcher, grammar in union.alive:
+        alive = [each for each in union.alive if each[1].least_tokens is not None]
+        for matcher, grammar in alive:
             path = self._rules.completion.path(matcher, scan)
             if path is not None:
                 room = left - len(path) - AFTER_BODY
                 found.append((room - grammar.growth, tuple(path)))
         if not found:
-            return (), length + 16
+            return (), length + NEAR if alive else FAR
         free = min(free for free, _ in found)
-        if free > 0:
-            growth = max(grammar.growth for _, grammar in union.alive)
-            return (), length + 1 + (free - 1) // (growth + 1)
+        most = 1 + max(grammar.growth for _, grammar in alive)
+        apart = max(len(path) for _, path in found) // NEAR
+        if free > apart * most:
+            return (), length + 1 + (free - 1) // most
         # The roomiest of those that are left: where a name is not out yet, the shortest call.
         return max(found)[1], length + 1

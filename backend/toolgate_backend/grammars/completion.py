@@ -17,6 +17,8 @@ from .engine import Matcher, Words, words_for
 
 MAX_STEPS = 512
 """Tokens after which a way is given up: a schema that asks for so much has no short call."""
+MAX_BRANCHES = 96
+"""Places on one way at which tokens are tried out, each of which costs a mask."""
 CHAIN = 64
 """Masks of more tokens than this are not looked through for forced text."""
 TRIED = 8
@@ -64,9 +66,13 @@ class Completion:
         """Tokens to the end of the matcher's text, or None where none was found. The matcher is
         left as it was."""
         taken: list[int] = []
+        branches = 0
         try:
             while not matcher.finished:
-                token = self._next(matcher, scan) if len(taken) < MAX_STEPS else None
+                if len(taken) == MAX_STEPS or branches == MAX_BRANCHES:
+                    return None
+                token, branched = self._next(matcher, scan)
+                branches += branched
                 if token is None or not matcher.accept(token):
                     return None
                 taken.append(token)
@@ -76,18 +82,20 @@ class Completion:
             if taken:
                 matcher.rollback(len(taken))
 
-    def _next(self, matcher: Matcher, scan: Scan) -> int | None:
+    def _next(self, matcher: Matcher, scan: Scan) -> tuple[int | None, bool]:
+        """The next token on the way, and whether others were tried for it."""
         row = self._mask(matcher)
         closing = masks.unpack(row & self._closing[scan.in_string])
         if len(closing):
-            return self._longest(closing)
+            return self._longest(closing), False
         allowed = masks.unpack(row)
         if not len(allowed):
-            return None
+            return None, False
         longest = self._longest(allowed)
         if len(allowed) == 1 or self._is_chain(allowed, longest):
-            return longest
-        return self._closable(matcher, scan, allowed) or longest
+            return longest, False
+        closable = self._closable(matcher, scan, allowed)
+        return longest if closable is None else closable, True
 
     def _closable(self, matcher: Matcher, scan: Scan, allowed: masks.Ids) -> int | None:
         """A token after which something can be closed; the short ones are tried first."""

@@ -11,7 +11,6 @@ from toolgate_core.schema.walk import subschemas
 from .completion import Completion
 from .engine import CompiledGrammar, Matcher
 
-MAX_DEPTH = 12
 UNKNOWN = 24
 """Bytes of a value of which only a pattern or a format is known."""
 BESIDE = 16
@@ -44,7 +43,8 @@ def measure(
 def growth(parameters: dict[str, Any]) -> int:
     """A token can begin a member whose value has obligations of its own. A token holds at least
     one byte, so bytes bound tokens."""
-    values = [_least_bytes(sub, parameters, 0) for _, sub in subschemas(parameters)]
+    bytes_of = _LeastBytes(parameters)
+    values = [bytes_of(sub) for _, sub in subschemas(parameters)]
     keys = [
         len(name.encode(errors="replace"))
         for _, sub in subschemas(parameters)
@@ -54,32 +54,44 @@ def growth(parameters: dict[str, Any]) -> int:
     return max(values, default=0) + max(keys, default=0) + BESIDE
 
 
-def _least_bytes(schema: Any, root: dict[str, Any], depth: int) -> int:
-    """About as many bytes as the shortest value of a schema takes; of alternatives, the longest."""
-    if not isinstance(schema, dict) or depth > MAX_DEPTH:
-        return UNKNOWN
-    branches = [b for word in ("anyOf", "oneOf", "allOf") for b in _list(schema.get(word))]
-    if "$ref" in schema:
-        branches.append(_resolve(str(schema["$ref"]), root))
-    inner = [_least_bytes(branch, root, depth + 1) for branch in branches]
-    return max([_own_bytes(schema, root, depth), *inner])
+class _LeastBytes:
+    """About as many bytes as the shortest value of a schema takes; of alternatives, the longest.
+    Each subschema is looked at once, however often it is referred to."""
 
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._known: dict[int, int] = {}
 
-def _own_bytes(schema: dict[str, Any], root: dict[str, Any], depth: int) -> int:
-    if "enum" in schema or "const" in schema:
-        values = [*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]
-        return max((len(json.dumps(value)) for value in values), default=UNKNOWN)
-    properties = schema.get("properties")
-    declared = properties if isinstance(properties, dict) else {}
-    total = UNKNOWN if schema.keys() & {"pattern", "format"} else 4
-    total += _count(schema.get("minLength"))
-    for name in _list(schema.get("required")):
-        value = _least_bytes(declared.get(name), root, depth + 1)
-        total += len(str(name).encode(errors="replace")) + value + 6
-    items = [_least_bytes(schema.get("items", {}), root, depth + 1)] * bool(schema.get("minItems"))
-    items += [_least_bytes(item, root, depth + 1) for item in _list(schema.get("prefixItems"))]
-    total += sum(items) + (max(items, default=0) + 2) * _count(schema.get("minItems"))
-    return total + (UNKNOWN + 6) * _count(schema.get("minProperties"))
+    def __call__(self, schema: Any) -> int:
+        if not isinstance(schema, dict):
+            return UNKNOWN
+        known = self._known.get(id(schema))
+        if known is None:
+            self._known[id(schema)] = UNKNOWN  # for what refers back to it
+            known = self._known[id(schema)] = self._of(schema)
+        return known
+
+    def _of(self, schema: dict[str, Any]) -> int:
+        branches = [b for word in ("anyOf", "oneOf", "allOf") for b in _list(schema.get(word))]
+        if "$ref" in schema:
+            branches.append(_resolve(str(schema["$ref"]), self._root))
+        return max([self._own(schema), *map(self, branches)])
+
+    def _own(self, schema: dict[str, Any]) -> int:
+        if "enum" in schema or "const" in schema:
+            values = [*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]
+            return max((len(json.dumps(value)) for value in values), default=UNKNOWN)
+        properties = schema.get("properties")
+        declared = properties if isinstance(properties, dict) else {}
+        total = UNKNOWN if schema.keys() & {"pattern", "format"} else 4
+        total += _count(schema.get("minLength"))
+        for name in _list(schema.get("required")):
+            total += len(str(name).encode(errors="replace")) + self(declared.get(name)) + 6
+        items = [self(item) for item in _list(schema.get("prefixItems"))]
+        if "minItems" in schema:
+            items.append(self(schema.get("items", {})))
+        total += sum(items) + (max(items, default=0) + 2) * _count(schema.get("minItems"))
+        return total + (UNKNOWN + 6) * _count(schema.get("minProperties"))
 
 
 def _resolve(reference: str, root: dict[str, Any]) -> Any:

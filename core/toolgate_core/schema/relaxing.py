@@ -64,6 +64,10 @@ HARD = frozenset(
 )
 """Keywords that no engine holds, or only in some company."""
 
+_COUNTS = frozenset({"maxItems", "maxLength", "minItems", "minLength"})
+MANY = 1_000
+"""A count that an engine may refuse to unroll."""
+
 
 @dataclass(frozen=True)
 class Occurrence:
@@ -93,15 +97,19 @@ def hard_ones(schema: Any) -> list[Occurrence]:
 
 def doubtful_ones(schema: Any) -> list[Occurrence]:
     """The hard ones, and those whose values an engine may be unable to hold: expressions that it
-    cannot parse, numbers that it cannot divide."""
+    cannot parse, counts beyond its limits."""
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
         for pointer, node in reachable(
             schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY
         )
-        for keyword in node
-        if keyword in HARD | {"format", "pattern"}
+        for keyword, value in node.items()
+        if keyword in HARD | {"format", "pattern"} or _large(keyword, value)
     ]
+
+
+def _large(keyword: str, value: Any) -> bool:
+    return keyword in _COUNTS and value > MANY
 
 
 def _hard(keyword: str, value: Any) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from .. import metrics
 from ..redis_client import SharedRedis
 from ..settings import Settings
 from .hashing import Hasher
@@ -40,7 +41,12 @@ class Watch:
         self._hasher = hasher
         self._settings = settings
         self._redis = (
-            SharedRedis(settings.redis_url, settings.limit_timeout, "keys are believed a while yet")
+            SharedRedis(
+                settings.redis_url,
+                settings.limit_timeout,
+                "keys are believed a while yet",
+                metrics.KEYS_REDIS_BREAKER,
+            )
             if settings.redis_url is not None
             else None
         )
@@ -48,6 +54,9 @@ class Watch:
         self._of_redis: dict[str, Key] = {}
         self._of_file: dict[str, Key] = {}
         self._stamp: tuple[float, int] | None = None
+        """Of the file as it was read last, or found wanting."""
+        self._told: set[str] = set()
+        """What has been complained of, once each until it is mended."""
         self._looked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -105,6 +114,7 @@ class Watch:
         if epoch != self._seen.epoch:
             if epoch is None:
                 return self._emptied()
+            self._told.clear()
             self._seen = _Seen(epoch=epoch if isinstance(epoch, bytes) else None)
             self._of_redis = {}
             return await self._look_at_redis(redis)
@@ -129,8 +139,13 @@ class Watch:
         is known of them is believed no longer than if it did not answer."""
         if self._seen.epoch is None:
             return False
-        logger.error("Redis has lost the keys: let it keep its data, and import them again.")
+        self._complain("Redis has lost the keys: let it keep its data, and import them again.")
         return None
+
+    def _complain(self, said: str) -> None:
+        if said not in self._told:
+            logger.error("%s", said)
+            self._told.add(said)
 
     def _look_at_file(self) -> bool:
         path = self._settings.keys_file
@@ -141,11 +156,14 @@ class Watch:
             stamp = (state.st_mtime, state.st_size)
             if stamp == self._stamp:
                 return False
+            self._stamp = stamp
             keys = read_keys(path, self._hasher)
-        except (BadKeyFile, OSError) as error:
-            said = error if isinstance(error, BadKeyFile) else f"{path}: {type(error).__name__}."
-            logger.error("The keys are left as they were: %s", said)
+        except BadKeyFile as error:
+            self._complain(f"The keys are left as they were: {error}")
             return False
-        self._stamp = stamp
+        except OSError as error:
+            self._complain(f"The keys are left as they were: {path}: {type(error).__name__}.")
+            return False
+        self._told.clear()
         self._of_file = {key.id: key for key in keys}
         return True

@@ -11,8 +11,11 @@ from typing import Any
 
 from ..keys.key import Limits
 
-BYTES_PER_TOKEN = 4
-"""Of UTF-8: about a token for four letters of English, or for one and a third of Chinese."""
+BYTES_PER_TOKEN = 3
+"""Of UTF-8, and a little less than most texts have: what is set aside must rather be too much, for
+hundreds of requests may be let in before the first of them has been counted."""
+TOKENS_PER_MESSAGE = 8
+"""What a template puts around each."""
 INLINE_FILE_BYTES = 4096
 """What an image or a file within the body is taken for, however long its base64."""
 PROMPT_FIELDS = (
@@ -30,7 +33,9 @@ OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 def tokens(body: Mapping[str, Any], limits: Limits, guess: int, *, output: bool) -> int:
     """`guess`: for an answer of which the request does not say how long it may be; a quarter of the
     smallest limit at most, so that a small limit can be used at all. At least 1."""
+    messages = body.get("messages")
     prompt = sum(_bytes(body.get(name)) for name in PROMPT_FIELDS) // BYTES_PER_TOKEN
+    prompt += TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     if not output:
         return max(1, prompt)
     stated = [value for name in OUTPUT_FIELDS if (value := _count(body.get(name))) is not None]

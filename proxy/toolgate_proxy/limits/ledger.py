@@ -59,10 +59,14 @@ class Ledger:
         entry = Entry(
             key_id, request_id, counted.slice, counted.day, parallel, charged, used, counter
         )
-        self._entries[request_id] = entry
-        if self._task is None:
-            self._task = asyncio.create_task(self._rounds())
+        self._enter(entry)
         return entry
+
+    def abandon(self, key_id: str, request_id: str, counter: Counter) -> None:
+        """No answer came to whether the request was let in. A server that hung may yet carry out
+        what it was sent: the place in flight is given back with the next round."""
+        entry = Entry(key_id, request_id, 0, 0, True, 0, lambda: 0, counter, ended=True)
+        self._enter(entry)
 
     async def close(self, entry: Entry) -> None:
         """The request has ended: what it used is settled, its place is free."""
@@ -76,6 +80,11 @@ class Ledger:
     async def aclose(self) -> None:
         if self._task is not None:
             self._task.cancel()
+
+    def _enter(self, entry: Entry) -> None:
+        self._entries[entry.request_id] = entry
+        if self._task is None:
+            self._task = asyncio.create_task(self._rounds())
 
     async def _rounds(self) -> None:
         while True:

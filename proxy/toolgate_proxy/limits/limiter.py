@@ -96,6 +96,8 @@ class Limiter:
             try:
                 return await self._shared.admit(ask), self._shared
             except Unavailable as error:
+                if ask.limits.max_parallel_requests is not None:
+                    self.ledger.abandon(ask.key_id, ask.request_id, self._shared)
                 if not self._open:
                     raise LimitsUnavailable(
                         "The limits of this key can't be checked: Redis does not answer. Try again "
