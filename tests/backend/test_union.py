@@ -11,6 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
+from toolgate_backend.enforcement.heads import Heads
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.union import Union
 from toolgate_backend.grammars.engine import CompiledGrammar
@@ -119,3 +120,18 @@ def test_what_must_come_is_what_all_share(
     assert union.accept(vocabulary.encode('"')[0])
     assert union.candidates == 1
     assert b'"arguments": {' in union.forced()
+
+
+def test_what_is_prepared_is_not_worked_out_in_a_step(
+    rules: Rules,
+    grammars: list[CompiledGrammar],
+    vocabulary: Vocabulary,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offered = grammars[1:5]  # a set that no other test has
+    rules.prepare(offered)
+    rules.prepare([])
+    monkeypatch.setattr(Heads, "_position", None)
+    union = rules.union(offered)
+    assert union.forced() == b'\n{"name": "'
+    assert union.candidates == 4

@@ -128,6 +128,7 @@ class Sequences:
         """Raises GrammarMissing, which ends that request alone. Called in the engine's pool."""
         content = None if held.content is None else self.store.get(held.content)
         grammars = [self.store.get(key) for key in held.keys]
+        self._rules.prepare(grammars)
         automaton = Automaton(self._rules, held, grammars, content)
         grammar = EnforcementGrammar(automaton, self._rules, self._forecast)
         with self._lock:

@@ -65,11 +65,14 @@ class Heads:
 
     def at(self, written: bytes) -> Position | None:
         """None where a token could go beyond a head: from there on, matchers decide."""
-        if written not in self._positions:
-            if len(self._positions) >= POSITIONS:
-                self._positions.clear()
-            self._positions[written] = self._position(written)
-        return self._positions[written]
+        try:
+            return self._positions[written]
+        except KeyError:  # as it may be in two threads at once: the step's and the pool's
+            position = self._position(written)
+        if len(self._positions) >= POSITIONS:
+            self._positions.clear()
+        self._positions[written] = position
+        return position
 
     def _position(self, written: bytes) -> Position | None:
         left = {

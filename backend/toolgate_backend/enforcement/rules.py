@@ -46,8 +46,18 @@ class Rules:
         self._free: dict[str, masks.Forbid] = {}
 
     def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
-        heads = self._heads(tuple(grammar.head for grammar in grammars))
-        return Union(grammars, heads, self.token_bytes, self._ordinary)
+        return Union(grammars, self._heads_of(grammars), self.token_bytes, self._ordinary)
+
+    def prepare(self, grammars: Sequence[MeasuredGrammar]) -> None:
+        """Works out ahead what hundreds of tools begin with, and where they part: milliseconds that
+        a step need not wait for."""
+        heads = self._heads_of(grammars)
+        first = heads.at(b"")
+        if first is not None:
+            heads.at(first.forced)
+
+    def _heads_of(self, grammars: Sequence[MeasuredGrammar]) -> Heads:
+        return self._heads(tuple(grammar.head for grammar in grammars))
 
     def free(
         self, phase: str, allowed: Set[int | None], tail: bytes, banned: Set[int] = frozenset()
