@@ -45,8 +45,9 @@ def test_proxy_with_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_proxy_with_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     served: list[Path] = []
     monkeypatch.setattr(gateway, "serve", lambda config, **_: served.append(config))
+    monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-x")
     path = tmp_path / "c.yaml"
-    path.write_text("{}")
+    path.write_text(yaml.safe_dump(gateway.make_config([gateway.Route("m", "m")])))
     assert RUNNER.invoke(app, ["proxy", "--config", str(path)]).exit_code == 0
     assert served == [path]
 
