@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -77,6 +78,7 @@ def write_config(routes: Sequence[Route]) -> Path:
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     """Runs the gateway until it is told to stop."""
     prepare(config)
+    faulthandler.enable()  # a crash in native code says where
     # When uvicorn is done it sends itself the signal again: an exit, unlike that death, cleans up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
