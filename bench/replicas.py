@@ -1,6 +1,6 @@
 """Two gateways, a backend each, one Redis: 64 new tool sets, asked for by 8 clients at once.
 
-    python bench/fleet.py MODEL_DIR
+    python bench/replicas.py MODEL_DIR
 
 Says where each gateway found its grammars: in all, each is to be compiled once.
 """
@@ -75,7 +75,7 @@ def main() -> None:
         os.environ["TOOLGATE_REDIS_URL"] = str(redis.connection_url)
         os.environ["TOOLGATE_BACKEND_KEY"] = secrets.token_urlsafe(24)
         servers = [
-            stack.enter_context(running("toolgate", model, label=f"fleet-{at}")) for at in range(2)
+            stack.enter_context(running("toolgate", model, label=f"replica-{at}")) for at in range(2)
         ]
         asyncio.run(measure(servers))
 
