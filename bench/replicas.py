@@ -75,7 +75,8 @@ def main() -> None:
         os.environ["TOOLGATE_REDIS_URL"] = str(redis.connection_url)
         os.environ["TOOLGATE_BACKEND_KEY"] = secrets.token_urlsafe(24)
         servers = [
-            stack.enter_context(running("toolgate", model, label=f"replica-{at}")) for at in range(2)
+            stack.enter_context(running("toolgate", model, label=f"replica-{at}"))
+            for at in range(2)
         ]
         asyncio.run(measure(servers))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from fake_backend import INFO
-
 from fleet import places
+
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 from fake_backend import INFO, FakeBackend
+from fleet import SECRET, Gateway, gateway, tool, tools
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 from redis_server import RedisServer
 
-from fleet import SECRET, Gateway, gateway, tool, tools
 from toolgate_proxy.grammar_record import Seal
 from toolgate_proxy.grammars import grammar_key
 from toolgate_proxy.settings import Settings
