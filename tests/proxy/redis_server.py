@@ -48,12 +48,17 @@ class RedisServer:
 
     def everything(self) -> bytes:
         """All keys and values, for looking into."""
-        client, held = self.client, b""
+        client, held = self.client, list[bytes]()
         for key in client.scan_iter():
             kind = client.type(key)
-            value = client.get(key) if kind == b"string" else client.zrange(key, 0, -1)
-            held += key + b"\n" + (value if isinstance(value, bytes) else b" ".join(value)) + b"\n"
-        return held
+            if kind == b"string":
+                held += [key, client.get(key)]
+            elif kind == b"hash":
+                held += [key, *(part for pair in client.hgetall(key).items() for part in pair)]
+            else:
+                assert kind == b"zset"
+                held += [key, *client.zrange(key, 0, -1)]
+        return b"\n".join(held)
 
     def _start(self) -> None:
         if self._data is None:
