@@ -1,6 +1,6 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-masks bench-drafts bench-hop \
-	bench-schemas bench-looks conformance
+.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
+	bench-hop bench-schemas bench-looks conformance
 
 PORT ?= 4000
 ARGS ?=

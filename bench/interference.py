@@ -104,7 +104,7 @@ class Load:
         salt = uuid.uuid4().hex[:8]
         picked = self._rng.sample(self._tools, count)
         tools = [renewed(tool, f"{salt}{at}") for at, tool in enumerate(picked)]
-        body = {"tools": tools, "tool_choice": "required", "max_tokens": 16}
+        body = {"tools": tools, "tool_choice": "required", "max_tokens": 256}
         began = time.perf_counter()
         async for at in self._events(body, phase):
             phase.first.append(1e3 * (at - began))
