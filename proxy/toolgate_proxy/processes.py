@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,8 +17,16 @@ GRACE_SECONDS = 20.0
 TAIL_LINES = 30
 
 
-class ChildFailed(Exception):
+class StackFailed(Exception):
+    """A part of the stack does not run. The message says which, and why."""
+
+
+class ChildFailed(StackFailed):
     """A child ended by itself. The message holds the end of its log."""
+
+
+class PortInUse(StackFailed):
+    """Another server listens where one of ours was to."""
 
 
 class Child:
@@ -66,8 +76,34 @@ class Child:
             return
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody else is given while this process runs.
+
+    It stays bound here without listening, so the kernel picks it for nobody, neither for a server
+    that asks for any port nor for a connection's own end; on Linux SO_REUSEADDR lets the server
+    that is told of it bind it all the same. Elsewhere it is merely free now.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port: int = held.getsockname()[1]
+    if sys.platform == "linux":
+        _reserved.append(held)
+    else:
+        held.close()
+    return port
+
+
+def in_use(host: str, port: int) -> bool:
+    """Somebody listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False

@@ -10,7 +10,7 @@ from typing import NoReturn
 from rich.console import Console
 from rich.markup import escape
 
-from .processes import ChildFailed
+from .processes import StackFailed
 from .stack import Stack, StackOptions
 
 
@@ -35,7 +35,7 @@ def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
             return inside(stack, console)
     except KeyboardInterrupt:
         return 0
-    except (ChildFailed, TimeoutError) as error:
+    except StackFailed as error:
         console.print(f"[red]✗[/] {escape(str(error))}")
         return 1
 

@@ -19,7 +19,7 @@ import httpx
 from pydantic import SecretStr
 from rich.console import Console
 
-from .processes import Child, free_port
+from .processes import Child, PortInUse, StackFailed, free_port, in_use
 from .settings import settings
 
 POLL_SECONDS = 0.25
@@ -68,6 +68,7 @@ class Stack:
         return self._options.name
 
     def __enter__(self) -> Stack:
+        self._check_ports()
         try:
             redis_url = self._stage("redis", self._start_redis)
             self._stage("backend (vLLM)", self._start_backend)
@@ -146,7 +147,7 @@ class Stack:
             except httpx.TransportError:
                 pass  # not listening yet
             time.sleep(POLL_SECONDS)
-        raise TimeoutError(f"{url} did not answer within {START_SECONDS:.0f} s")
+        raise StackFailed(f"{url} did not answer within {START_SECONDS:.0f} s")
 
     def _first_answer(self) -> None:
         """Ready means that a request is answered; the first one also warms what loads lazily."""
@@ -157,7 +158,19 @@ class Stack:
         }
         headers = {"authorization": f"Bearer {self.master_key}"}
         url = f"{self.url}/v1/chat/completions"
-        httpx.post(url, json=body, headers=headers, timeout=600, trust_env=False).raise_for_status()
+        answer = httpx.post(url, json=body, headers=headers, timeout=600, trust_env=False)
+        if answer.is_error:
+            raise StackFailed(f"The first request was answered {answer.status_code}: {answer.text}")
+
+    def _check_ports(self) -> None:
+        """Before anything starts: the gateway itself would find out when the model is loaded."""
+        options = self._options
+        for flag, host, port in (
+            ("--port", options.host, options.port),
+            ("--backend-port", "127.0.0.1", options.backend_port),
+        ):
+            if port is not None and in_use(host, port):
+                raise PortInUse(f"Port {port} of {host} is in use. Give another one with {flag}.")
 
     def _check(self) -> None:
         for child in self._children:

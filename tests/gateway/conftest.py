@@ -56,16 +56,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         process = subprocess.Popen(
             command, env={**os.environ, **environment}, stdout=sink, stderr=subprocess.STDOUT
         )
+    launcher = psutil.Process(process.pid)
     try:
         _wait_ready(process, output, running.url)
         yield running
+        assert process.poll() is None, output.read_text(errors="replace")
     finally:
         # By descent: vLLM's engine writes its title over the environment that it was given.
-        started = psutil.Process(process.pid).children(recursive=True)
+        started = launcher.children(recursive=True) if process.poll() is None else []
         process.send_signal(signal.SIGINT)
         status = process.wait(STOP_SECONDS)
         _, left = psutil.wait_procs(started, timeout=STOP_SECONDS)
-    assert status == 0, output.read_text()
+    assert status == 0, output.read_text(errors="replace")
     assert left == []
     assert running.master_key not in output.read_text()
 
