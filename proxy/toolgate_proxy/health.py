@@ -21,6 +21,7 @@ from . import litellm_router as router
 from . import metrics
 from .deployments import Deployment, Deployments
 from .settings import Settings
+from .watching import keep_looking
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,10 @@ class Health(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not rea
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._watch())
+        watch = keep_looking(
+            self.look, self._settings.health_interval, logger, "Backends could not be asked"
+        )
+        self._task = asyncio.create_task(watch)
 
     async def aclose(self) -> None:
         if self._task is not None:
@@ -67,14 +71,6 @@ class Health(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not rea
     def _is_up(self, row: dict[str, Any]) -> bool:
         placement = router.placement_of(row)
         return placement is None or self._deployments.at(placement).state.up
-
-    async def _watch(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception as error:  # noqa: BLE001  the watch must outlive whatever it meets
-                logger.warning("Backends could not be asked (%s).", type(error).__name__)
-            await asyncio.sleep(self._settings.health_interval)
 
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()

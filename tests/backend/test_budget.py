@@ -29,8 +29,7 @@ from toolgate_core.segmenter import (
     Segmenter,
 )
 
-SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
-MakeAutomaton = Callable[..., Automaton]
+from .test_automaton import SCHEMAS, MakeAutomaton
 
 
 def run(

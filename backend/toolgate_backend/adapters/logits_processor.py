@@ -105,9 +105,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _automaton(self, held: spec.Spec) -> Automaton | None:
         try:
-            content = None if held.content is None else self._store.get(held.content)
-            grammars = [self._store.get(key) for key in held.keys]
-            return Automaton(self._rules, held, grammars, content)
+            return Automaton(self._rules, held, *self._store.of(held))
         except BackendError as error:
             logger.error("Toolgate: a sequence cannot be enforced and ends: %s", error)
             return None

@@ -8,8 +8,9 @@ verbs. How vLLM comes to ask us for the grammar is in vllm_host.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -23,12 +24,13 @@ from ..enforcement.patience import Patience
 from ..enforcement.rules import Rules
 from ..enforcement.spec import Spec
 from ..grammars import store
+from ..grammars.engine import Words
 from ..settings import settings
 from ..vocabulary import from_model_config
 
 logger = init_logger(__name__)
 
-BROKE = "Toolgate: enforcement failed; this sequence ends"
+T = TypeVar("T")
 
 
 class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM's types are not read
@@ -44,64 +46,50 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """False ends the request with `finish_reason="error"` (v1/core/sched/scheduler.py:2186)."""
-        if self._broken:
-            return False
-        try:
-            return self._automaton.accept_tokens(tokens)
-        except Exception:
-            logger.exception(BROKE)
-            self._broken = True
-            return False
+        return self._unless_broken(lambda: self._automaton.accept_tokens(tokens), False)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The prefix of a draft that may come. Nothing comes after the end of the turn: vLLM asks
         no grammar for masks beyond it."""
-        if self._broken:
-            return []
-        accepted = 0
-        try:
-            for token in tokens:
-                if self._automaton.is_terminated() or not self._automaton.accept_tokens([token]):
-                    break
-                accepted += 1
-            self._automaton.rollback(accepted)
-        except Exception:
-            logger.exception(BROKE)
-            self._broken = True
-            return []
-        return tokens[:accepted]
+        return self._unless_broken(lambda: self._valid(tokens), [])
 
     def drafts(self, proposed: list[int], limit: int) -> list[int]:
         """What to propose instead of `proposed`: text that must come need not be guessed."""
-        if self._broken:
-            return []
-        try:
-            return self._forecast.drafts(self._automaton, proposed, limit)
-        except Exception:
-            logger.exception(BROKE)
-            self._broken = True
-            return []
+        return self._unless_broken(
+            lambda: self._forecast.drafts(self._automaton, proposed, limit), []
+        )
 
     def rollback(self, num_tokens: int) -> None:
-        if self._broken:
-            return
-        try:
-            self._automaton.rollback(num_tokens)
-        except Exception:
-            logger.exception(BROKE)
-            self._broken = True
+        self._unless_broken(lambda: self._automaton.rollback(num_tokens), None)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         row = bitmask[batch_index].numpy()
+        self._unless_broken(lambda: self._fill(row), None)
+        if self._broken:
+            masks.render(self._rules.failure, row, self._rules.vocabulary_size)
+
+    def _unless_broken(self, act: Callable[[], T], otherwise: T) -> T:
+        """What `act` answers; `otherwise` for a sequence that is broken, or breaks by it."""
         if not self._broken:
             try:
-                with self._patience.timed():
-                    self._automaton.fill_bitmask(row)
-                return
+                return act()
             except Exception:
-                logger.exception(BROKE)
+                logger.exception("Toolgate: enforcement failed; this sequence ends")
                 self._broken = True
-        masks.render(self._rules.failure, row, self._rules.vocabulary_size)
+        return otherwise
+
+    def _valid(self, tokens: list[int]) -> list[int]:
+        accepted = 0
+        for token in tokens:
+            if self._automaton.is_terminated() or not self._automaton.accept_tokens([token]):
+                break
+            accepted += 1
+        self._automaton.rollback(accepted)
+        return tokens[:accepted]
+
+    def _fill(self, row: Words) -> None:
+        with self._patience.timed():
+            self._automaton.fill_bitmask(row)
 
     def is_terminated(self) -> bool:
         return not self._broken and self._automaton.is_terminated()
@@ -126,8 +114,7 @@ class Sequences:
 
     def begin(self, held: Spec) -> EnforcementGrammar:
         """Raises GrammarMissing, which ends that request alone. Called in the engine's pool."""
-        content = None if held.content is None else self.store.get(held.content)
-        grammars = [self.store.get(key) for key in held.keys]
+        grammars, content = self.store.of(held)
         self._rules.prepare(grammars)
         automaton = Automaton(self._rules, held, grammars, content)
         grammar = EnforcementGrammar(automaton, self._rules, self._forecast)

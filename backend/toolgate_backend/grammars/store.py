@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
+from ..enforcement.spec import Spec
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
 from .compiler import Compiler, Outcome, Rewritten
@@ -87,9 +89,16 @@ class GrammarStore:
             raise GrammarMissing(f"no grammar {key} in process {os.getpid()}")
         return entry.compiled
 
+    def of(self, held: Spec) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
+        """A sequence's grammars: its candidates', and its content's. Raises GrammarMissing."""
+        content = None if held.content is None else self.get(held.content)
+        return [self.get(key) for key in held.keys], content
+
     def _load(self, key: str, source: str) -> None:
+        fields: dict[str, Any] = {}
         try:
-            outcome = self._outcome(key, **json.loads(source))
+            fields = json.loads(source)
+            outcome = self._outcome(key, **fields)
             if outcome.grammar is not None:
                 _ = outcome.grammar.head  # read here first, off the step loop
         except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
@@ -102,18 +111,18 @@ class GrammarStore:
                 ),
                 None,
             )
-        compiled, verdict = self._measured(outcome, source)
+        compiled, verdict = self._measured(outcome, fields)
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
                 entry.compiled, entry.verdict = compiled, verdict
 
     def _measured(
-        self, outcome: Outcome, source: str
+        self, outcome: Outcome, fields: dict[str, Any]
     ) -> tuple[MeasuredGrammar | None, GrammarVerdict]:
         if outcome.grammar is None:
             return None, outcome.verdict
-        parameters = json.loads(json.loads(source)["parameters"])
+        parameters = json.loads(fields["parameters"])
         try:
             measured = measure(outcome.grammar, parameters, self._completion)
         except Exception:  # noqa: BLE001 - a grammar without figures is a grammar all the same

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .. import metrics
 from ..redis_client import SharedRedis
 from ..settings import Settings
+from ..watching import keep_looking
 from .hashing import Hasher
 from .key import Key
 from .key_file import BadKeyFile, read_keys
@@ -63,7 +64,10 @@ class Watch:
     async def started(self) -> None:
         """Starts the task when it has not been; waits for the first keys, within bounds."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            looking = keep_looking(
+                self.look, self._settings.key_poll, logger, "Keys could not be read"
+            )
+            self._task = asyncio.create_task(looking)
         if not self._looked.is_set():
             try:
                 async with asyncio.timeout(FIRST_LOOK):
@@ -91,14 +95,6 @@ class Watch:
                 self._looked.set()
         if changed:
             self.ring.replace(self._of_redis.values(), lasting=self._of_file.values())
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except Exception as error:  # noqa: BLE001  the watch must outlive whatever it meets
-                logger.warning("Keys could not be read (%s).", type(error).__name__)
-            await asyncio.sleep(self._settings.key_poll)
 
     async def _look_at_redis(self, redis: SharedRedis) -> bool | None:
         """Whether there was anything new; None where there was no answer to believe."""
