@@ -68,6 +68,15 @@ class Settings(SchemaLimitSettings, BaseSettings):
     prewarm_limit: int = Field(default=256, ge=0)
     """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
 
+    image_urls: bool = True
+    """Images that stand at an address are fetched; false: only those in data URIs are taken."""
+    image_limit: int = Field(default=16, ge=0)
+    """Images in one request."""
+    image_bytes: int = Field(default=20_000_000, ge=1)
+    """Of one image."""
+    image_timeout: float = Field(default=10.0, gt=0)
+    """Seconds in which an image must have been fetched."""
+
     resamples: int = Field(default=2, ge=0)
     """Times that a choice is sampled again, whose call broke what no mask holds."""
     validators: int = Field(default=4096, ge=1)
