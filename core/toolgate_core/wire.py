@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-FORMAT = 2
+FORMAT = 3
 """Version of this contract. Both sides refuse a peer of another version."""
 
 
@@ -60,6 +60,8 @@ class Info(Message):
     grammar_format: str
     """Version of the engines and of the envelope; part of every grammar key."""
     limits: Limits
+    images: bool = False
+    """Messages may hold images, as data URIs."""
 
 
 class Status(Message):
@@ -137,11 +139,21 @@ class GrammarVerdicts(Message):
 # --- generate -------------------------------------------------------------------------------------
 
 
+class Tokenizing(Message):
+    """How the rendered prompt becomes tokens, in vLLM's names."""
+
+    add_special_tokens: bool = False
+    truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
+    """Tokens that are kept; -1 for what the context has room for."""
+    truncation_side: Literal["left", "right"] | None = None
+
+
 class ChatPrompt(Message):
     kind: Literal["chat"] = "chat"
     messages: tuple[dict[str, Any], ...]
     tools: tuple[dict[str, Any], ...] | None = None
     template_kwargs: dict[str, Any] = {}
+    tokenizing: Tokenizing = Tokenizing()
 
 
 class TokensPrompt(Message):
@@ -150,6 +162,14 @@ class TokensPrompt(Message):
 
 
 Prompt = Annotated[ChatPrompt | TokensPrompt, Field(discriminator="kind")]
+
+
+class RepetitionDetection(Message):
+    """vLLM's: a pattern of tokens that comes so often in a row ends the choice."""
+
+    max_pattern_size: int = Field(ge=1)
+    min_pattern_size: int = Field(default=1, ge=1)
+    min_count: int = Field(default=2, ge=2)
 
 
 class Sampling(Message):
@@ -174,6 +194,12 @@ class Sampling(Message):
     logit_bias: dict[int, float] | None = None
     logprobs: int | None = Field(default=None, ge=0)
     """How many alternatives to report for each token; None reports no logprobs at all."""
+    logprob_token_ids: tuple[int, ...] | None = None
+    """Whose logprobs to report in the place of the likeliest alternatives'."""
+    prompt_logprobs: int | None = Field(default=None, ge=0)
+    allowed_token_ids: tuple[int, ...] | None = None
+    """Where nothing has to come: a mask beside it could leave nothing."""
+    repetition_detection: RepetitionDetection | None = None
 
 
 class Candidate(Message):
@@ -218,6 +244,9 @@ class GenerateRequest(Message):
     """None streams the model's tokens as they come: nothing masked, marks included."""
     stream: bool = True
     return_prompt_ids: bool = False
+    return_prompt_text: bool = False
+    tokens_as_ids: bool = False
+    """Logprobs spell a token as `token_id:<id>`."""
     priority: int = 0
     cache_salt: str | None = None
 
@@ -240,6 +269,13 @@ class StartEvent(Message):
     max_tokens: int | None = None
     """Tokens that each choice may take: the request's, or what the model's context has room for."""
     prompt_token_ids: tuple[int, ...] | None = None
+    prompt_text: str | None = None
+
+
+class PromptLogprob(Message):
+    logprob: float
+    rank: int | None = None
+    decoded_token: str
 
 
 class TokensEvent(Message):
@@ -253,6 +289,8 @@ class TokensEvent(Message):
     logprobs: tuple[TokenLogprob, ...] | None = None
     cached_tokens: int | None = None
     """Of the prompt; with the first tokens of an answer, when the engine has begun on it."""
+    prompt_logprobs: tuple[dict[int, PromptLogprob] | None, ...] | None = None
+    """With the first tokens too: of each token of the prompt, by token id."""
 
 
 class EndEvent(Message):

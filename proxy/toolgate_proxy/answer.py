@@ -66,7 +66,8 @@ class Answer:
         resamples: int = 0,
     ) -> None:
         """`resamples`: how often a choice may be sampled again at most."""
-        self.head = Head(request.request_id, int(time.time()), request.model, _fingerprint(info))
+        answer_id = request.answer_id or request.request_id
+        self.head = Head(answer_id, int(time.time()), request.model, _fingerprint(info))
         self.request = request
         self._plan = plan
         self._dialect = dialect
@@ -77,6 +78,8 @@ class Answer:
         self._usage: wire.UsageEvent | None = None
         self.prompt_token_ids: tuple[int, ...] | None = None
         """Where the request asked for them."""
+        self.prompt_text: str | None = None
+        self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
         self._look = look
         self._most_resamples = resamples
 
@@ -87,6 +90,7 @@ class Answer:
             match event:
                 case wire.TokensEvent():
                     self._cached_tokens = event.cached_tokens or self._cached_tokens
+                    self.prompt_logprobs = event.prompt_logprobs or self.prompt_logprobs
                     shown = await self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(shown)
                 case wire.EndEvent():
@@ -132,6 +136,7 @@ class Answer:
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
         self.prompt_token_ids = event.prompt_token_ids
+        self.prompt_text = event.prompt_text
         self._choices = [
             Choice(
                 Segmenter(

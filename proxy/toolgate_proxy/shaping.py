@@ -97,10 +97,9 @@ class Chunks:
         return self._response([shaped])
 
     def _response(self, choices: list[StreamingChoices], **more: Any) -> ModelResponseStream:
-        prompt_ids = self._answer.prompt_token_ids
-        if prompt_ids is not None and not self._prompt_told:
+        if not self._prompt_told:
             self._prompt_told = True
-            more["prompt_token_ids"] = list(prompt_ids)
+            more |= _of_prompt(self._answer)
         return ModelResponseStream(choices=choices, **vars(self._answer.head), **more)
 
 
@@ -152,9 +151,7 @@ class WholeAnswer:
     def response(self) -> ModelResponse:
         answer = self._answer
         choices = [self._shaped(at, self._choices[at]) for at in sorted(self._choices)]
-        more: dict[str, Any] = {}
-        if answer.prompt_token_ids is not None:
-            more["prompt_token_ids"] = list(answer.prompt_token_ids)
+        more = _of_prompt(answer)
         return ModelResponse(
             choices=choices, usage=_usage(answer.counts), **vars(answer.head), **more
         )
@@ -225,6 +222,21 @@ def _extensions(finish: Finish) -> dict[str, Any]:
         told["stop_reason"] = finish.stop_reason  # vLLM's field
     if finish.call is not None:
         told["toolgate"] = {"last_call": finish.call}
+    return told
+
+
+def _of_prompt(answer: Answer) -> dict[str, Any]:
+    """What was asked for of the prompt, in vLLM's fields."""
+    told: dict[str, Any] = {}
+    if answer.prompt_token_ids is not None:
+        told["prompt_token_ids"] = list(answer.prompt_token_ids)
+    if answer.prompt_text is not None:
+        told["prompt_text"] = answer.prompt_text
+    if answer.prompt_logprobs is not None:
+        told["prompt_logprobs"] = [
+            None if at is None else {str(token): each.model_dump() for token, each in at.items()}
+            for at in answer.prompt_logprobs
+        ]
     return told
 
 
