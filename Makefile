@@ -1,6 +1,6 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
 .PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
-	bench-hop bench-schemas bench-looks conformance
+	bench-hop bench-schemas bench-looks conformance surface
 
 PORT ?= 4000
 ARGS ?=
@@ -67,3 +67,6 @@ bench-looks: setup
 
 conformance: setup
 	@python bench/conformance.py $(ARGS)
+
+surface: setup tiny
+	@python bench/surface.py --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)

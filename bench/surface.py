@@ -15,6 +15,7 @@ from typing import Any
 
 import surface_chat
 import surface_extras
+import surface_messages
 import surface_sampling
 from contenders import CONTENDERS, NotStarted, Server, running
 from surface_cases import Case
@@ -31,7 +32,12 @@ def all_cases(model: Path) -> list[Case]:
     config = json.loads((model / "config.json").read_text())
     ends = config["eos_token_id"]
     end = {str(token): 100.0 for token in (ends if isinstance(ends, list) else [ends])}
-    return [*surface_sampling.cases(end), *surface_chat.cases(bias), *surface_extras.cases()]
+    return [
+        *surface_sampling.cases(end),
+        *surface_chat.cases(bias),
+        *surface_messages.cases(),
+        *surface_extras.cases(),
+    ]
 
 
 def outcome(case: Case, ask: Prober) -> tuple[str, str]:

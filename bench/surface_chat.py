@@ -1,4 +1,4 @@
-"""Cases of messages, tools, formats and reasoning."""
+"""Cases of tools, formats and reasoning."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ NAMED = {"type": "function", "function": {"name": "book"}}
 SCHEMA: Body = LIGHT["function"]["parameters"]
 FORMAT = {"type": "json_schema", "json_schema": {"name": "light", "schema": SCHEMA}}
 UNIQUE = function(
-    "pick", numbers={"type": "array", "items": {"enum": [1, 2, 3]}, "minItems": 3, "maxItems": 3}
+    "pick", numbers={"type": "array", "items": {"enum": [1, 2, 3, 4]}, "minItems": 2, "maxItems": 2}
 )
 UNIQUE["function"]["parameters"]["properties"]["numbers"]["uniqueItems"] = True
 
@@ -32,7 +32,7 @@ UNIQUE["function"]["parameters"]["properties"]["numbers"]["uniqueItems"] = True
 def cases(closers: dict[str, float]) -> list[Case]:
     """`closers`: a bias by which a random model ends strings, objects and turns."""
     base = plain(max_tokens=200, logit_bias=closers)
-    return [*_tools(base), *_formats(base), *_reasoning(closers), *_messages(base)]
+    return [*_tools(base), *_formats(base), *_reasoning(closers)]
 
 
 def _tools(base: Body) -> list[Case]:
@@ -48,9 +48,9 @@ def _tools(base: Body) -> list[Case]:
         Case("tools", "strict", {**forced, "tools": [strict]}, calls),
         Case(
             "tools",
-            "uniqueItems",
-            {**forced, "tools": [UNIQUE]},
-            lambda _, s: valid_calls(s, [UNIQUE]),
+            "uniqueItems, by ten seeds",
+            {**forced, "tools": [UNIQUE], "parallel_tool_calls": False},
+            _never_twice,
         ),
         Case(
             "tools",
@@ -174,6 +174,7 @@ def _reasoning(closers: dict[str, float]) -> list[Case]:
     reasons: Effect = lambda _, seen: bool(seen.choices[0].reasoning)  # noqa: E731
     silent: Effect = lambda _, seen: not seen.choices[0].reasoning and bool(seen.text)  # noqa: E731
     budgeted: Effect = lambda _, seen: bool(seen.choices[0].reasoning) and bool(seen.text)  # noqa: E731
+    thinking = {**open_ended, "reasoning_effort": "high"}
     return [
         Case("reasoning_effort", "none", {**open_ended, "reasoning_effort": "none"}, silent),
         Case("reasoning_effort", "high", {**open_ended, "reasoning_effort": "high"}, reasons),
@@ -193,79 +194,10 @@ def _reasoning(closers: dict[str, float]) -> list[Case]:
             lambda _, s: not s.choices[0].reasoning,
         ),
         *refused("include_reasoning", *given("include_reasoning", 3)),
-        Case("thinking_token_budget", "5", {**open_ended, "thinking_token_budget": 5}, budgeted),
+        Case("thinking_token_budget", "5", {**thinking, "thinking_token_budget": 5}, budgeted),
         *refused("thinking_token_budget", *given("thinking_token_budget", "x", -7)),
-        Case("reasoning_budget", "5", {**open_ended, "reasoning_budget": 5}, budgeted),
+        Case("reasoning_budget", "5", {**thinking, "reasoning_budget": 5}, budgeted),
         Case("thinking", "disabled", {**open_ended, "thinking": {"type": "disabled"}}, silent),
-    ]
-
-
-def _messages(base: Body) -> list[Case]:
-    def said(*messages: Body) -> Body:
-        return plain(messages=list(messages))
-
-    user: Body = USER[0]
-    made = {
-        "id": "call_1",
-        "type": "function",
-        "function": {"name": "book", "arguments": '{"guests": 2}'},
-    }
-    loop = [
-        user,
-        {"role": "assistant", "content": None, "tool_calls": [made]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "ok"},
-    ]
-    as_object = {**made, "function": {"name": "book", "arguments": {"guests": 2}}}
-    cut = {**made, "function": {"name": "book", "arguments": '{"gue'}}
-    image = {"type": "image_url", "image_url": {"url": "http://169.254.169.254/latest"}}
-    works: Effect = lambda _, seen: bool(seen.text)  # noqa: E731
-    return [
-        Case(
-            "messages",
-            "role developer",
-            said({"role": "developer", "content": "Be short."}, user),
-            works,
-        ),
-        Case(
-            "messages",
-            "content as text parts",
-            said({"role": "user", "content": [{"type": "text", "text": "hi"}]}),
-            works,
-        ),
-        Case(
-            "messages",
-            "a refusal passed back",
-            said(user, {"role": "assistant", "content": None, "refusal": "No."}, user),
-            works,
-        ),
-        Case(
-            "messages",
-            "reasoning passed back",
-            said(user, {"role": "assistant", "content": "Hm.", "reasoning_content": "So."}, user),
-            works,
-        ),
-        Case("messages", "a tool loop", said(*loop), works),
-        Case(
-            "messages",
-            "arguments as an object",
-            said(loop[0], {**loop[1], "tool_calls": [as_object]}, loop[2]),
-            works,
-        ),
-        Case("messages", "names", said({**user, "name": "ann"}), works),
-        *refused(
-            "messages",
-            ("none", plain(messages=[])),
-            ("a string", plain(messages="hi")),
-            ("content that is a number", said({"role": "user", "content": 5})),
-            ("no content", said({"role": "user"})),
-            ("a role that the template does not know", said({"role": "stranger", "content": "hi"})),
-            ("arguments that were cut", said(loop[0], {**loop[1], "tool_calls": [cut]}, loop[2])),
-            ("an image for a model that cannot see", said({"role": "user", "content": [image]})),
-            ("a part of an unknown type", said({"role": "user", "content": [{"type": "smell"}]})),
-            ("a prompt that does not fit", said({"role": "user", "content": "word " * 9000})),
-        ),
-        Case("model", "the served one", plain()),
-        *refused("model", ("an unknown one", plain(model="nope")), ("a number", plain(model=3))),
     ]
 
 
@@ -279,6 +211,16 @@ def _bare(name: str) -> Body:
 
 def _format(schema: Body) -> Body:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+
+def _never_twice(ask: Ask, seen: Seen) -> bool:
+    """No call that breaks its schema; an error that says so is none."""
+    forced = {"tool_choice": "required", "tools": [UNIQUE], "parallel_tool_calls": False}
+    found = [seen, *(ask(plain(**forced, max_tokens=200, seed=at)) for at in range(10))]
+    return all(
+        (each.error or {}).get("code") == "tool_schema_violation" or valid_calls(each, [UNIQUE])
+        for each in found
+    )
 
 
 def _no_call(_: Ask, seen: Seen) -> bool:

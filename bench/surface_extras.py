@@ -32,10 +32,11 @@ def _logprobs() -> list[Case]:
     as_ids = plain(logprobs=True, return_tokens_as_token_ids=True)
     chosen = plain(logprobs=True, logprob_token_ids=[300, 301])
     return [
-        Case("logprobs", "true", asked, _lined_up),
+        Case("logprobs", "true", asked, lambda _, s: bool(s.choices[0].logprobs)),
+        Case("logprobs", "their bytes spell the content", asked, _lined_up),
         *refused("logprobs", *given("logprobs", "yes")),
         Case("top_logprobs", "2", plain(logprobs=True, top_logprobs=2), _tops(2)),
-        Case("top_logprobs", "0", plain(logprobs=True, top_logprobs=0), _lined_up),
+        Case("top_logprobs", "0", plain(logprobs=True, top_logprobs=0), _tops(0)),
         *refused(
             "top_logprobs",
             *given("top_logprobs", -2, 10**6, "x", base=asked),

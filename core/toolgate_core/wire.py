@@ -62,6 +62,8 @@ class Info(Message):
     limits: Limits
     images: bool = False
     """Messages may hold images, as data URIs."""
+    call_ids: Literal["random", "kimi_k2"] = "random"
+    """Kimi's template writes calls by their ids, which must be `functions.<name>:<number>`."""
 
 
 class Status(Message):

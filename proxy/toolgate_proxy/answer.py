@@ -11,8 +11,15 @@ from toolgate_core import wire
 from toolgate_core.dialect import Dialect
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import ChatRequest, EnforcementPlan
-from toolgate_core.segmenter import ArgumentsDelta, ContentDelta, ReasoningDelta, Segmenter
+from toolgate_core.segmenter import (
+    ArgumentsDelta,
+    CallStart,
+    ContentDelta,
+    ReasoningDelta,
+    Segmenter,
+)
 
+from .call_ids import CallIds
 from .calls import Calls
 from .choice import Choice, Said
 from .last_look import LastLook
@@ -72,6 +79,7 @@ class Answer:
         self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
+        self._call_ids = CallIds(info, request)
         self._choices: list[Choice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0
@@ -101,6 +109,9 @@ class Answer:
                 case wire.UsageEvent():
                     self._usage = event
         return [Piece(at, event) for at, shown in fresh.items() for event in _joined(shown)]
+
+    def call_id(self, start: CallStart) -> str:
+        return self._call_ids.of(start)
 
     @property
     def complete(self) -> bool:

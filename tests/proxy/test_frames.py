@@ -42,6 +42,7 @@ ANSWER: Any = SimpleNamespace(
     prompt_token_ids=None,
     prompt_text=None,
     prompt_logprobs=None,
+    call_id=lambda start: "call_1",
     counts=TokenCounts(prompt=3, cached=0, completion=2, reasoning=0),
 )
 TEXTS = st.text(max_size=8)
