@@ -217,6 +217,12 @@ def content_format(schema: object, *, param: str) -> Tool:
         raise InvalidRequest(error.message, param=param) from error
 
 
+def text_format(kind: Literal["choice", "regex"], value: list[str] | str) -> Tool:
+    """What the content is held to, where it is no JSON: one of these texts, or a pattern's."""
+    form = {keys.TEXT: {kind: value}}
+    return Tool(keys.CONTENT, form, keys.tool_hash(keys.CONTENT, form), {})
+
+
 def _parse_tool(entry: object, param: str) -> Tool:
     if not isinstance(entry, dict) or entry.get("type") != "function":
         raise InvalidTools(f'{param} must have "type": "function".', param=param)

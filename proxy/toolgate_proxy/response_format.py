@@ -8,12 +8,14 @@ import json
 from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
-from toolgate_core.plan import Tool, content_format
+from toolgate_core.plan import Tool, content_format, text_format
 
 from .checks import Fields
 
 SCHEMA_PARAM = "response_format.json_schema.schema"
-STRUCTURED_PARAM = "structured_outputs.json"
+STRUCTURED_PARAM = "structured_outputs"
+MAX_CHOICES = 1000
+MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
 
 
@@ -56,17 +58,36 @@ def response_format(fields: Fields) -> Tool | None:
 
 def _structured(given: dict[str, Any]) -> Tool | None:
     given = {name: value for name, value in given.items() if value is not None}
-    outer = Fields(given, "structured_outputs")
-    for name in outer.values:
-        if name not in ("json", "json_object"):
-            path = f"structured_outputs.{name}"
+    outer = Fields(given, STRUCTURED_PARAM)
+    for name in given:
+        if name not in ("json", "json_object", "choice", "regex"):
+            path = outer.path(name)
             raise UnsupportedParameter(
-                f"{path!r} is not supported: give a JSON Schema, by `enum` or `pattern` say.",
-                param=path,
+                f"{path!r} is not supported: json, json_object, choice or regex.", param=path
             )
-    if "json" not in outer.values:
-        wanted = outer.flag("json_object")
-        return content_format(ANY_OBJECT, param="structured_outputs") if wanted else None
+    if len(given) > 1:
+        raise outer.wrong(next(iter(given)), "the only one")
+    if "choice" in given:
+        return text_format("choice", _texts(outer))
+    if (regex := outer.text("regex")) is not None:
+        if not 0 < len(regex) <= MAX_REGEX:
+            raise outer.wrong("regex", f"a pattern of up to {MAX_REGEX} characters")
+        return text_format("regex", regex)
+    if outer.flag("json_object"):
+        return content_format(ANY_OBJECT, param=STRUCTURED_PARAM)
+    return content_format(_schema(outer), param=outer.path("json")) if "json" in given else None
+
+
+def _texts(outer: Fields) -> list[str]:
+    texts = outer.items("choice") or []
+    if not 0 < len(texts) <= MAX_CHOICES or not all(
+        isinstance(text, str) and 0 < len(text) <= MAX_REGEX for text in texts
+    ):
+        raise outer.wrong("choice", f"an array of up to {MAX_CHOICES} texts, none empty")
+    return list(dict.fromkeys(texts))
+
+
+def _schema(outer: Fields) -> dict[str, Any]:
     schema = outer.values["json"]
     if isinstance(schema, str):
         try:
@@ -74,5 +95,5 @@ def _structured(given: dict[str, Any]) -> Tool | None:
         except (ValueError, RecursionError):
             schema = None
     if not isinstance(schema, dict):
-        raise Fields({}, "structured_outputs").wrong("json", "a JSON Schema")
-    return content_format(schema, param=STRUCTURED_PARAM)
+        raise outer.wrong("json", "a JSON Schema")
+    return schema
