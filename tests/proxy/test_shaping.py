@@ -91,10 +91,13 @@ def events(
 
 
 def shaped(
-    asked: ChatRequest, told: list[wire.StreamEvent], cuts: list[int]
+    asked: ChatRequest,
+    told: list[wire.StreamEvent],
+    cuts: list[int],
+    info: wire.Info = INFO,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
-    answer = answer_to(asked)
+    answer = answer_to(asked, info)
     chunks, whole = Chunks(answer), WholeAnswer(answer)
     streamed: list[dict[str, Any]] = []
     at = 0
@@ -158,7 +161,7 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
         choice["extensions"] |= extensions(shown)
         choice["finish"] = shown["finish_reason"]
     assert chunks[-1]["choices"] == []
-    assert {chunk["id"] for chunk in chunks} == {"chatcmpl-1"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
     assert len({(chunk["created"], chunk["system_fingerprint"]) for chunk in chunks}) == 1
     return choices
 
