@@ -74,19 +74,21 @@ def _clear(case: Case, seen: Seen) -> bool:
 def probe(server: Server, cases: list[Case]) -> list[dict[str, Any]]:
     model = server.model_name()
     askers = {stream: Prober(server, model, stream=stream) for stream in (False, True)}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for case in cases:
         found = {stream: outcome(case, askers[stream]) for stream in case.forms}
+        outcomes = list(dict.fromkeys(kind for kind, _ in found.values()))
+        said = next((said for _, said in found.values() if said), "")
         rows.append(
             {
                 "parameter": case.parameter,
                 "value": case.value,
                 "wrong": case.wrong,
-                "outcomes": list(dict.fromkeys(kind for kind, _ in found.values())),
-                "said": next((said for _, said in found.values() if said), ""),
+                "outcomes": outcomes,
+                "said": said,
             }
         )
-        print(f"{case.parameter} {case.value}: {rows[-1]['outcomes']} {rows[-1]['said'][:100]}")
+        print(f"{case.parameter} {case.value}: {outcomes} {said[:100]}")
         if not server.alive():
             print("THE SERVER DIED")
             rows[-1]["outcomes"] = ["dies"]

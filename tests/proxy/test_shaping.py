@@ -462,3 +462,17 @@ def test_what_is_told_of_the_prompt() -> None:
     first, *rest = [chunk.model_dump() for chunk in Chunks(answer).of(pieces)]
     assert first["prompt_text"] == "<user>hi"
     assert not any("prompt_text" in chunk for chunk in rest)
+
+
+@pytest.mark.parametrize(
+    "text", ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', ""]
+)
+def test_a_stream_begins_with_the_first_token_though_that_shows_nothing(text: str) -> None:
+    asked, told = request(), events(text)
+    answer = answer_to(asked)
+    [first] = Chunks(answer).of(fed(answer, told[:2]))
+    [choice] = first.model_dump()["choices"]
+    assert choice["delta"]["role"] == "assistant"
+    assert choice["delta"]["content"] is None
+    streamed, whole = shaped(asked, told, list(range(len(told))))
+    assert collected(streamed) == of_whole(whole)
