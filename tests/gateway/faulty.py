@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tests.models import tiny_model
+from tests.models import tiny_lora, tiny_model
 from toolgate_proxy.processes import Child, free_port
 
 from .conftest import START_SECONDS
@@ -27,6 +27,8 @@ PLACES = 4
 """Sequences that a backend runs at once; what comes beside them is queued."""
 IN_HAND = PLACES + 2
 """Requests that a backend takes on."""
+ADAPTER = "poet"
+"""A LoRA adapter that the first backend serves too."""
 PATIENCE = 10
 """Seconds after which this gateway gives a silent backend up."""
 
@@ -56,6 +58,9 @@ def faulty(logs: Path) -> Iterator[Faulty]:
             command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_model())]
             command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", model]
             command += ["--max-num-seqs", str(PLACES)]
+            if model == "tiny":
+                command += ["--enable-lora", "--max-lora-rank", "8"]
+                command += ["--lora-modules", f"{ADAPTER}={tiny_lora(logs / ADAPTER)}"]
             environment = {"VLLM_API_KEY": key, "TOOLGATE_MAX_REQUESTS": str(IN_HAND)}
             child = Child(model, command, environment, logs / f"{model}.log")
             started.callback(child.stop)
@@ -66,6 +71,7 @@ def faulty(logs: Path) -> Iterator[Faulty]:
         command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--port", str(port)]
         for model, (backend_url, _) in backends.items():
             command += ["--model", f"{model}@{backend_url}"]
+        command += ["--model", f"{ADAPTER}@{backends['tiny'][0]}"]
         environment = {
             "TOOLGATE_MASTER_KEY": key,
             "TOOLGATE_BACKEND_KEY": key,
@@ -78,12 +84,6 @@ def faulty(logs: Path) -> Iterator[Faulty]:
         started.callback(gateway.stop)
         wait(f"{url}/v1/models", key, gateway)
         yield Faulty(url, key, backends)
-
-
-def quotes() -> list[int]:
-    """The tokens that could end a JSON string."""
-    vocabulary = json.loads((tiny_model() / "tokenizer.json").read_text())["model"]["vocab"]
-    return [token for text, token in vocabulary.items() if '"' in text]
 
 
 def wait(url: str, key: str, child: Child) -> None:

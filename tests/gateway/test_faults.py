@@ -5,31 +5,31 @@ is in tests/proxy."""
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
 
 from tests import tools
+from tests.models import tiny_model
+from toolgate_proxy.demo import closers
 
 from .conftest import status
-from .faulty import IN_HAND, PLACES, Faulty, Told, faulty, quotes
+from .faulty import ADAPTER, IN_HAND, PLACES, Faulty, Told, faulty
 
 CHAT = "/v1/chat/completions"
 USER = [{"role": "user", "content": "Go on and on."}]
 ENDLESS: dict[str, Any] = {"model": "tiny", "messages": USER, "max_tokens": 6000}
 CONTENT = {**ENDLESS, "ignore_eos": True, "reasoning_effort": "none"}
-# No string ends: a call of this tool goes on for as long as its budget.
-CALL = {
-    **ENDLESS,
-    "tools": [tools.WEATHER],
-    "tool_choice": "required",
-    "reasoning_effort": "none",
-    "logit_bias": {str(token): -100 for token in quotes()},
-}
+# Thousands of tokens: a call that is still being written when something happens to it.
+FLAGS = {"type": "array", "items": {"type": "boolean"}, "minItems": 2500, "maxItems": 2500}
+LONG = tools.tool("set_flags", {"flags": FLAGS})
+CALL = {**ENDLESS, "tools": [LONG], "tool_choice": "required", "reasoning_effort": "none"}
 REASONING = {**ENDLESS, "reasoning_effort": "high"}
 
 
@@ -75,8 +75,28 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def nothing_is_left(backend: httpx.Client) -> bool:
+    if backend.get("/status").json()["running"]:
+        return False
     left = status(backend)
     return (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
+
+
+async def test_an_adapter_is_asked_for_by_its_name(http: httpx.AsyncClient) -> None:
+    """No fault: the suite's one backend with adapters is this one."""
+    plain = {**CONTENT, "max_tokens": 12, "temperature": 0}
+    said = {
+        model: (await http.post(CHAT, json={**plain, "model": model})).json()
+        for model in ("tiny", ADAPTER)
+    }
+    texts = {each["choices"][0]["message"]["content"] for each in said.values()}
+    assert len(texts) == 2
+    assert said[ADAPTER]["model"] == ADAPTER
+    forced = {**CALL, "tools": [tools.WEATHER], "model": ADAPTER, "max_tokens": 300}
+    forced["logit_bias"] = closers(tiny_model())
+    called = await http.post(CHAT, json={**forced, "seed": 11})
+    [call, *_] = called.json()["choices"][0]["message"]["tool_calls"]
+    schema = tools.WEATHER["function"]["parameters"]
+    jsonschema.validate(json.loads(call["function"]["arguments"]), schema)
 
 
 @pytest.mark.parametrize(
