@@ -146,6 +146,7 @@ def _prompts() -> list[Case]:
         Case("cache_salt", "a string", plain(cache_salt="pepper"), equals(plain())),
         *refused("cache_salt", *given("cache_salt", "", 3)),
         Case("priority", "0", plain(priority=0), equals(plain())),
+        *refused("priority", ("5, to a scheduler without priorities", plain(priority=5))),
         *refused("priority", *given("priority", "high", 2**70)),
         Case(
             "truncate_prompt_tokens",
