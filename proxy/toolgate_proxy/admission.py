@@ -24,7 +24,14 @@ from .tool_choice import is_legacy, tool_choice, tools
 REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
-def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bool) -> ChatRequest:
+def admit(
+    model: str,
+    messages: object,
+    params: Mapping[str, Any],
+    *,
+    stream: bool,
+    open_objects: bool = False,
+) -> ChatRequest:
     """`params` is the request's body without model, messages and stream.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter with `param` set.
@@ -39,7 +46,7 @@ def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bo
         answer_id=_answer_id(fields),
         model=model,
         messages=parsed,
-        tools=tools(fields),
+        tools=tools(fields, open_objects=open_objects),
         tool_choice=tool_choice(fields),
         parallel_tool_calls=not legacy and fields.flag("parallel_tool_calls") is not False,
         reasoning=reasoning.reasoning_mode(fields),
@@ -47,7 +54,7 @@ def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bo
         sampling=sampling(fields, stream=stream),
         reasoning_budget=reasoning.reasoning_budget(fields),
         on_budget=_on_budget(fields),
-        content_format=response_format(fields),
+        content_format=response_format(fields, open_objects=open_objects),
         content_param=STRUCTURED_PARAM if "structured_outputs" in fields.values else SCHEMA_PARAM,
         stop=stop_strings(fields),
         include_stop=fields.flag("include_stop_str_in_output") or False,

@@ -19,7 +19,7 @@ MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
 
 
-def response_format(fields: Fields) -> Tool | None:
+def response_format(fields: Fields, *, open_objects: bool = False) -> Tool | None:
     """None for plain text. Raises InvalidRequest with `param` set."""
     given = fields.mapping("response_format")
     structured = fields.mapping("structured_outputs")
@@ -29,7 +29,7 @@ def response_format(fields: Fields) -> Tool | None:
                 "'structured_outputs' can't be combined with 'response_format'.",
                 param="structured_outputs",
             )
-        return _structured(structured)
+        return _structured(structured, open_objects=open_objects)
     if given is None:
         return None
     outer = Fields(given, "response_format")
@@ -53,10 +53,10 @@ def response_format(fields: Fields) -> Tool | None:
     schema = named.mapping("schema")
     if schema is None:
         raise named.wrong("schema", "a JSON Schema")
-    return content_format(schema, param=SCHEMA_PARAM)
+    return content_format(schema, param=SCHEMA_PARAM, open_objects=open_objects)
 
 
-def _structured(given: dict[str, Any]) -> Tool | None:
+def _structured(given: dict[str, Any], *, open_objects: bool) -> Tool | None:
     given = {name: value for name, value in given.items() if value is not None}
     outer = Fields(given, STRUCTURED_PARAM)
     for name in given:
@@ -75,7 +75,9 @@ def _structured(given: dict[str, Any]) -> Tool | None:
         return text_format("regex", regex)
     if outer.flag("json_object"):
         return content_format(ANY_OBJECT, param=STRUCTURED_PARAM)
-    return content_format(_schema(outer), param=outer.path("json")) if "json" in given else None
+    if "json" not in given:
+        return None
+    return content_format(_schema(outer), param=outer.path("json"), open_objects=open_objects)
 
 
 def _texts(outer: Fields) -> list[str]:

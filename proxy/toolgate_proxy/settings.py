@@ -77,6 +77,10 @@ class Settings(SchemaLimitSettings, BaseSettings):
     image_timeout: float = Field(default=10.0, gt=0)
     """Seconds in which an image must have been fetched."""
 
+    open_objects: bool = False
+    """Objects that name their properties may have others, unless their schema says otherwise: as in
+    JSON Schema. Without it they are held to those they name, as in OpenAI's strict mode."""
+
     resamples: int = Field(default=2, ge=0)
     """Times that a choice is sampled again, whose call broke what no mask holds."""
     validators: int = Field(default=4096, ge=1)
