@@ -93,8 +93,8 @@ class Images:
         if not self._settings.image_urls:
             raise _wrong(param, "must be a data URI: this gateway fetches no images")
         url = _checked(given, param)
-        port = url.port or (443 if url.scheme == "https" else 80)
-        address = _public(await self._resolve(url.host, port), param)
+        host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
+        address = _public(await self._resolve(host, port), param)
         async with httpx.AsyncClient(
             transport=self._transport, trust_env=False, follow_redirects=False
         ) as client:
@@ -102,8 +102,12 @@ class Images:
             request = client.build_request(
                 "GET",
                 url.copy_with(host=address),
-                headers={"Host": url.netloc.decode(), "Accept": "image/*"},
-                extensions={"sni_hostname": url.host},
+                headers={
+                    "Host": url.netloc.decode(),
+                    "Accept": "image/*",
+                    "Accept-Encoding": "identity",
+                },
+                extensions={"sni_hostname": host},
             )
             response = await client.send(request, stream=True)
             try:
@@ -115,7 +119,7 @@ class Images:
 
     async def _read(self, response: httpx.Response, param: str) -> bytes:
         data = bytearray()
-        async for part in response.aiter_bytes():
+        async for part in response.aiter_raw():  # nothing is unpacked: a little could become a lot
             data += part
             if len(data) > self._settings.image_bytes:
                 raise self._too_large(param)

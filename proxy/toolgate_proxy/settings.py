@@ -72,7 +72,7 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Images that stand at an address are fetched; false: only those in data URIs are taken."""
     image_limit: int = Field(default=16, ge=0)
     """Images in one request."""
-    image_bytes: int = Field(default=20_000_000, ge=1)
+    image_bytes: int = Field(default=10_000_000, ge=1)
     """Of one image."""
     image_timeout: float = Field(default=10.0, gt=0)
     """Seconds in which an image must have been fetched."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gzip
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +35,9 @@ def images(
     async def resolve(host: str, port: int) -> list[str]:
         return [host] if host[0].isdigit() or ":" in host else list(addresses)
 
-    transport = httpx.MockTransport(answer or (lambda _: httpx.Response(200, content=PNG)))
+    transport = httpx.MockTransport(
+        answer or (lambda _: httpx.Response(200, stream=httpx.ByteStream(PNG)))
+    )
     return Images(Settings(**settings), resolve, transport)
 
 
@@ -49,7 +53,7 @@ async def test_an_image_at_an_address_becomes_data() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request)
-        return httpx.Response(200, content=PNG)
+        return httpx.Response(200, stream=httpx.ByteStream(PNG))
 
     url = "https://pictures.example:8443/a.png?x=1"
     [message] = await images(answer=answer).inlined(asking(url, URI), sees=True)
@@ -138,9 +142,18 @@ async def test_redirects_and_failures_are_refused(status: int) -> None:
 
 async def test_what_is_no_image_is_not_said() -> None:
     def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=b"secret")
+        return httpx.Response(200, stream=httpx.ByteStream(b"secret"))
 
     assert "secret" not in await refusal("https://pictures.example/a.png", answer=answer)
+
+
+async def test_nothing_is_unpacked() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["accept-encoding"] == "identity"
+        packed = httpx.ByteStream(gzip.compress(PNG + bytes(10**6)))
+        return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=packed)
+
+    assert "is no PNG" in await refusal("https://pictures.example/a.png", answer=answer)
 
 
 async def test_a_host_that_breaks_off_or_is_not_there() -> None:
@@ -193,3 +206,26 @@ async def test_through_the_gateway(
         error = answer.json()["error"]
         assert (error["param"], error["code"]) == (WHERE, "unsupported_parameter")
     assert len(backend.requests) == before
+
+
+async def test_data_reaches_a_model_that_sees(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
+    backend.scripts["see"] = Script(("A cat.",))
+    backend.info = backend.info.model_copy(update={"images": True})
+    last = {"role": "user", "content": "see"}
+    body = {"model": "tiny", "messages": [*asking(URI), last]}
+    try:
+        async with asyncio.timeout(30):  # until the gateway has asked what the backend is
+            while (answer := await http.post("/v1/chat/completions", json=body)).is_error:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        hidden = {"model": "tiny", "messages": [*asking("http://127.0.0.1:1/a.png"), last]}
+        refused = await http.post("/v1/chat/completions", json=hidden)
+    finally:
+        backend.info = backend.info.model_copy(update={"images": False})
+    assert answer.json()["choices"][0]["message"]["content"] == "A cat."
+    prompt = backend.requests[-1].prompt
+    assert prompt.kind == "chat"
+    assert prompt.messages[0]["content"][1] == {"type": "image_url", "image_url": {"url": URI}}
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, WHERE)
+    assert "not public" in refused.json()["error"]["message"]
