@@ -152,7 +152,7 @@ async def test_what_a_full_backend_does_not_take_on_is_told_when_to_come_again(
 async def test_a_client_that_reads_slowly_holds_nobody_up(
     stack: Faulty, http: httpx.AsyncClient, backend: httpx.Client
 ) -> None:
-    request = {**CONTENT, "max_tokens": 1200, "seed": 3, "temperature": 1.0}
+    request = {**CONTENT, "max_tokens": 600, "seed": 3, "temperature": 1.0}
     whole = (await http.post(CHAT, json=request)).json()["choices"][0]
     narrow = httpx.AsyncHTTPTransport(
         socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)], trust_env=False
@@ -178,7 +178,7 @@ async def test_a_client_that_reads_slowly_holds_nobody_up(
 async def test_a_backend_that_hangs_is_given_up(
     stack: Faulty, http: httpx.AsyncClient, backend: httpx.Client
 ) -> None:
-    begun, calling = Told(), Told()
+    begun, calling, late = Told(), Told(), Told()
     tasks = [
         asyncio.create_task(read(http, CONTENT, begun)),
         asyncio.create_task(read(http, CALL, calling)),
@@ -186,8 +186,7 @@ async def test_a_backend_that_hangs_is_given_up(
     await until(lambda: bool(begun.content and calling.arguments))
     stack.signal("tiny", signal.SIGSTOP)
     try:
-        await asyncio.gather(*tasks)
-        late = await read(http, CONTENT, Told())
+        await asyncio.gather(*tasks, read(http, CONTENT, late))
         for told in (begun, calling):
             assert told.error is not None
             assert told.error["code"] == "backend_timeout"
