@@ -217,7 +217,7 @@ async def test_a_backend_that_is_killed(
         for request, told in streams
     ]
     whole = asyncio.create_task(http.post(CHAT, json={**CALL, "model": model}))
-    await until(lambda: bool(begun.content and calling.arguments))
+    await until(lambda: all(t.content for t in (begun, *working)) and bool(calling.arguments))
     await until(lambda: running(stack, model) == PLACES)
     tasks.append(asyncio.create_task(read(http, {**CONTENT, "model": model}, queued)))
     await until(lambda: running(stack, model) == PLACES + 1)
