@@ -42,7 +42,7 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
             "top_logprobs": 1,
             "max_tokens": 60,
         },
-        "a call that is cut": {**thinks, **forced, "logit_bias": None, "max_tokens": 60},
+        "a call without a bias": {**thinks, **forced, "logit_bias": None, "max_tokens": 60},
         "content, and perhaps calls": {**thinks, "tools": BOTH, "n": 2, "max_tokens": 60},
         "content of any bytes": {"enable_thinking": False, "seed": 9, "max_tokens": 60},
         "content with its ids": {
@@ -82,4 +82,5 @@ async def record(url: str, key: str) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOOLGATE_REDIS_URL", "")
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     asyncio.run(record(*sys.argv[1:3]))
