@@ -95,6 +95,7 @@ def environment(contender: str) -> dict[str, str]:
     if contender != "toolgate":
         # Without it vLLM loads every plug-in that is installed, so also ours.
         env["VLLM_PLUGINS"] = ""
+        env.pop("VLLM_API_KEY", None)  # it is asked with any
     return env
 
 
