@@ -36,23 +36,29 @@ def _rank(outcome: str, *, wrong: bool) -> int:
 def document(results: Path) -> tuple[str, int]:
     """The page, and the number of rows in which ours is the worse one."""
     theirs = {_key(row): row for row in _rows(results / "vllm-strict.json")}
-    lines, better, worse = [], 0, 0
+    lines: list[str] = []
+    reasons: list[str] = []
+    better = 0
     for row in _rows(results / "toolgate.json"):
         other = theirs.get(_key(row))
         if other is None:
             continue
         ours, vllms = rank(row), rank(other)
-        better, worse = better + (ours > vllms), worse + (ours < vllms)
+        better += ours > vllms
+        if ours < vllms:
+            reasons.append(f"- `{row['parameter']}`, {_safe(row['value'])}: {row['said']}\n")
         cells = [_cell(other, bold=vllms > ours), _cell(row, bold=ours > vllms)]
         name = f"`{row['parameter']}`" if " " not in row["parameter"] else row["parameter"]
         wrong = " ✗" if row["wrong"] else ""
         lines.append(f"| {name} | {_safe(row['value'])}{wrong} | {cells[0]} | {cells[1]} |\n")
     summary = (
-        f"{len(lines)} values (✗: to be refused): ours is better in {better}, "
-        f"worse in {worse}, the same in {len(lines) - better - worse}.\n\n"
+        f"{len(lines)} values (✗: to be refused): ours is better in {better}, worse in "
+        f"{len(reasons)}, the same in {len(lines) - better - len(reasons)}.\n\n"
     )
+    if reasons:
+        summary += "Worse, and what it says of it:\n\n" + "".join(reasons) + "\n"
     table = "| parameter | value | vLLM | Toolgate |\n|---|---|---|---|\n"
-    return HEAD + summary + table + "".join(lines), worse
+    return HEAD + summary + table + "".join(lines), len(reasons)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
