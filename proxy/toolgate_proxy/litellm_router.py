@@ -22,6 +22,8 @@ LIMITS = ("rpm", "tpm", "max_parallel_requests")
 Row = dict[str, Any]
 """A deployment, as the router has it."""
 
+_all_that_are_left = Router.async_get_healthy_deployments
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -65,17 +67,15 @@ def prefer(choose: Callable[[str, list[Row], Mapping[str, Any], Any], list[Row]]
     goes by tags, by `order` and by what a deployment takes: what they narrowed down to one might
     then be none.
     """
-    original = getattr(Router.async_get_healthy_deployments, "__wrapped__", None)
-    original = original or Router.async_get_healthy_deployments
     if choose is None:
-        Router.async_get_healthy_deployments = original
+        Router.async_get_healthy_deployments = _all_that_are_left
         return
 
-    @functools.wraps(original)
+    @functools.wraps(_all_that_are_left)
     async def narrowed(
         self: Router, model: str, request_kwargs: Row, messages: Any = None, **rest: Any
     ) -> Any:
-        rows = await original(self, model, request_kwargs, messages, **rest)
+        rows = await _all_that_are_left(self, model, request_kwargs, messages, **rest)
         if not isinstance(rows, list) or len(rows) < 2 or _is_retry(request_kwargs):
             return rows
         return choose(model, rows, request_kwargs, messages)
