@@ -67,8 +67,8 @@ async def http(url: str, backends: list[FakeBackend]) -> AsyncIterator[httpx.Asy
     for backend in backends:
         backend.requests.clear()
         backend.scripts["hi"] = Script((TEXT,))
-        backend.scripts["slow"] = Script((TEXT,), pause=0.05)
         backend.scripts["waits"] = Script((TEXT,), hang_after=1)
+        backend.scripts["is silent"] = Script((TEXT,), hang_after=0)
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
         yield client
@@ -101,12 +101,14 @@ async def test_weights(http: httpx.AsyncClient, backends: list[FakeBackend]) -> 
     assert 0.58 < used[0] / sum(used) < 0.92
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("script", "stream"), [("waits", True), ("waits", False), ("is silent", True)]
+)
 async def test_least_busy(
-    http: httpx.AsyncClient, backends: list[FakeBackend], stream: bool
+    http: httpx.AsyncClient, backends: list[FakeBackend], script: str, stream: bool
 ) -> None:
     """Prompts too short to prefer any. What its client leaves counts no longer."""
-    body = asked("busy", "waits", system="", stream=stream)
+    body = asked("busy", script, system="", stream=stream)
     first: list[asyncio.Task[httpx.Response]] = []
     with counted(backends) as used:
         for number in range(6):
