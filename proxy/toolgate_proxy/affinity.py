@@ -8,7 +8,9 @@ asks Redis where it last sent them; docs/decisions/0015-prefix-affinity.md has t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from . import litellm_router as router
@@ -17,6 +19,13 @@ from .deployments import Deployment, Deployments
 from .litellm_router import Row
 from .prefix import prefix_of
 from .spread import Seat, Spread
+
+
+@dataclass(frozen=True)
+class _Place:
+    seat: Seat
+    deployment: Deployment
+    rows: list[Row]
 
 
 class Affinity:
@@ -29,33 +38,33 @@ class Affinity:
         self, model: str, rows: list[Row], request: Mapping[str, Any], messages: Any
     ) -> list[Row]:
         """The rows of the deployment that the prompt prefers; all, where it prefers none."""
-        seats = self._seats(rows)
-        prefix = prefix_of(request, messages) if len(seats) > 1 else None
+        places = self._places(rows)
+        prefix = prefix_of(request, messages) if len(places) > 1 else None
         if prefix is None:
             return rows
-        here = self._spreads.setdefault(model, Spread())
-        chosen = here.choose(prefix, [seat for seat, _, _ in seats])
-        if chosen is None:
-            metrics.AFFINITY.labels(sent="any").inc()
-            return rows
+        spread = self._spreads.setdefault(model, Spread())
+        chosen = spread.choose(prefix, [place.seat for place in places])
         metrics.AFFINITY.labels(sent="preferred" if chosen.preferred else "other").inc()
-        (found,) = (each for each in seats if each[0] is chosen.seat)
-        _, deployment, its_rows = found
-        deployment.load.expect()
-        return its_rows
+        (place,) = (place for place in places if place.seat is chosen.seat)
+        place.deployment.load.expect()
+        return place.rows
 
-    def _seats(self, rows: list[Row]) -> list[tuple[Seat, Deployment, list[Row]]]:
+    def _places(self, rows: list[Row]) -> list[_Place]:
         """Empty where a row is another provider's, whose load is not known here, or has a limit of
         its own, which LiteLLM alone keeps count of."""
-        grouped: dict[router.Placement, tuple[float, list[Row]]] = {}
+        rows_at: dict[router.Placement, list[Row]] = defaultdict(list)
+        weights: dict[router.Placement, float] = defaultdict(float)
         for row, weight in zip(rows, router.weights_of(rows), strict=True):
-            place = router.placement_of(row)
-            if place is None or router.is_limited(row):
+            placement = router.placement_of(row)
+            if placement is None or router.is_limited(row):
                 return []
-            before, its_rows = grouped.get(place, (0.0, []))
-            grouped[place] = (before + weight, [*its_rows, row])
-        return [
-            (Seat(f"{place.model}@{found.url}", weight, found.load.requests), found, its_rows)
-            for place, (weight, its_rows) in grouped.items()
-            if weight > 0 and (found := self._deployments.at(place))
-        ]
+            rows_at[placement].append(row)
+            weights[placement] += weight
+        found = []
+        for placement, weight in weights.items():
+            if weight > 0:
+                deployment = self._deployments.at(placement)
+                name = f"{placement.model}@{deployment.url}"
+                seat = Seat(name, weight, deployment.load.requests)
+                found.append(_Place(seat, deployment, rows_at[placement]))
+        return found

@@ -57,7 +57,7 @@ BACKEND_UP = Gauge(
 AFFINITY = Counter(
     "toolgate_prefix_affinity",
     "Requests with a long prompt, by where they were sent: to the deployment that its beginning "
-    "prefers, to another since that had too much under way, or to any, by LiteLLM's strategy.",
+    "prefers, or to another since that had too much under way.",
     ["sent"],
 )
 MOVED = Counter("toolgate_moved", "Requests that went to another backend when one was lost.")

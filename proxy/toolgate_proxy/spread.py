@@ -56,8 +56,8 @@ class Spread:
         self._seen = 0
         self._level = 0.0
 
-    def choose(self, prefix: Prefix, seats: Sequence[Seat]) -> Chosen | None:
-        """None where all have more than they may, which leaves the choice to others."""
+    def choose(self, prefix: Prefix, seats: Sequence[Seat]) -> Chosen:
+        """Among one or more."""
         under_way = sum(seat.requests for seat in seats)
         weights = sum(seat.weight for seat in seats)
         demand = self._note(prefix.head, under_way)
@@ -69,10 +69,10 @@ class Spread:
                 break
         others = [seat for seat in seats if seat not in home]
         order = _ranked(prefix.conversation, home) + _ranked(prefix.conversation, others)
-        for seat in order:
-            if seat.requests < _room(seat, under_way + 1, weights):
-                return Chosen(seat, preferred=seat is order[0])
-        return None
+        # Together they have room for more than is under way, so one of them has room.
+        roomy = (seat for seat in order if seat.requests < _room(seat, under_way + 1, weights))
+        seat = next(roomy, order[0])
+        return Chosen(seat, preferred=seat is order[0])
 
     def _note(self, head: bytes, under_way: int) -> float:
         """How many with this head are under way, on the average."""
