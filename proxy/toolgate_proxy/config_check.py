@@ -91,9 +91,9 @@ def _problems(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterato
             yield _Found(_line(weight), "`weight` must be a number.")
     for strategy in _strategies(root):
         if _text(strategy) not in (*STRATEGIES, *BLIND, "priority"):
-            meant = ", ".join(STRATEGIES)
+            known = ", ".join(STRATEGIES)
             yield _Found(
-                _line(strategy), f"`routing_strategy` {_text(strategy)!r} is not one of {meant}."
+                _line(strategy), f"`routing_strategy` {_text(strategy)!r} is not one of {known}."
             )
     general = _get(root, "general_settings")
     if _get(general, "master_key") is None and not environment.get("LITELLM_MASTER_KEY"):
