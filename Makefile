@@ -1,6 +1,6 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
 .PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
-	bench-hop bench-schemas bench-looks conformance surface
+	bench-hop bench-schemas bench-looks bench-affinity conformance surface
 
 PORT ?= 4000
 ARGS ?=
@@ -54,6 +54,9 @@ bench-masks bench-drafts: bench-%: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-affinity: tiny
+	@python bench/affinity.py .cache/models/tiny $(ARGS)
 
 bench-hop: setup
 	@python bench/hop.py $(ARGS)

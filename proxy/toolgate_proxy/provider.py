@@ -24,8 +24,8 @@ from toolgate_core.errors import (
 )
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
+from . import litellm_busy, meter, metrics, receipt
 from . import litellm_host as host
-from . import meter, metrics, receipt
 from .admission import admit
 from .answer import Answer, Piece
 from .backend_client import EventStream
@@ -57,6 +57,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call = host.read_call(kwargs)
+        litellm_busy.began(call.logging, call.messages, call.api_base)
         with host.errors_raised(call):
             request = self._admitted(call, stream=False)
             async with self._answered(request, call) as (answer, arriving):
@@ -67,6 +68,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream | Frame, None]:
         call = host.read_call(kwargs)
+        litellm_busy.began(call.logging, call.messages, call.api_base)
         with host.errors_raised(call):
             request = self._admitted(call, stream=True)
             async with self._answered(request, call) as (answer, arriving):

@@ -110,6 +110,9 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds between two looks at whether a backend answers."""
     health_timeout: float = Field(default=2.0, gt=0)
     """Seconds in which it must."""
+    prefix_affinity: bool = True
+    """Whether prompts that begin alike go to the same one of a model's deployments, where their
+    beginning is cached, while that has room."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
 
