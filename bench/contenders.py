@@ -76,7 +76,7 @@ def command(contender: str, model: Path, port: int, max_model_len: int) -> list[
     return [
         *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
-        *launch.cpu_flags(["--max-model-len", str(max_model_len)]),
+        *launch.cpu_flags(str(model), ["--max-model-len", str(max_model_len)]),
         *FLAGS[contender],
     ]
 
