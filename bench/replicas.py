@@ -40,7 +40,7 @@ async def client(http: httpx.AsyncClient, server: Server, salt: str, first: int)
             "messages": [{"role": "user", "content": "Go on."}],
             "tools": [tool(f"set_{number}_{salt}")],
             "tool_choice": "required",
-            "max_tokens": 32,
+            "max_tokens": 128,
         }
         headers = {"authorization": f"Bearer {server.key}"}
         url = f"{server.url}/v1/chat/completions"

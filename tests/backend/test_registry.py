@@ -196,6 +196,19 @@ async def test_a_key_that_is_not_its_contents_is_refused(registry: GrammarRegist
         await registry.load([forged])
 
 
+async def test_what_the_quarantine_measured_holds_wherever_a_grammar_comes_from(
+    registry: GrammarRegistry, ranks: Ranks
+) -> None:
+    """A budget too small for a call is refused alike by backends that load it from a record."""
+    verdict = GrammarVerdict(key="", status="ready", least_tokens=17, growth=40)
+    tool = source("a").after(verdict)
+    [loaded] = await registry.load([tool])
+    assert (loaded.least_tokens, loaded.growth) == (17, 40)
+    assert registry.least_tokens(tool.key) == 17
+    held = [store.get(tool.key) for store in ranks.stores]
+    assert {(grammar.least_tokens, grammar.growth) for grammar in held} == {(17, 40)}
+
+
 async def test_what_the_fleet_has_examined_goes_straight_to_the_workers(
     registry: GrammarRegistry, bench: Bench
 ) -> None:

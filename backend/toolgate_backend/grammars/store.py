@@ -130,7 +130,9 @@ class GrammarStore:
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.head  # read here first, off the step loop
-        return outcome.verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
+        figures = {"least_tokens": least_tokens, "growth": growth}
+        verdict = outcome.verdict.model_copy(update=figures)
+        return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------
