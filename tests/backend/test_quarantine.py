@@ -108,12 +108,14 @@ async def test_neighbours_are_served_while_one_compiles_for_seconds(
     await slow
 
 
-async def test_both_engines_come_to_a_verdict_with_its_cost(quarantine: Quarantine) -> None:
+async def test_both_engines_come_to_a_verdict_with_its_figures(quarantine: Quarantine) -> None:
     for tool, engine in ((tools.WEATHER, "xgrammar"), (tools.TAGS, "llguidance")):
         [parsed] = parse_tools([tool])
         verdict = await quarantine.examine(source(parsed.parameters, parsed.name))
         assert (verdict.status, verdict.engine) == ("ready", engine)
         assert verdict.compile_ms is not None
+        assert (verdict.least_tokens or 0) > 0
+        assert (verdict.growth or 0) > 0
 
 
 async def test_a_dead_quarantine_comes_back(vocabulary: Vocabulary) -> None:
