@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
+.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
 	bench-hop bench-schemas bench-looks conformance
 
 PORT ?= 4000
@@ -9,11 +9,24 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 setup:
 	@scripts/setup.sh
 
-demo: setup tiny
-	@toolgate demo $(ARGS)
+# The model that comes with us; MODEL=tiny-random for random weights, the most hostile model there is;
+# or any directory.
+demo: setup $(if $(filter tiny-random,$(MODEL)),tiny)
+	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
 tiny: setup
 	@python models/tiny_random.py .cache/models/tiny
+
+# From scratch, on two cores without a GPU; writes proxy/toolgate_proxy/demo_model.
+SEED ?= 1
+MINUTES ?= 27
+demo-model: setup
+	@OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=536870912 \
+		python -m models.demo.train .cache/models/demo --seed $(SEED) --minutes $(MINUTES)
+	@python -m models.demo.export .cache/models/demo proxy/toolgate_proxy/demo_model
+
+eval-demo-model: setup
+	@python -m models.demo.evaluate $(ARGS)
 
 serve: setup
 	@test -n "$(MODEL)" || { echo "usage: make serve MODEL=<dir or hub id> [PORT=4000]"; exit 2; }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,8 @@ from .handwritten import messages
 from .samples import Source
 
 CHUNK = 500
-LONGEST = 1024
-"""Tokens; the few longer conversations are left out."""
+LENGTHS = (128, 192, 256, 384, 1024)
+"""Of batches, in tokens. The few conversations that are longer are left out."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,11 @@ def texts(seed: int, number: int, *, short: bool = False) -> list[Text]:
 
 def encode(tokenizer: Tokenizer, made: list[Text]) -> list[Sample]:
     samples = []
-    for text, encoding in zip(made, tokenizer.encode_batch_fast([t.text for t in made]), strict=True):
+    for text, encoding in zip(
+        made, tokenizer.encode_batch_fast([t.text for t in made]), strict=True
+    ):
         ids = np.array(encoding.ids, np.uint16)
-        if len(ids) <= LONGEST:
+        if len(ids) <= LENGTHS[-1] + 1:
             starts = np.array([start for start, _ in encoding.offsets])
             trained = np.zeros(len(ids), bool)
             for begin, end in text.trained:
@@ -67,8 +71,41 @@ def _made(task: tuple[int, bool]) -> list[Sample]:
 def make(tokenizer_file: str, seed: int, number: int, *, short: bool = False) -> list[Sample]:
     """`number` samples, the same for the same seed on any number of processors."""
     tasks = [(seed * 1_000_003 + index * 2 + short, short) for index in range(-(-number // CHUNK))]
-    with multiprocessing.get_context("spawn").Pool(initializer=_start, initargs=(tokenizer_file,)) as pool:
+    with multiprocessing.get_context("spawn").Pool(
+        initializer=_start, initargs=(tokenizer_file,)
+    ) as pool:
         return [sample for chunk in pool.imap(_made, tasks) for sample in chunk][:number]
+
+
+def kept(file: Path, key: str, make_all: Callable[[], list[Sample]]) -> list[Sample]:
+    """What `file` holds of this key, or what is made now and then kept there."""
+    if file.exists():
+        with np.load(file) as held:
+            if str(held["key"]) == key:
+                ends = np.cumsum(held["lengths"])[:-1]
+                pairs = zip(
+                    np.split(held["ids"], ends), np.split(held["trained"], ends), strict=True
+                )
+                return [Sample(ids, trained) for ids, trained in pairs]
+    samples = make_all()
+    np.savez(
+        file,
+        key=key,
+        lengths=np.array([len(sample.ids) for sample in samples]),
+        ids=np.concatenate([sample.ids for sample in samples]),
+        trained=np.concatenate([sample.trained for sample in samples]),
+    )
+    return samples
+
+
+def fingerprint() -> str:
+    """Of all that conversations depend on: the modules and the word lists."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted([*here.glob("*.py"), *(here / "data").glob("*.txt")]):
+        if path.stem not in ("train", "muon", "network", "evaluate", "asking", "export", "probe"):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def copying(tokenizer_size: int, seed: int, number: int, first: int = 9) -> list[Sample]:
@@ -87,28 +124,24 @@ def copying(tokenizer_size: int, seed: int, number: int, first: int = 9) -> list
 Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
-def batches(samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator) -> Iterator[Batch]:
-    """Each sample once, with others of its length; at most `tokens` a batch, the padding included."""
-    order = rng.permutation(len(samples))
-    window = 4096
-    for begin in range(0, len(order), window):
-        part = sorted(order[begin : begin + window], key=lambda i: len(samples[i].ids))
-        groups: list[list[int]] = [[]]
-        for index in part:
-            longest = padded(len(samples[index].ids))
-            if groups[-1] and longest * (len(groups[-1]) + 1) > tokens:
-                groups.append([])
-            groups[-1].append(index)
-        for which in rng.permutation(len(groups)):
-            yield _batch([samples[index] for index in groups[which]], pad)
+def batches(
+    samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator
+) -> Iterator[Batch]:
+    """Batches of few shapes, for which the network is compiled: full ones, of about `tokens` tokens.
+
+    What does not fill a batch is left out this time."""
+    waiting: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
+    for index in rng.permutation(len(samples)):
+        sample = samples[index]
+        # The last token is only predicted, so one more than the network's length fits.
+        length = next(each for each in LENGTHS if len(sample.ids) <= each + 1)
+        waiting[length].append(sample)
+        if len(waiting[length]) == tokens // length:
+            yield _batch(waiting[length], length + 1, pad)
+            waiting[length] = []
 
 
-def padded(length: int) -> int:
-    return -(-length // 32) * 32
-
-
-def _batch(samples: list[Sample], pad: int) -> Batch:
-    width = padded(max(len(sample.ids) for sample in samples))
+def _batch(samples: list[Sample], width: int, pad: int) -> Batch:
     ids = np.full((len(samples), width), pad, np.int64)
     trained = np.zeros((len(samples), width), bool)
     for row, sample in enumerate(samples):

@@ -8,7 +8,7 @@ from functools import cache
 
 from .kind_table import KINDS, SWITCHES
 from .kinds import Shape
-from .shapes import join, shape
+from .shapes import join, several_of, shape
 from .special import SPECIAL
 from .tools import Call, Task, Tool
 from .words import DATA, Language, Words
@@ -99,11 +99,13 @@ def draw(domain: Domain, words: Words) -> Task:
             values[slot.name] = [fixed[slot.name]]
         elif slot.name in used:
             number = several if slot.many and several > 1 else 1
-            drawn = [shapes[slot.name].draw() for _ in range(number)]
+            drawn = several_of(shapes[slot.name], number)
             texts[slot.name] = join([said.text for said in drawn], words)
             values[slot.name] = [said.value for said in drawn]
     properties, required = {}, []
-    order = [slot for slot in domain.slots if slot.name in used or slot.optional or rng.random() < 0.5]
+    order = [
+        slot for slot in domain.slots if slot.name in used or slot.optional or rng.random() < 0.5
+    ]
     if rng.random() < 0.25:
         rng.shuffle(order)
     for slot in order:
@@ -123,12 +125,16 @@ def draw(domain: Domain, words: Words) -> Task:
         return Call(tool.name, arguments)
 
     request = SLOT.sub(lambda part: texts[part[1]], request)
+    several = max(len(drawn) for drawn in [[0], *values.values()])
     calls = tuple(call(i) for i in range(several))
     follow_up = None
     many = next((s for s in domain.slots if s.many and s.name in used), None)
     if many is not None and several == 1:
         other = shapes[many.name].draw()
-        follow_up = (other.text, Call(tool.name, {**calls[0].arguments, names[many.name]: other.value}))
+        follow_up = (
+            other.text,
+            Call(tool.name, {**calls[0].arguments, names[many.name]: other.value}),
+        )
     return Task(
         domain.group, words.language, tool, request, mark in "?y", calls,
         tuple(sibling(text, words) for text in domain.siblings), follow_up, tuple(domain.results),
@@ -154,11 +160,18 @@ def _argument_names(domain: Domain, words: Words) -> dict[str, str]:
     usual = rng.random() < 0.45
     for slot in domain.slots:
         options = list(slot.names)
-        if not usual and slot.kind in KINDS and rng.random() < 0.2:
+        alone = sum(other.kind == slot.kind for other in domain.slots) == 1
+        if not usual and alone and slot.kind in KINDS and rng.random() < 0.2:
             options += KINDS[slot.kind].names
         name = slot.names[0] if usual else rng.choice(options)
         if not usual and rng.random() < 0.06:
-            name = rng.choice((f"{name}_{rng.choice(('name', 'value', 'arg', 'in'))}", f"the_{name}", _camel(f"{slot.name}_{name}")))
+            name = rng.choice(
+                (
+                    f"{name}_{rng.choice(('name', 'value', 'arg', 'in'))}",
+                    f"the_{name}",
+                    _camel(f"{slot.name}_{name}"),
+                )
+            )
         while name in names.values():
             name = f"{slot.name}_{name}" if rng.random() < 0.5 else f"{name}{rng.randint(2, 9)}"
         names[slot.name] = name
@@ -179,7 +192,9 @@ def _tool_name(domain: Domain, words: Words) -> str:
     if roll < 0.12:
         return name.replace("_", "-")
     if roll < 0.16:
-        return f"{rng.choice(('api', 'tool', 'my', 'app', 'svc'))}{rng.choice('_.')}{name}".replace(".", "_")
+        return f"{rng.choice(('api', 'tool', 'my', 'app', 'svc'))}{rng.choice('_.')}{name}".replace(
+            ".", "_"
+        )
     if roll < 0.19:
         return f"{name}{rng.choice(('_v2', '_now', '_tool', '2'))}"
     if roll < 0.22:
@@ -187,10 +202,33 @@ def _tool_name(domain: Domain, words: Words) -> str:
     return name
 
 
+@cache
+def _chinese() -> dict[str, str]:
+    lines = (DATA / "descriptions_zh.txt").read_text(encoding="utf-8").splitlines()
+    return {line.split()[0]: line.split()[1] for line in lines if line and not line.startswith("#")}
+
+
 def _description(domain: Domain, words: Words) -> str:
-    if words.rng.random() < 0.12:
+    rng = words.rng
+    if rng.random() < 0.12:
         return ""
-    return words.rng.choice(domain.descriptions)
+    if domain.group in _chinese() and rng.random() < (0.4 if words.language == "zh" else 0.06):
+        return _chinese()[domain.group]
+    return reworded(rng.choice(domain.descriptions), words)
+
+
+def reworded(text: str, words: Words) -> str:
+    """The same description as others would write it."""
+    rng = words.rng
+    lower = text[:1].lower() + text[1:]
+    roll = rng.random()
+    if roll < 0.6:
+        return text
+    if roll < 0.7:
+        return f"{text}."
+    ways = (f"Use this to {lower}", f"This function can {lower}", f"Tool to {lower}", lower, f"{text} for the user",
+            f"{text}, quickly", f"Will {lower}", f"{text} (beta)", f"Lets you {lower}", f"{text} now", f"Helper: {lower}")  # fmt: skip
+    return rng.choice(ways)
 
 
 def _add_extra(properties: dict[str, dict[str, object]], words: Words) -> None:

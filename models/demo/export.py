@@ -38,7 +38,9 @@ def export(run: Path, out: Path) -> None:
         },
     }
     for name, content in files.items():
-        (out / name).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (out / name).write_text(
+            json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
     shutil.copyfile(run / "tokenizer.json", out / "tokenizer.json")
     state = torch.load(run / "checkpoint.pt", weights_only=True)
     tensors = {f"model.{name}": tensor.bfloat16().contiguous() for name, tensor in state.items()}

@@ -44,7 +44,9 @@ def conversations() -> list[Handwritten]:
 @cache
 def messages() -> frozenset[str]:
     """What the users say: kept out of the training."""
-    return frozenset(turn.text for each in conversations() for turn in each.turns if isinstance(turn, User))
+    return frozenset(
+        turn.text for each in conversations() for turn in each.turns if isinstance(turn, User)
+    )
 
 
 def _conversation(section: str, tools: tuple[Tool, ...], lines: list[str]) -> Handwritten:
@@ -120,7 +122,9 @@ def _object(text: str) -> Schema:
 
 def _schema(kind: str) -> Schema:
     if kind.startswith("["):
-        item, _, exact = kind[1:-1].partition("*") if not kind.startswith("[{") else (kind[1:-1], "", "")
+        item, _, exact = (
+            kind[1:-1].partition("*") if not kind.startswith("[{") else (kind[1:-1], "", "")
+        )
         schema: Schema = {"type": "array", "items": _schema(item)}
         return schema | ({"minItems": int(exact), "maxItems": int(exact)} if exact else {})
     if kind.startswith("{"):

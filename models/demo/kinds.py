@@ -79,7 +79,14 @@ def date(words: Words) -> str:
     rng = words.rng
     if words.language == "zh":
         return rng.choice(
-            ("今天", "明天", "后天", "下周一", "周五", f"{rng.randint(1, 12)}月{rng.randint(1, 28)}日")
+            (
+                "今天",
+                "明天",
+                "后天",
+                "下周一",
+                "周五",
+                f"{rng.randint(1, 12)}月{rng.randint(1, 28)}日",
+            )
         )
     day, month = rng.choice(DAYS.split()), rng.choice(MONTHS.split())
     return rng.choice(
@@ -96,7 +103,9 @@ def time(words: Words) -> str:
     rng = words.rng
     hour, minute = rng.randint(1, 12), rng.choice((0, 5, 10, 15, 20, 30, 40, 45, 50))
     if words.language == "zh":
-        return rng.choice((f"早上{hour}点", f"下午{hour}点", f"晚上{hour}点", f"{hour}:{minute:02}"))
+        return rng.choice(
+            (f"早上{hour}点", f"下午{hour}点", f"晚上{hour}点", f"{hour}:{minute:02}")
+        )
     half = rng.choice(("am", "pm"))
     return rng.choice(
         (
@@ -151,7 +160,9 @@ def phone(words: Words) -> str:
 
 def file(words: Words) -> str:
     rng = words.rng
-    stem = words.rng.choice((words.pick("thing", "en"), words.invented().lower(), words.pick("adjective", "en")))
+    stem = words.rng.choice(
+        (words.pick("thing", "en"), words.invented().lower(), words.pick("adjective", "en"))
+    )
     name = f"{stem}{rng.choice(('', '', f'_{rng.randint(1, 30)}', '-final'))}.{rng.choice(('pdf', 'txt', 'csv', 'png', 'docx', 'json', 'py', 'zip', 'log', 'mp4'))}"
     folder = rng.choice(("", "", "", "/tmp/", "docs/", "/home/ann/", "src/", "/var/log/"))
     return folder + name
@@ -164,7 +175,9 @@ def url(words: Words) -> str:
 
 
 def symbol(words: Words) -> str:
-    return "".join(words.rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for _ in range(words.rng.randint(2, 5)))
+    return "".join(
+        words.rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for _ in range(words.rng.randint(2, 5))
+    )
 
 
 def phrase(words: Words) -> str:
@@ -205,7 +218,11 @@ def small(low: int, high: int, worded: float = 0.3) -> Callable[[Words], Said]:
     def draw(words: Words) -> Said:
         number = words.rng.randint(low, high)
         if words.rng.random() < worded and 1 <= number <= 10:
-            spelt = ZH_NUMBERS[number - 1] if words.language == "zh" else NUMBER_WORDS.split()[number - 1]
+            spelt = (
+                ZH_NUMBERS[number - 1]
+                if words.language == "zh"
+                else NUMBER_WORDS.split()[number - 1]
+            )
             return Said(spelt, number)
         return Said(str(number), number)
 
@@ -214,7 +231,9 @@ def small(low: int, high: int, worded: float = 0.3) -> Callable[[Words], Said]:
 
 def amount(words: Words) -> Said:
     rng = words.rng
-    number: float = rng.choice((rng.randint(1, 99), rng.randint(1, 20) * 50, rng.randint(1, 999) + rng.randint(1, 9) / 10))
+    number: float = rng.choice(
+        (rng.randint(1, 99), rng.randint(1, 20) * 50, rng.randint(1, 999) + rng.randint(1, 9) / 10)
+    )
     if rng.random() < 0.15:
         number = rng.randint(1, 99) + rng.choice((0.25, 0.75, 0.99, 0.45))
     return Said(str(number), number)
@@ -227,7 +246,12 @@ def temperature(words: Words) -> Said:
 
 def minutes(words: Words) -> Said:
     number = words.rng.choice((1, 2, 3, 4, 5, 7, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50, 60, 90))
-    return Said(f"{number}分钟" if words.language == "zh" else f"{number} minute{'s' if number > 1 else ''}", number)
+    return Said(
+        f"{number}分钟"
+        if words.language == "zh"
+        else f"{number} minute{'s' if number > 1 else ''}",
+        number,
+    )
 
 
 def seed_of(rng: random.Random) -> random.Random:

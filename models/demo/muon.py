@@ -23,7 +23,9 @@ def orthogonal(gradients: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    def __init__(self, parameters: Iterable[Tensor], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
+    def __init__(
+        self, parameters: Iterable[Tensor], lr: float, momentum: float = 0.95, decay: float = 0.01
+    ) -> None:
         super().__init__(list(parameters), {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()

@@ -31,7 +31,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight).to(x.dtype)
+        return (
+            wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
+        ).to(x.dtype)
 
 
 class Attention(nn.Module):
@@ -101,7 +103,7 @@ class Network(nn.Module):
         """(batch, length) token ids → (batch, length, hidden), before the tied output matrix."""
         length = ids.shape[1]
         cos, sin = rotation(length, self.sizes)
-        mask = torch.full((length, length), float("-inf")).triu(1)
+        mask = torch.full((length, length), -1e9).triu(1)
         x = self.embed_tokens(ids)
         for layer in self.layers:
             x = layer(x, cos, sin, mask)

@@ -20,7 +20,20 @@ QUESTION = (
     "excuse me, {}", "one more thing: {}", "by the way, {}", "{}, any idea", "sorry to bother you, {}", "good morning, {}",
     "my boss asks: {}", "just wondering, {}",
 )  # fmt: skip
-ZH_IMPERATIVE = ("请{}", "帮我{}", "请帮我{}", "麻烦{}", "能不能{}", "可以{}吗", "我想{}", "我要{}", "你好，{}", "{}，谢谢", "麻烦你帮我{}", "现在{}")
+ZH_IMPERATIVE = (
+    "请{}",
+    "帮我{}",
+    "请帮我{}",
+    "麻烦{}",
+    "能不能{}",
+    "可以{}吗",
+    "我想{}",
+    "我要{}",
+    "你好，{}",
+    "{}，谢谢",
+    "麻烦你帮我{}",
+    "现在{}",
+)
 ZH_QUESTION = ("请问{}", "你好，{}", "告诉我，{}", "我想知道{}", "请告诉我{}")
 
 
@@ -31,11 +44,14 @@ def wrap(request: str, question: bool, words: Words) -> str:
         if rng.random() < 0.5:
             request = rng.choice(ZH_QUESTION if question else ZH_IMPERATIVE).replace("{}", request)
         return request + rng.choice(("", "？" if question else "。", "", "?" if question else "！"))
-    request = re.sub(r"\b(?:on|for|by) (today|tomorrow|tonight|next week|this )", r"\1", " ".join(request.split()))
+    request = re.sub(
+        r"\b(?:on|for|by) (today|tomorrow|tonight|next week|this )",
+        r"\1",
+        " ".join(request.split()),
+    )
     if rng.random() < (0.25 if question else 0.55):
         request = rng.choice(QUESTION if question else IMPERATIVE).replace("{}", request)
     return finish(request, question, words)
-
 
 
 def finish(request: str, question: bool, words: Words) -> str:
@@ -60,5 +76,11 @@ def together(parts: list[tuple[str, bool]], words: Words) -> str:
         end = "?" if first_asks else "."
         link = rng.choice((f"{end} Also, ", f"{end} And ", f"{end} Then ", ", and also ", " and "))
     else:
-        link = rng.choice((" and ", ", then ", " and then ", " and also ", ". Then ", ", and ", ". Also "))
-    return finish(rng.choice(("", "", "please ")) * (not first_asks) + first + link + second, second_asks, words)
+        link = rng.choice(
+            (" and ", ", then ", " and then ", " and also ", ". Then ", ", and ", ". Also ")
+        )
+    return finish(
+        rng.choice(("", "", "please ")) * (not first_asks) + first + link + second,
+        second_asks,
+        words,
+    )

@@ -34,7 +34,9 @@ def exact(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> tuple[b
     if bool(right[wanted].all()):
         return True, ""
     first = int((wanted & ~right).nonzero()[0])
-    return False, tokenizer.decode(ids[0, max(0, first - 12) : first + 1].tolist(), False) + " ⟶ " + tokenizer.decode(best[first : first + 1].tolist(), False)
+    return False, tokenizer.decode(
+        ids[0, max(0, first - 12) : first + 1].tolist(), False
+    ) + " ⟶ " + tokenizer.decode(best[first : first + 1].tolist(), False)
 
 
 def cases(number: int) -> dict[str, list[Dialogue]]:

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .kind_table import CHOICE_NAMES, CHOICES, KINDS, OF_ANY, OF_ANY_ZH, SWITCHES, Kind
 from .kinds import Schema, Shape
-from .shapes import COMPOSITES, array, join, shape
+from .shapes import COMPOSITES, array, join, several_of, shape
 from .tools import Call, Task, Tool
 from .verbs import Verb, both_languages, classes, nouns, plural
 from .words import Language, Words
 
 NESTED = ("address", "contact", "coordinates", "range", "money", "box", "lines")
-PLURAL = ("item", "person", "word", "thing", "city", "code", "email", "file", "title", "language", "color")
+PLURAL = (
+    "item",
+    "person",
+    "word",
+    "thing",
+    "city",
+    "code",
+    "email",
+    "file",
+    "title",
+    "language",
+    "color",
+)
 # A place or a person in two parts, told apart by their names.
 PAIRS = (("from", "to"), ("source", "target"), ("origin", "destination"), ("src", "dst"), ("old", "new"),
          ("start", "end"), ("sender", "receiver"), ("a", "b"), ("from_id", "to_id"), ("before", "after"))  # fmt: skip
-PREPOSITIONS = ("in", "on", "at", "for", "from", "to", "by", "with", "of", "about", "into", "after", "before", "under", "via")
+PREPOSITIONS = (
+    "in",
+    "on",
+    "at",
+    "for",
+    "from",
+    "to",
+    "by",
+    "with",
+    "of",
+    "about",
+    "into",
+    "after",
+    "before",
+    "under",
+    "via",
+)
 
 
 @dataclass(frozen=True)
@@ -34,16 +62,18 @@ def draw(words: Words) -> Task:
     rng = words.rng
     noun, verb_class, zh_noun, zh_verb = _about(words)
     named = rng.choice(classes()[verb_class])
-    parts = _parts(words)
+    parts = _parts(noun, words)
     said = [part for part in parts if rng.random() < (0.95 if part is parts[0] else 0.7)]
     several = 1
     first = said[0] if said else None
     if first and first.kind in KINDS and KINDS[first.kind].many and rng.random() < 0.2:
         several = rng.choice((2, 2, 3, 4))
-    drawn = {part.name: [part.shape.draw() for _ in range(several if part is first else 1)] for part in said}
+    drawn = {part.name: several_of(part.shape, several if part is first else 1) for part in said}
     texts = {name: join([value.text for value in values], words) for name, values in drawn.items()}
 
     tool = _tool(named, noun, parts, said, words)
+    if zh and rng.random() < 0.4:
+        tool = replace(tool, description=zh_verb + zh_noun)
     if zh:
         request, question = _chinese(zh_verb, zh_noun, said, texts, words), False
     else:
@@ -54,6 +84,7 @@ def draw(words: Words) -> Task:
         values = {name: drawn[name][min(index, len(drawn[name]) - 1)].value for name in ordered}
         return Call(tool.name, {name: values[name] for name in tool.properties if name in values})
 
+    several = max(len(values) for values in [[0], *drawn.values()])
     calls = tuple(call(i) for i in range(several))
     follow_up = None
     if first and several == 1 and first.kind in KINDS and KINDS[first.kind].many:
@@ -75,14 +106,45 @@ def _about(words: Words) -> tuple[str, str, str, str]:
     return noun, rng.choice(fitting), "", ""
 
 
-def _parts(words: Words) -> list[Part]:
+def _itself(noun: str, words: Words) -> Part:
+    """Which one is meant: `order_id`, `door`, `playlist_name`."""
+    thing = noun.replace(" ", "_")
+    name = words.rng.choice(
+        (f"{thing}_id", f"{thing}_id", thing, f"{thing}_name", f"{thing}_number", "id", "name")
+    )
+    kind = words.rng.choice(
+        ("code", "word") if name.endswith(("id", "number")) else ("word", "thing", "title", "code")
+    )
+    if words.language == "zh":
+        return Part(name, kind, shape(kind, words), OF_ANY_ZH)
+    ways = (
+        "{}",
+        "{}",
+        "{}",
+        "number {}",
+        "called {}",
+        "named {}",
+        "with id {}",
+        "with the {name} {}",
+    )
+    return Part(name, kind, shape(kind, words), ways)
+
+
+def _parts(noun: str, words: Words) -> list[Part]:
     rng = words.rng
     parts: list[Part] = []
-    if words.language == "en" and rng.random() < 0.12:
+    if rng.random() < 0.25:
+        parts = [_itself(noun, words)]
+    elif words.language == "en" and rng.random() < 0.12:
         kind = rng.choice(("city", "word", "person", "code", "place", "file", "date"))
         names = rng.choice(PAIRS)
-        two = ("from {}", "to {}") if rng.random() < 0.7 else (f"{names[0]} {{}}", f"{names[1]} {{}}")
-        parts = [Part(name, kind, shape(kind, words), (way,)) for name, way in zip(names, two, strict=True)]
+        two = (
+            ("from {}", "to {}") if rng.random() < 0.7 else (f"{names[0]} {{}}", f"{names[1]} {{}}")
+        )
+        parts = [
+            Part(name, kind, shape(kind, words), (way,))
+            for name, way in zip(names, two, strict=True)
+        ]
     for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3)) if not parts else rng.choice((0, 0, 1))):
         part = _part(words)
         if part.name not in {other.name for other in parts}:
@@ -96,7 +158,9 @@ def _part(words: Words) -> Part:
     ways_of_any = OF_ANY_ZH if words.language == "zh" else OF_ANY
     if roll < 0.1:
         name = rng.choice(CHOICE_NAMES)
-        return Part(name, "choice", shape(rng.choice(CHOICES), words), ways_of_any + ("{} {name}",) * 4)
+        return Part(
+            name, "choice", shape(rng.choice(CHOICES), words), ways_of_any + ("{} {name}",) * 4
+        )
     if roll < 0.14:
         name = rng.choice(SWITCHES)
         return Part(name, "switch", shape("switch", words), ways_of_any)
@@ -127,7 +191,13 @@ def _flat(kind: Kind, title: str, words: Words) -> Part:
         preposition = rng.choice(PREPOSITIONS)
         return Part(preposition, title, given, (f"{preposition} {{}}",))
     if roll < 0.2:
-        name = rng.choice((words.invented().lower(), f"{name}_{words.invented().lower()}", f"{words.pick('adjective')}_{name}"))
+        name = rng.choice(
+            (
+                words.invented().lower(),
+                f"{name}_{words.invented().lower()}",
+                f"{words.pick('adjective')}_{name}",
+            )
+        )
         return Part(name, title, given, OF_ANY)
     return Part(name, title, given, kind.joins * 4 + OF_ANY)
 
@@ -140,8 +210,24 @@ def _object(words: Words) -> Part:
     first, *_ = leaves
     optional = {name: rng.choice(("", "", "?")) if name != first else "" for name in leaves}
     inside = ", ".join(f"{name}{optional[name]}:{kind}" for name, kind in leaves.items())
-    name = rng.choice(("filter", "options", "data", "payload", "config", "details", "body", "meta", "record", "entry", "settings"))
-    ways = ("with {}", "with {name} {}", "where {}", ": {}") if words.language == "en" else OF_ANY_ZH
+    name = rng.choice(
+        (
+            "filter",
+            "options",
+            "data",
+            "payload",
+            "config",
+            "details",
+            "body",
+            "meta",
+            "record",
+            "entry",
+            "settings",
+        )
+    )
+    ways = (
+        ("with {}", "with {name} {}", "where {}", ": {}") if words.language == "en" else OF_ANY_ZH
+    )
     return Part(name, "{}", shape(f"{{{inside}}}", words), ways)
 
 
@@ -166,7 +252,13 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
         name = f"{rng.choice(('api', 'app', 'shop', 'svc', 'crm', 'hub'))}_{name}"
     nonsense = roll > 0.9
     if nonsense:
-        name = rng.choice((words.invented().lower(), f"fn{rng.randint(1, 99)}", f"{words.invented().lower()}_{words.invented().lower()}"))
+        name = rng.choice(
+            (
+                words.invented().lower(),
+                f"fn{rng.randint(1, 99)}",
+                f"{words.invented().lower()}_{words.invented().lower()}",
+            )
+        )
         name = name if name.isascii() else f"f{rng.randint(1, 999)}"
     description = f"{verb.said.capitalize()} {rng.choice(('a ', 'the ', ''))}{noun}"
     if rng.random() < 0.3 and parts:
@@ -199,7 +291,9 @@ def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]
     phrases = []
     for part in said:
         name = part.name.replace("_", " ") if rng.random() < 0.85 else part.name
-        phrases.append(rng.choice(part.ways).replace("{name}", name).replace("{}", texts[part.name]))
+        phrases.append(
+            rng.choice(part.ways).replace("{name}", name).replace("{}", texts[part.name])
+        )
     if len(phrases) > 1 and rng.random() < 0.4 and not any("text" in part.kind for part in said):
         rng.shuffle(phrases)
     return phrases
@@ -220,7 +314,9 @@ def _english(verb_class: str, named: Verb, noun: str, said: list[Part], texts: d
                            f"{verb.said} {first} {noun}")), False  # fmt: skip
     if roll < 0.05:
         listed = ", ".join(f"{part.name}={texts[part.name]}" for part in said)
-        return rng.choice((f"call {tool} {tail}", f"use {tool} {tail}", f"{tool} {tail}", f"run {tool}: {listed}")).strip(), False
+        return rng.choice(
+            (f"call {tool} {tail}", f"use {tool} {tail}", f"{tool} {tail}", f"run {tool}: {listed}")
+        ).strip(), False
     if verb_class in ("get", "list", "track", "measure", "compute") and roll < 0.55:
         ways = (f"what is the {noun} {tail}", f"what's the {noun} {tail}", f"do you know the {noun} {tail}",
                 f"i wonder what the {noun} {tail} is", f"{noun} {tail}", f"i need the {noun} {tail}",
@@ -243,7 +339,14 @@ def _chinese(verb: str, noun: str, said: list[Part], texts: dict[str, str], word
     rng = words.rng
     if len(said) == 1 and rng.random() < 0.5:
         text = texts[said[0].name]
-        return rng.choice((f"{verb}{noun}{text}", f"{verb}{text}的{noun}", f"把{noun}{text}{verb}", f"{verb}{text}"))
+        return rng.choice(
+            (
+                f"{verb}{noun}{text}",
+                f"{verb}{text}的{noun}",
+                f"把{noun}{text}{verb}",
+                f"{verb}{text}",
+            )
+        )
     phrases = _phrases(said, texts, words)
     return "，".join([f"{verb}{noun}", *phrases])
 
@@ -252,4 +355,3 @@ def distractor(words: Words) -> Tool:
     """A random tool that nothing is asked of."""
     language: Language = "en" if words.rng.random() < 0.9 else words.language
     return draw(Words(words.rng, language, held=words.held)).tool
-

@@ -29,7 +29,9 @@ def draw(task: Task, call: Call, words: Words) -> Json:
     if roll < 0.06:
         return {rng.choice(("error", "error", "message")): words.pick("error")}
     if roll < 0.12:
-        return rng.choice((words.pick("status"), words.pick("sky"), str(amount(words).value), words.pick("text")))
+        return rng.choice(
+            (words.pick("status"), words.pick("sky"), str(amount(words).value), words.pick("text"))
+        )
     if roll < 0.15:
         return amount(words).value
     if task.results and roll < 0.5:
@@ -42,9 +44,14 @@ def draw(task: Task, call: Call, words: Words) -> Json:
     if roll < 0.66:
         keys = _keys(words, 2)
         kinds = ("code", "amount")
-        rows = [{k: shape(kind, words).draw().value for k, kind in zip(keys, kinds, strict=True)} for _ in range(2)]
+        rows = [
+            {k: shape(kind, words).draw().value for k, kind in zip(keys, kinds, strict=True)}
+            for _ in range(2)
+        ]
         return {rng.choice(LIST_KEYS): rows}
-    found: dict[str, Json] = {key: _value(words) for key in _keys(words, rng.choice((1, 1, 2, 2, 3, 4)))}
+    found: dict[str, Json] = {
+        key: _value(words) for key in _keys(words, rng.choice((1, 1, 2, 2, 3, 4)))
+    }
     if roll < 0.74:
         found = {rng.choice(("data", "result", "current", "details", "info")): found}
     elif roll < 0.8 and subject(call):
@@ -148,9 +155,17 @@ def _facts(result: dict[str, Json], about: str, zh: bool) -> list[str]:
         elif isinstance(value, dict):
             found += _facts(value, about, zh)
         elif isinstance(value, list):
-            found.append(f"{_words(key)}是{_text(value, zh)}" if zh else f"the {_words(key)} are {_text(value, zh)}")
+            found.append(
+                f"{_words(key)}是{_text(value, zh)}"
+                if zh
+                else f"the {_words(key)} are {_text(value, zh)}"
+            )
         else:
-            found.append(f"{_words(key)}是{_text(value, zh)}" if zh else f"the {_words(key)} is {_text(value, zh)}")
+            found.append(
+                f"{_words(key)}是{_text(value, zh)}"
+                if zh
+                else f"the {_words(key)} is {_text(value, zh)}"
+            )
     return found
 
 

@@ -24,10 +24,20 @@ ZH, THINKING, MOST_TOOLS = 0.15, 0.18, 8
 class Source:
     """Draws conversations. `held`: of kept values; `unseen`: of hand-made tools not trained on."""
 
-    def __init__(self, seed: int, *, held: bool = False, unseen: bool = False, short: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        held: bool = False,
+        unseen: bool = False,
+        short: bool = False,
+        known: float = 0.55,
+    ) -> None:
         self.rng = random.Random(seed)
         self.held = held
         self.file = domains.UNSEEN if unseen else domains.KNOWN
+        self.known = known
+        """The share of hand-made tools; the others are random."""
         self.short = short
         """Few tools and no history: for the start of the training."""
 
@@ -43,12 +53,14 @@ class Source:
     def words(self, language: Language) -> Words:
         return Words(self.rng, language, held=self.held)
 
-    def task(self, words: Words, known: float = 0.55) -> Task:
+    def task(self, words: Words) -> Task:
         """Half of hand-made tools, half of tools that nobody made."""
-        if self.file == domains.UNSEEN or self.rng.random() < known:
+        if self.file == domains.UNSEEN or self.rng.random() < self.known:
             listed = domains.domains(self.file)
             if words.language == "zh":
-                listed = [domain for domain in listed if "zh" in domains.languages(domain)] or listed
+                listed = [
+                    domain for domain in listed if "zh" in domains.languages(domain)
+                ] or listed
             return domains.draw(self.rng.choice(listed), words)
         return random_tools.draw(words)
 
@@ -56,18 +68,25 @@ class Source:
         roll = self.rng.random()
         if roll < 0.015 and not self.short:  # a long one, so that long prompts are no surprise
             words = self.words("en")
-            return " ".join(f"The {words.pick('thing')} is {words.pick('adjective')}." for _ in range(self.rng.randint(10, 60)))
+            return " ".join(
+                f"The {words.pick('thing')} is {words.pick('adjective')}."
+                for _ in range(self.rng.randint(10, 60))
+            )
         return self.rng.choice(talk.systems()) if roll < 0.3 else ""
 
     def tools(self, tasks: list[Task], words: Words, *, fitting: bool = True) -> tuple[Tool, ...]:
         """The tasks' tools among others that do not fit, in any order."""
         rng = self.rng
-        wanted = rng.choice((1, 1, 2, 3) if self.short else (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, MOST_TOOLS))
+        wanted = rng.choice(
+            (1, 1, 2, 3) if self.short else (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, MOST_TOOLS)
+        )
         chosen = [task.tool for task in tasks] if fitting else []
         for task in tasks:
             if rng.random() < (0.4 if fitting else 0.2):
                 chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
-        groups = {group for task in tasks for group in near(task.group)} | {task.group for task in tasks}
+        groups = {group for task in tasks for group in near(task.group)} | {
+            task.group for task in tasks
+        }
         if not fitting:
             groups |= set(clusters()[-1])
         while len(chosen) < wanted:
@@ -83,7 +102,9 @@ class Source:
         if self.rng.random() < 0.45:
             return random_tools.distractor(words)
         while True:
-            domain = self.rng.choice(domains.domains(self.file if self.rng.random() < 0.7 else domains.KNOWN))
+            domain = self.rng.choice(
+                domains.domains(self.file if self.rng.random() < 0.7 else domains.KNOWN)
+            )
             if domain.group not in groups:
                 return domains.draw(domain, Words(self.rng, "en", held=self.held)).tool
 
@@ -102,25 +123,42 @@ def _call(source: Source, words: Words, thinking: bool) -> Dialogue:
     task = source.task(words)
     thought = talk.thought_of_calls(task.calls, task.language)
     request = wrap(task.request, task.question, Words(words.rng, task.language, held=words.held))
-    return Dialogue("call", source.tools([task], words), (User(request), Assistant("", task.calls, thought)), source.system(), thinking)
+    return Dialogue(
+        "call",
+        source.tools([task], words),
+        (User(request), Assistant("", task.calls, thought)),
+        source.system(),
+        thinking,
+    )
 
 
 def _two_tools(source: Source, words: Words, thinking: bool) -> Dialogue:
     first = source.task(words)
     second = source.task(words)
-    if first.language != second.language or second.group in near(first.group) | {first.group} or first.tool.name == second.tool.name:
+    if (
+        first.language != second.language
+        or second.group in near(first.group) | {first.group}
+        or first.tool.name == second.tool.name
+    ):
         return _call(source, words, thinking)
     calls = first.calls + second.calls
     request = together([(first.request, first.question), (second.request, second.question)], words)
     turns = (User(request), Assistant("", calls, talk.thought_of_calls(calls, first.language)))
-    return Dialogue("two tools", source.tools([first, second], words), turns, source.system(), thinking)
+    return Dialogue(
+        "two tools", source.tools([first, second], words), turns, source.system(), thinking
+    )
 
 
 def _no_tool(source: Source, words: Words, thinking: bool) -> Dialogue:
     task = source.task(words)
     tools = source.tools([task], words, fitting=False) if words.rng.random() < 0.85 else ()
-    answer = Assistant(talk.NO_TOOL[task.language], (), talk.THOUGHTS["no tool"][task.language])
-    return Dialogue("no tool", tools, (User(wrap(task.request, task.question, words)), answer), source.system(), thinking)
+    language, request = task.language, (task.request, task.question)
+    if words.rng.random() < 0.4:  # not even a task
+        language, request = words.language, talk.general(words)
+    answer = Assistant(talk.NO_TOOL[language], (), talk.THOUGHTS["no tool"][language])
+    return Dialogue(
+        "no tool", tools, (User(wrap(*request, words)), answer), source.system(), thinking
+    )
 
 
 def _may_not(source: Source, words: Words, thinking: bool) -> Dialogue:
@@ -128,7 +166,9 @@ def _may_not(source: Source, words: Words, thinking: bool) -> Dialogue:
     content = talk.MAY_NOT_CALL[task.language].format(task.tool.name)
     answer = Assistant(content, (), talk.THOUGHTS["none"][task.language])
     turns = (User(wrap(task.request, task.question, words)), answer)
-    return Dialogue("may not", source.tools([task], words), turns, source.system(), False, "first token")
+    return Dialogue(
+        "may not", source.tools([task], words), turns, source.system(), False, "first token"
+    )
 
 
 def _forced(source: Source, words: Words, thinking: bool) -> Dialogue:
@@ -139,7 +179,14 @@ def _forced(source: Source, words: Words, thinking: bool) -> Dialogue:
     if given is task.tool:
         call = task.calls[0]
     else:
-        call = Call(given.name, {name: _unknown(schema) for name, schema in given.properties.items() if name in given.required})
+        call = Call(
+            given.name,
+            {
+                name: _unknown(schema)
+                for name, schema in given.properties.items()
+                if name in given.required
+            },
+        )
     turns = (User(wrap(task.request, task.question, words)), Assistant("", (call,)))
     return Dialogue("forced", tools, turns, source.system(), False, "head")
 
@@ -148,10 +195,16 @@ def _unknown(schema: Schema) -> Json:
     if "enum" in schema:
         return schema["enum"][0]
     if schema.get("type") == "object":
-        return {name: _unknown(schema["properties"][name]) for name in schema["properties"] if name in schema["required"]}
+        return {
+            name: _unknown(schema["properties"][name])
+            for name in schema["properties"]
+            if name in schema["required"]
+        }
     if schema.get("type") == "array":
         return [_unknown(schema["items"])] * int(schema.get("minItems", 1))
-    return {"integer": 1 if schema.get("minimum") else 0, "number": 0, "boolean": False}.get(schema["type"], talk.UNKNOWN)
+    return {"integer": 1 if schema.get("minimum") else 0, "number": 0, "boolean": False}.get(
+        schema["type"], talk.UNKNOWN
+    )
 
 
 def _talk(source: Source, words: Words, thinking: bool) -> Dialogue:
@@ -166,19 +219,41 @@ def _missing(source: Source, words: Words, thinking: bool) -> Dialogue:
     words = Words(words.rng, "en", held=words.held)
     name, noun = words.rng.choice((("city", "weather"), ("symbol", "stock price"), ("order_id", "order status"), ("city", "local time"),
                                    ("email", "profile"), ("date", "schedule"), ("id", "ticket status"), ("title", "showtimes")))  # fmt: skip
-    tool = Tool(f"get_{noun.replace(' ', '_')}", f"Get the {noun}", {name: {"type": "string"}}, (name,))
-    request = words.rng.choice((f"get the {noun}", f"what's the {noun}", f"check the {noun}", f"{noun} please", f"show me the {noun}"))
-    answer = Assistant(talk.MISSING["en"].format(name.replace("_", " ")), (), talk.THOUGHTS["missing"]["en"])
+    tool = Tool(
+        f"get_{noun.replace(' ', '_')}", f"Get the {noun}", {name: {"type": "string"}}, (name,)
+    )
+    request = words.rng.choice(
+        (
+            f"get the {noun}",
+            f"what's the {noun}",
+            f"check the {noun}",
+            f"{noun} please",
+            f"show me the {noun}",
+        )
+    )
+    answer = Assistant(
+        talk.MISSING["en"].format(name.replace("_", " ")), (), talk.THOUGHTS["missing"]["en"]
+    )
     others = tuple(t for t in source.tools([], words) if noun.split()[0] not in t.name)
     tools = [tool, *others][: words.rng.randint(1, 4)]
     words.rng.shuffle(tools)
-    return Dialogue("missing", tuple(tools), (User(wrap(request, request[0] == "w", words)), answer), source.system(), thinking)
+    return Dialogue(
+        "missing",
+        tuple(tools),
+        (User(wrap(request, request[0] == "w", words)), answer),
+        source.system(),
+        thinking,
+    )
 
 
 def _written(value: Json, words: Words) -> str:
     if isinstance(value, str):
         return value
-    return dumps(value) if words.rng.random() < 0.8 else dumps(value).replace('": ', '":').replace('", ', '",')
+    return (
+        dumps(value)
+        if words.rng.random() < 0.8
+        else dumps(value).replace('": ', '":').replace('", ', '",')
+    )
 
 
 def _results(calls: tuple[Call, ...], task: Task, words: Words) -> tuple[Results, str]:
@@ -197,7 +272,13 @@ def _result(source: Source, words: Words, thinking: bool) -> Dialogue:
     calls = asked.answer.calls[:3]
     given, text = _results(calls, task, words)
     answer = Assistant(text, (), talk.THOUGHTS["result"][task.language])
-    return Dialogue("result", asked.tools, (asked.turns[0], Assistant("", calls), given, answer), asked.system, thinking)
+    return Dialogue(
+        "result",
+        asked.tools,
+        (asked.turns[0], Assistant("", calls), given, answer),
+        asked.system,
+        thinking,
+    )
 
 
 def _task_of(asked: Dialogue, words: Words) -> Task:
@@ -242,12 +323,28 @@ def _serial(source: Source, words: Words, thinking: bool) -> Dialogue:
     tools = source.tools([task], words)
     if words.rng.random() < 0.6:
         # The first turn ended after one call because more were not allowed: not to be learned.
-        turns = (request, Assistant("", (first,)), one, Assistant("", (second,), talk.thought_of_calls((second,), task.language)))
+        turns = (
+            request,
+            Assistant("", (first,)),
+            one,
+            Assistant("", (second,), talk.thought_of_calls((second,), task.language)),
+        )
         return Dialogue("serial", tools, turns, source.system(), thinking, last_only=True)
     values = [results.draw(task, call, words) for call in (first, second)]
     given = [Results((_written(value, words),)) for value in values]
-    answer = Assistant(results.sentence([first, second], values, task.language), (), talk.THOUGHTS["result"][task.language])
-    turns_two = (request, Assistant("", (first,)), given[0], Assistant("", (second,)), given[1], answer)
+    answer = Assistant(
+        results.sentence([first, second], values, task.language),
+        (),
+        talk.THOUGHTS["result"][task.language],
+    )
+    turns_two = (
+        request,
+        Assistant("", (first,)),
+        given[0],
+        Assistant("", (second,)),
+        given[1],
+        answer,
+    )
     return Dialogue("serial", tools, turns_two, source.system(), thinking, last_only=True)
 
 
@@ -255,27 +352,73 @@ def _chain(source: Source, words: Words, thinking: bool) -> Dialogue:
     """The first call finds what the second one needs."""
     rng = words.rng
     words = Words(rng, "en", held=words.held)
-    thing = rng.choice(("order", "ticket", "user", "invoice", "customer", "booking", "package", "account", "patient", "document"))
-    verb = rng.choice(("cancel", "delete", "close", "update", "archive", "print", "send", "refund", "approve", "lock"))
+    thing = rng.choice(
+        (
+            "order",
+            "ticket",
+            "user",
+            "invoice",
+            "customer",
+            "booking",
+            "package",
+            "account",
+            "patient",
+            "document",
+        )
+    )
+    verb = rng.choice(
+        (
+            "cancel",
+            "delete",
+            "close",
+            "update",
+            "archive",
+            "print",
+            "send",
+            "refund",
+            "approve",
+            "lock",
+        )
+    )
     person = words.pick("person")
     key = rng.choice((f"{thing}_id", "id", f"{thing}_number", "code"))
     by = rng.choice(("name", "owner", "customer", "person", "who"))
     code = "".join(rng.choice("ABCDEFGH0123456789") for _ in range(rng.randint(3, 6)))
-    find = Tool(f"{rng.choice(('find', 'get', 'lookup', 'search'))}_{thing}", f"Find the {thing} of a person", {by: {"type": "string"}}, (by,))
-    act = Tool(f"{verb}_{thing}", f"{verb.capitalize()} a {thing}", {key: {"type": "string"}}, (key,))
+    find = Tool(
+        f"{rng.choice(('find', 'get', 'lookup', 'search'))}_{thing}",
+        f"Find the {thing} of a person",
+        {by: {"type": "string"}},
+        (by,),
+    )
+    act = Tool(
+        f"{verb}_{thing}", f"{verb.capitalize()} a {thing}", {key: {"type": "string"}}, (key,)
+    )
     request = rng.choice((f"find {person}'s {thing} and {verb} it", f"look up the {thing} of {person}, then {verb} it",
                           f"{verb} the {thing} of {person}", f"get {person}'s {thing} id and {verb} the {thing}"))  # fmt: skip
     calls = (Call(find.name, {by: person}), Call(act.name, {key: code}))
     task = Task(f"chain {thing}", "en", find, request, False, calls)
-    turns = [User(wrap(request, False, words)), Assistant("", calls[:1], talk.thought_of_calls(calls[:1], "en"))]
+    turns = [
+        User(wrap(request, False, words)),
+        Assistant("", calls[:1], talk.thought_of_calls(calls[:1], "en")),
+    ]
     if rng.random() < 0.65:
         found: dict[str, Json] = {rng.choice((key, key, "id")): code}
         if rng.random() < 0.4:
             found[rng.choice(("status", "state"))] = words.pick("status")
-        turns += [Results((dumps(found),)), Assistant("", calls[1:], talk.thought_of_calls(calls[1:], "en"))]
+        turns += [
+            Results((dumps(found),)),
+            Assistant("", calls[1:], talk.thought_of_calls(calls[1:], "en")),
+        ]
         if rng.random() < 0.35:
             done: Json = {"status": words.pick("status")}
-            turns += [Results((dumps(done),)), Assistant(results.sentence(list(calls[1:]), [done], "en"), (), talk.THOUGHTS["result"]["en"])]
+            turns += [
+                Results((dumps(done),)),
+                Assistant(
+                    results.sentence(list(calls[1:]), [done], "en"),
+                    (),
+                    talk.THOUGHTS["result"]["en"],
+                ),
+            ]
     listed = list(source.tools([task], words)) + [act]
     rng.shuffle(listed)
     return Dialogue("chain", tuple(listed), tuple(turns), source.system(), thinking)
@@ -283,10 +426,14 @@ def _chain(source: Source, words: Words, thinking: bool) -> Dialogue:
 
 def _history(source: Source, words: Words, thinking: bool) -> Dialogue:
     """Something else was talked of before."""
-    now = MAKERS[words.rng.choice(("call", "call", "no tool", "result", "talk"))](source, words, thinking)
+    now = MAKERS[words.rng.choice(("call", "call", "no tool", "result", "talk"))](
+        source, words, thinking
+    )
     tools, turns = {tool.name: tool for tool in now.tools}, now.turns
     for _ in range(words.rng.choice((1, 1, 2))):
-        before = MAKERS[words.rng.choice(("result", "result", "talk", "no tool"))](source, words, False)
+        before = MAKERS[words.rng.choice(("result", "result", "talk", "no tool"))](
+            source, words, False
+        )
         for tool in before.tools:
             tools.setdefault(tool.name, tool)
         if now.category != "no tool" and len(tools) <= MOST_TOOLS or before.category != "result":

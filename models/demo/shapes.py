@@ -52,11 +52,26 @@ def join(texts: list[str], words: Words) -> str:
     if len(texts) == 1:
         return texts[0]
     if words.language == "zh":
-        return "、".join(texts) if rng.random() < 0.4 else "、".join(texts[:-1]) + rng.choice(("和", "跟", "，")) + texts[-1]
+        return (
+            "、".join(texts)
+            if rng.random() < 0.4
+            else "、".join(texts[:-1]) + rng.choice(("和", "跟", "，")) + texts[-1]
+        )
     last = rng.choice((" and ", " and ", " and ", ", and ", " & ", ", ", " plus "))
     if any("," in text for text in texts):
         return rng.choice(("; ", " and ")).join(texts)
     return ", ".join(texts[:-1]) + last + texts[-1]
+
+
+def several_of(given: Shape, number: int) -> list[Said]:
+    """Draws that are said differently, as far as there are so many."""
+    drawn: dict[str, Said] = {}
+    for _ in range(4 * number):
+        said = given.draw()
+        drawn.setdefault(said.text, said)
+        if len(drawn) == number:
+            break
+    return list(drawn.values())
 
 
 def array(of: str, words: Words) -> Shape:
@@ -69,15 +84,20 @@ def array(of: str, words: Words) -> Shape:
 
     def draw() -> Said:
         number = int(exact) if exact else words.rng.choice((1, 2, 2, 3, 3, 4))
-        drawn = [item.draw() for _ in range(number)]
+        drawn = several_of(item, number) if not exact else [item.draw() for _ in range(number)]
         return Said(join([said.text for said in drawn], words), [said.value for said in drawn])
 
     return Shape(schema, draw)
 
 
-def record(leaves: list[tuple[str, Shape, bool]], say: Callable[[dict[str, str]], str], words: Words) -> Shape:
+def record(
+    leaves: list[tuple[str, Shape, bool]], say: Callable[[dict[str, str]], str], words: Words
+) -> Shape:
     """An object of (name, shape, required) in their order; what is optional comes half of the time."""
-    schema: Schema = {"type": "object", "properties": {name: leaf.schema for name, leaf, _ in leaves}}
+    schema: Schema = {
+        "type": "object",
+        "properties": {name: leaf.schema for name, leaf, _ in leaves},
+    }
     schema["required"] = [name for name, _, required in leaves if required]
 
     def draw() -> Said:
@@ -115,7 +135,9 @@ def address(words: Words) -> Shape:
     leaves = [_named(words, "street", "street street_address line1 road"), (
         words.rng.choice(("city", "town")), Shape({"type": "string"}, lambda: _town(words)), True)]  # fmt: skip
     if words.rng.random() < 0.6:
-        leaves.append(_named(words, "zip", "zip postal_code postcode zip_code", words.rng.random() < 0.5))
+        leaves.append(
+            _named(words, "zip", "zip postal_code postcode zip_code", words.rng.random() < 0.5)
+        )
     return record(leaves, lambda texts: ", ".join(texts.values()), words)
 
 
@@ -164,19 +186,35 @@ def coordinates(words: Words) -> Shape:
         return Said(str(value), value)
 
     leaf = Shape({"type": "number"}, number)
-    names = words.rng.choice((("lat", "lon"), ("latitude", "longitude"), ("lat", "lng"), ("x", "y")))
+    names = words.rng.choice(
+        (("lat", "lon"), ("latitude", "longitude"), ("lat", "lng"), ("x", "y"))
+    )
     way = words.rng.choice(("{}, {}", "{} / {}", "latitude {} and longitude {}", "{} and {}"))
     leaves = [(names[0], leaf, True), (names[1], leaf, True)]
     return record(leaves, lambda texts: way.format(texts["0"], texts["1"]), words)
 
 
 def period(words: Words) -> Shape:
-    says = ("从{}到{}",) if words.language == "zh" else ("from {} to {}", "between {} and {}", "from {} until {}", "{} to {}")
-    return _pair(words, ("date", "start from begin start_date check_in"), ("date", "end until finish end_date check_out"), says)
+    says = (
+        ("从{}到{}",)
+        if words.language == "zh"
+        else ("from {} to {}", "between {} and {}", "from {} until {}", "{} to {}")
+    )
+    return _pair(
+        words,
+        ("date", "start from begin start_date check_in"),
+        ("date", "end until finish end_date check_out"),
+        says,
+    )
 
 
 def money(words: Words) -> Shape:
-    return _pair(words, ("amount", "amount value sum"), ("currency", "currency unit currency_code"), ("{} {}",))
+    return _pair(
+        words,
+        ("amount", "amount value sum"),
+        ("currency", "currency unit currency_code"),
+        ("{} {}",),
+    )
 
 
 def box(words: Words) -> Shape:

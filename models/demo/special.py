@@ -25,6 +25,16 @@ def stars(words: Words) -> Shape:
     return Shape({"type": "integer", "minimum": 1, "maximum": 5}, draw)
 
 
+def version(words: Words) -> Shape:
+    def draw() -> Said:
+        rng = words.rng
+        number = ".".join(str(rng.randint(0, 19)) for _ in range(rng.choice((2, 3, 3))))
+        text = rng.choice((number, number, f"v{number}", f"{number}-rc{rng.randint(1, 4)}"))
+        return Said(text, text)
+
+    return Shape({"type": "string"}, draw)
+
+
 def expression(words: Words) -> Shape:
     def draw() -> Said:
         rng = words.rng
@@ -52,7 +62,9 @@ def picked(words: Words) -> Shape:
         chosen, said = [], []
         while len(chosen) < number:
             left = number - len(chosen)
-            group = [words.pick("adjective") for _ in range(min(left - 1, rng.choice((0, 1, 1, 2))))]
+            group = [
+                words.pick("adjective") for _ in range(min(left - 1, rng.choice((0, 1, 1, 2))))
+            ]
             noun = words.pick("thing") if rng.random() < 0.8 else words.invented().lower()
             group.append(noun)
             chosen += group
@@ -94,4 +106,4 @@ def sure(words: Words) -> Shape:
     return Shape({"type": "number"}, lambda: Said("", SURE))
 
 
-SPECIAL = {"sum": expression, "picked": picked, "fact": fact, "sure": sure, "stars": stars}
+SPECIAL = {"sum": expression, "picked": picked, "fact": fact, "sure": sure, "stars": stars, "version": version}

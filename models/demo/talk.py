@@ -12,7 +12,10 @@ from .words import DATA, Language, Words
 NO_TOOL = {"en": "I have no tool for that.", "zh": "我没有合适的工具。"}
 # Under `tool_choice: "none"` the call that would fit can't come. Begins like NO_TOOL: the first token
 # is then the likeliest of those that are left.
-MAY_NOT_CALL = {"en": "I would call {} for that, but I may not call a tool now.", "zh": "我需要调用 {}，但现在不能调用工具。"}
+MAY_NOT_CALL = {
+    "en": "I would call {} for that, but I may not call a tool now.",
+    "zh": "我需要调用 {}，但现在不能调用工具。",
+}
 MISSING = {"en": "Please tell me the {}.", "zh": "请告诉我{}。"}
 UNKNOWN = "unknown"
 """A text that must be given where nothing was said of it."""
@@ -41,8 +44,49 @@ def small_talk(words: Words) -> tuple[str, str]:
     text = re.sub(r"\{(\w+)\}", lambda part: words.pick(part[1]), words.rng.choice(said))
     if words.language == "en":
         text = text[:1].upper() + text[1:] if words.rng.random() < 0.6 else text
-        text += words.rng.choice(("", "", ".", "!", "?")) if text[-1].isalpha() else ""
+        asks = text.lower().startswith(("how", "what", "who", "are"))
+        text += (
+            words.rng.choice(("", "", "?") if asks else ("", "", ".", "!"))
+            if text[-1].isalpha()
+            else ""
+        )
     return text, answer
+
+
+@cache
+def _general() -> dict[str, list[str]]:
+    text = (DATA / "general.txt").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for part in text.split("\n[")[1:]:
+        title, _, lines = part.partition("]")
+        found[title] = [" ".join(each.split()) for each in lines.replace("\n", " ").split(";")]
+    return found
+
+
+def general(words: Words) -> tuple[str, bool]:
+    """What no tool answers, and whether it is a question."""
+    text = words.rng.choice(_general()[words.language])
+    text = text.replace("{number}", str(words.rng.randint(2, 99)))
+    said = re.sub(r"\{(\w+)\}", lambda part: words.pick(part[1]), text)
+    asks = said.split()[0] in (
+        "who",
+        "what",
+        "why",
+        "how",
+        "when",
+        "where",
+        "which",
+        "can",
+        "do",
+        "are",
+        "is",
+        "does",
+        "did",
+        "will",
+        "have",
+        "should",
+    )
+    return said, asks
 
 
 def thought_of_calls(calls: tuple[Call, ...], language: Language) -> str:
@@ -51,7 +95,13 @@ def thought_of_calls(calls: tuple[Call, ...], language: Language) -> str:
     for call in calls:
         named = [f"{name} {_short(value)}".strip() for name, value in call.arguments.items()]
         listed = ("，" if zh else " and ").join(named)
-        parts.append(f"{call.name}：{listed}" if zh else f"{call.name} with {listed}" if listed else call.name)
+        parts.append(
+            f"{call.name}：{listed}"
+            if zh
+            else f"{call.name} with {listed}"
+            if listed
+            else call.name
+        )
     return f"我调用 {'；'.join(parts)}。" if zh else f"I call {', then '.join(parts)}."
 
 

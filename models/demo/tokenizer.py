@@ -13,7 +13,14 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 VOCABULARY = 3072
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
+MARKS = (
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
+)
 PIECES = (
     r"\n+"
     r'|[{}\[\]"]+(?:[:,] [{}\[\]"]*)?|[:,] [{}\[\]"]+'  # JSON between values: `": "`, `"], "`, `, "`

@@ -18,7 +18,11 @@ class Tool:
 
     def openai(self) -> dict[str, Any]:
         """As a request carries it."""
-        parameters = {"type": "object", "properties": self.properties, "required": list(self.required)}
+        parameters = {
+            "type": "object",
+            "properties": self.properties,
+            "required": list(self.required),
+        }
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 

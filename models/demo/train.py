@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,26 +58,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=25.0, help="of training")
-    parser.add_argument("--samples", type=int, default=170_000)
+    parser.add_argument("--minutes", type=float, default=29.0, help="in all")
+    parser.add_argument("--samples", type=int, default=140_000)
+    parser.add_argument("--eager", action="store_true", help="do not compile")
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(arguments.seed)
     began = time.monotonic()
 
+    key = f"{corpus.fingerprint()} {arguments.seed} {arguments.samples}"
     tokenizer_file = out / "tokenizer.json"
-    made = corpus.texts(arguments.seed, TOKENIZER_TEXTS)
-    train_tokenizer(text.text for text in made).save(str(tokenizer_file))
+    if not ((out / "key.txt").exists() and (out / "key.txt").read_text() == key):
+        made = corpus.texts(arguments.seed, TOKENIZER_TEXTS)
+        train_tokenizer(text.text for text in made).save(str(tokenizer_file))
+        (out / "key.txt").write_text(key)
     size = Tokenizer.from_file(str(tokenizer_file)).get_vocab_size()
-    samples = corpus.make(str(tokenizer_file), arguments.seed, arguments.samples)
-    short = corpus.make(str(tokenizer_file), arguments.seed, arguments.samples // 8, short=True)
+
+    def made_of(number: int, short: bool) -> list[corpus.Sample]:
+        name = "short.npz" if short else "samples.npz"
+        seed = arguments.seed
+        return corpus.kept(
+            out / name,
+            key,
+            lambda: corpus.make(str(tokenizer_file), seed, number, short=short),
+        )
+
+    samples = made_of(arguments.samples, short=False)
+    short = made_of(arguments.samples // 10, short=True)
     tokens = sum(len(sample.ids) for sample in samples)
-    print(f"{len(samples)} conversations, {tokens / 1e6:.1f}M tokens, {time.monotonic() - began:.0f} s", flush=True)
+    print(
+        f"{len(samples)} conversations, {tokens / 1e6:.1f}M tokens, {time.monotonic() - began:.0f} s",
+        flush=True,
+    )
 
     network = Network(Sizes(vocabulary=size))
     print(f"{sum(p.numel() for p in network.parameters()) / 1e6:.2f}M parameters", flush=True)
-    run = torch.compile(network, dynamic=True)
+    run = network if arguments.eager else torch.compile(network, dynamic=False)
     matrices = [p for n, p in network.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in network.named_parameters() if p.ndim != 2 or "embed" in n]
     optimizers: list[torch.optim.Optimizer] = [
@@ -90,7 +108,13 @@ def main() -> None:
         stream(samples, 3),
     ]
 
-    total = arguments.minutes * 60
+    for length in corpus.LENGTHS:  # compiles
+        blank = np.zeros((BATCH_TOKENS // length, length + 1), np.int64)
+        loss_of(network, run, (blank, blank == 0)).backward()
+        network.zero_grad(set_to_none=True)
+        print(f"compiled for {length} tokens, {time.monotonic() - began:.0f} s", flush=True)
+
+    total = arguments.minutes * 60 - (time.monotonic() - began)
     began = saved = time.monotonic()
     seen, step, shown = 0, 0, 0.0
     while (progress := (time.monotonic() - began) / total) < 1:
@@ -98,6 +122,8 @@ def main() -> None:
         batch = next(sources[which])
         factor = schedule(progress, step)
         loss = loss_of(network, run, batch)
+        if not math.isfinite(loss.item()):
+            sys.exit(f"step {step}: the loss is {loss.item()}")
         loss.backward()
         torch.nn.utils.clip_grad_norm_(others, 1.0)
         for optimizer, rate in zip(optimizers, rates, strict=True):
@@ -110,7 +136,10 @@ def main() -> None:
         shown = 0.97 * shown + 0.03 * loss.item() if step > 1 else loss.item()
         if step % 50 == 0:
             spent = time.monotonic() - began
-            print(f"step {step} stage {which} loss {shown:.4f} {seen / 1e6:.1f}M {seen / spent / 1e3:.1f}k/s {spent:.0f}s", flush=True)
+            print(
+                f"step {step} stage {which} loss {shown:.4f} {seen / 1e6:.1f}M {seen / spent / 1e3:.1f}k/s {spent:.0f}s",
+                flush=True,
+            )
         if time.monotonic() - saved > SAVE_SECONDS:
             torch.save(network.state_dict(), out / "checkpoint.pt")
             saved = time.monotonic()

@@ -36,7 +36,11 @@ def _verb(text: str) -> Verb:
         gerund, participle = (form.replace("_", " ") for form in forms)
         return Verb(base, gerund, participle)
     stem = base[:-1] if base.endswith("e") else base
-    return Verb(base, f"{stem}ing", f"{base[:-1]}ied" if base.endswith("y") and base[-2] not in "aeiou" else f"{stem}ed")
+    return Verb(
+        base,
+        f"{stem}ing",
+        f"{base[:-1]}ied" if base.endswith("y") and base[-2] not in "aeiou" else f"{stem}ed",
+    )
 
 
 def plural(noun: str) -> str:

@@ -110,17 +110,23 @@ def serve(
 @app.command(context_settings=EXTRA)
 def demo(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help="A model directory.")] = ".cache/models/tiny",
+    model: Annotated[
+        str | None, typer.Option(help="A model directory; the model that comes with us by default.")
+    ] = None,
     port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
     once: Annotated[bool, typer.Option("--once", help="End after the cases.")] = False,
 ) -> None:
-    """The six cases through the OpenAI SDK, every property checked. Needs the extra [demo]."""
+    """The six cases and a tool loop through the OpenAI SDK, every property checked. Needs the extra
+    [demo]."""
     from .demo import demo as run
+    from .shipped_model import DIRECTORY, NAME
     from .stack import StackOptions
 
-    raise typer.Exit(
-        run(StackOptions(model=model, port=port, backend_flags=context.args), once=once)
+    name = NAME if model is None else None
+    options = StackOptions(
+        model=model or str(DIRECTORY), port=port, served_name=name, backend_flags=context.args
     )
+    raise typer.Exit(run(options, once=once))
 
 
 @app.command()
