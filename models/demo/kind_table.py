@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from . import kinds
 from .kinds import Said
-from .words import Words
+from .words import Words, listed
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ OF_ANY = ("with {name} {}", "with the {name} {}", "{name} {}", "where the {name}
           "using {} as the {name}", "with {} as {name}", "the {name} is {}", "and {name} {}", "having {name} {}")  # fmt: skip
 OF_ANY_ZH = ("{name}是{}", "{name}为{}", "{name}：{}", "{name} {}", "{name}设为{}")
 
-CHOICES = """low|medium|high small|medium|large pdf|csv|json asc|desc open|closed|pending red|green|blue
+CHOICES = listed("""low|medium|high small|medium|large pdf|csv|json asc|desc open|closed|pending red|green|blue
 economy|business|first one_way|round_trip standard|express|overnight daily|weekly|monthly public|private
 draft|final metric|imperial male|female celsius|fahrenheit day|week|month short|long easy|normal|hard
 north|south|east|west info|warning|error read|write|admin S|M|L|XL hot|cold|iced fast|slow cash|card|paypal
 LOW|MEDIUM|HIGH TODO|IN_PROGRESS|DONE png|jpg|svg email|sms|push car|bike|walk|bus breakfast|lunch|dinner
 new|used left|right|center kg|lb km|miles basic|pro|enterprise spring|summer|autumn|winter dev|staging|production
-single|double|suite am|pm bronze|silver|gold on|off up|down vegan|vegetarian|halal quick|full""".split()
-CHOICE_NAMES = """priority size format order status color class trip_type shipping frequency visibility mode units type
-severity role method kind category level state quality style option plan period direction unit environment tier""".split()
-SWITCHES = """notify verbose urgent gift_wrap recursive force public dry_run silent include_details save shuffle repeat
-overwrite confirm express archived draft all_day insured encrypted""".split()
+single|double|suite am|pm bronze|silver|gold on|off up|down vegan|vegetarian|halal quick|full""")
+CHOICE_NAMES = listed("""priority size format order status color class trip_type shipping frequency visibility mode units type
+severity role method kind category level state quality style option plan period direction unit environment tier""")
+SWITCHES = listed("""notify verbose urgent gift_wrap recursive force public dry_run silent include_details save shuffle repeat
+overwrite confirm express archived draft all_day insured encrypted""")

@@ -12,14 +12,16 @@ import re
 from .kinds import Json, amount
 from .shapes import shape
 from .tools import Call, Task
-from .words import Language, Words
+from .words import Language, Words, listed
 
 UNITS = ("unit", "units", "currency")
-KEYS = """status result value total count name title price temperature state level score distance time date city color owner
+KEYS = listed("""status result value total count name title price temperature state level score distance time date city color owner
 size speed weight rating balance amount available open message code id reference location delay seats next_stop humidity
 wind_speed duration phone email author year rank capacity version language progress changed expires queue height depth
-opening_hours last_seen order_id created_by due_date battery track_number gate platform discount tax points""".split()
-LIST_KEYS = "results items names options matches entries files rooms songs dates tags cities people books".split()
+opening_hours last_seen order_id created_by due_date battery track_number gate platform discount tax points""")
+LIST_KEYS = listed(
+    "results items names options matches entries files rooms songs dates tags cities people books"
+)
 
 
 def draw(task: Task, call: Call, words: Words) -> Json:

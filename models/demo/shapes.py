@@ -13,7 +13,7 @@ from typing import Any
 
 from .kind_table import KINDS
 from .kinds import Said, Schema, Shape
-from .words import Words
+from .words import Words, listed
 
 
 def shape(expression: str, words: Words) -> Shape:
@@ -149,8 +149,8 @@ def _town(words: Words) -> Said:
 def lines(words: Words) -> Shape:
     """`2 pizzas and 3 cokes`: an array of objects."""
     kind = words.rng.choice(("item", "dish", "item", "code"))
-    name = words.rng.choice("name item product sku dish title".split())
-    count = words.rng.choice("quantity count amount qty number".split())
+    name = words.rng.choice(listed("name item product sku dish title"))
+    count = words.rng.choice(listed("quantity count amount qty number"))
     leaves = [(name, shape(kind, words), True), (count, shape("count", words), True)]
     if words.rng.random() < 0.5:
         leaves.reverse()

@@ -106,4 +106,11 @@ def sure(words: Words) -> Shape:
     return Shape({"type": "number"}, lambda: Said("", SURE))
 
 
-SPECIAL = {"sum": expression, "picked": picked, "fact": fact, "sure": sure, "stars": stars, "version": version}
+SPECIAL = {
+    "sum": expression,
+    "picked": picked,
+    "fact": fact,
+    "sure": sure,
+    "stars": stars,
+    "version": version,
+}

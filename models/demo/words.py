@@ -15,6 +15,10 @@ HELD_EVERY = 10
 Language = Literal["en", "zh"]
 
 
+def listed(text: str) -> list[str]:
+    return text.split()
+
+
 class Section:
     def __init__(self, entries: list[str], *, split: bool) -> None:
         self.trained = [e for i, e in enumerate(entries) if not split or i % HELD_EVERY]
