@@ -125,7 +125,7 @@ def draw(domain: Domain, words: Words) -> Task:
         return Call(tool.name, arguments)
 
     request = SLOT.sub(lambda part: texts[part[1]], request)
-    several = max(len(drawn) for drawn in [[0], *values.values()])
+    several = max([1, *(len(drawn) for drawn in values.values())])
     calls = tuple(call(i) for i in range(several))
     follow_up = None
     many = next((s for s in domain.slots if s.many and s.name in used), None)

@@ -23,6 +23,8 @@ def export(run: Path, out: Path) -> None:
     tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
     sizes = Sizes(vocabulary=tokenizer.get_vocab_size())
     end, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
+    if end is None or pad is None:
+        raise ValueError("the tokenizer has no <|im_end|> or no <|endoftext|>")
     files = {
         "config.json": config(sizes, end, pad),
         "generation_config.json": {"eos_token_id": [end, pad], "pad_token_id": pad},

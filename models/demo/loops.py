@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import asked, domains, results, talk
-from .dialogue import Assistant, Dialogue, Results, User, dumps
+from .dialogue import Assistant, Dialogue, Results, Turn, User, dumps
 from .drawing import MOST_TOOLS, Drawing
 from .kinds import Json
 from .politeness import wrap
@@ -164,7 +164,7 @@ def chain(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                           f"{verb} the {thing} of {person}", f"get {person}'s {thing} id and {verb} the {thing}"))  # fmt: skip
     calls = (Call(find.name, {by: person}), Call(act.name, {key: code}))
     task = Task(f"chain {thing}", "en", find, request, False, calls)
-    turns = [
+    turns: list[Turn] = [
         User(wrap(request, False, words)),
         Assistant("", calls[:1], talk.thought_of_calls(calls[:1], "en")),
     ]

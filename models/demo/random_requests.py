@@ -46,13 +46,13 @@ def english(verb_class: str, named: Verb, noun: str, said: list[Part], texts: di
                 f"how about the {noun} {tail}", f"what are the {plural(noun)} {tail}", f"i want to see the {noun} {tail}")  # fmt: skip
         return rng.choice(ways).strip(), True
     if roll < 0.68:
-        ways = (f"i need {a}{noun} {verb.participle} {tail}", f"i want {a}{noun} {verb.participle} {tail}",
+        passive = (f"i need {a}{noun} {verb.participle} {tail}", f"i want {a}{noun} {verb.participle} {tail}",
                 f"it is time for {verb.gerund} {a}{noun} {tail}", f"{a}{noun} {tail} should be {verb.participle}",
                 f"how about {verb.gerund} {a}{noun} {tail}", f"{a}{noun} has to be {verb.participle} {tail}",
                 f"would you mind {verb.gerund} {a}{noun} {tail}", f"i'd like {a}{noun} {verb.participle} {tail}",
                 f"we must {verb.said} {a}{noun} {tail}", f"i have to {verb.said} {a}{noun} {tail}",
                 f"{a}{noun} needs {verb.gerund} {tail}")  # fmt: skip
-        return rng.choice(ways).strip(), True
+        return rng.choice(passive).strip(), True
     return f"{verb.said} {a}{noun} {tail}".strip(), False
 
 

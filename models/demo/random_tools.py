@@ -44,7 +44,7 @@ def draw(words: Words) -> Task:
         values = {name: drawn[name][min(index, len(drawn[name]) - 1)].value for name in ordered}
         return Call(tool.name, {name: values[name] for name in tool.properties if name in values})
 
-    several = max(len(values) for values in [[0], *drawn.values()])
+    several = max([1, *(len(values) for values in drawn.values())])
     calls = tuple(call(i) for i in range(several))
     follow_up = None
     if first and several == 1 and first.kind in KINDS and KINDS[first.kind].many:

@@ -1,4 +1,4 @@
-"""The model that comes with the package: small, trained from scratch to call tools, for the demo."""
+"""The model that comes with the package: very small, trained to call tools, for the demo."""
 
 from __future__ import annotations
 

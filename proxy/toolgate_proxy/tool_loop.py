@@ -29,7 +29,7 @@ def run(client: OpenAI, common: dict[str, Any]) -> tuple[dict[str, Any], str]:
     message = client.chat.completions.create(**common, **request).choices[0].message
     messages = [*request["messages"], message.model_dump(exclude_none=True)]
     for call in message.tool_calls or []:
-        city = json.loads(call.function.arguments)["city"]  # type: ignore[union-attr]
+        city = json.loads(call.function.arguments)["city"]
         result = RESULTS.get(city, {"error": "no such city"})
         messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
     request = {**request, "messages": messages}

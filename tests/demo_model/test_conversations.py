@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jsonschema
 import pytest
-
 from models.demo import corpus, domains, handwritten
 from models.demo.dialogue import Assistant, Results, User, line, render
 from models.demo.handwritten import parse
@@ -83,7 +82,9 @@ def test_what_is_written_by_hand_keeps_to_its_tools() -> None:
     for each in handwritten.conversations():
         schemas = {tool.name: tool.openai()["function"]["parameters"] for tool in each.tools}
         for call in each.calls:
-            jsonschema.validate(call.arguments, schemas[call.name] | {"additionalProperties": False})
+            jsonschema.validate(
+                call.arguments, schemas[call.name] | {"additionalProperties": False}
+            )
         assert isinstance(each.turns[-1], User | Results)
 
 

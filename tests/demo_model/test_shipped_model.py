@@ -8,13 +8,13 @@ from typing import Any
 import jinja2
 import jinja2.sandbox
 import pytest
-from tokenizers import Tokenizer
-
 from models.demo.asking import request_of
 from models.demo.dialogue import Dialogue, head, render
 from models.demo.export import template
 from models.demo.handwritten import parse
 from models.demo.samples import Source
+from tokenizers import Tokenizer
+
 from toolgate_core.dialect import detect
 from toolgate_proxy.shipped_model import DIRECTORY, is_shipped
 
@@ -80,10 +80,13 @@ def test_schemas_of_others_are_shown_in_one_line(shown: jinja2.Template) -> None
     }
     function = {"name": "f", "description": "First. Second.\nThird.", "parameters": parameters}
     text = shown.render(
-        messages=[{"role": "user", "content": "?"}], tools=[{"type": "function", "function": function}]
+        messages=[{"role": "user", "content": "?"}],
+        tools=[{"type": "function", "function": function}],
     )
     assert "f(when?, unit?: c|f, any?: any, free?: object, all?: any) First<|im_end|>" in text
-    bare = shown.render(messages=[{"role": "user", "content": "?"}], tools=[{"function": {"name": "g"}}])
+    bare = shown.render(
+        messages=[{"role": "user", "content": "?"}], tools=[{"function": {"name": "g"}}]
+    )
     assert "\ng()<|im_end|>" in bare
 
 
@@ -91,20 +94,31 @@ def test_it_speaks_qwen3s_dialect(tokenizer: Tokenizer) -> None:
     assert detect(tokenizer.get_vocab()).name == "qwen3"
 
 
-@pytest.mark.parametrize("value", ["Austin, TX", "Ouagadougou", "青岛", "T-1013", "a@b.org", "7:30 pm"])
+@pytest.mark.parametrize(
+    "value", ["Austin, TX", "Ouagadougou", "青岛", "T-1013", "a@b.org", "7:30 pm"]
+)
 def test_a_value_is_spelt_alike_in_prose_and_in_json(tokenizer: Tokenizer, value: str) -> None:
     def inside(text: str) -> list[int]:
         encoding = tokenizer.encode(text)
         begin = text.index(value)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
-        return [token for token, (start, end) in spans if begin <= start and end <= begin + len(value)]
+        return [
+            token for token, (start, end) in spans if begin <= start and end <= begin + len(value)
+        ]
 
-    prose, written = f"the value is {value} here", json.dumps({"x": value, "y": 1}, ensure_ascii=False)
+    prose, written = (
+        f"the value is {value} here",
+        json.dumps({"x": value, "y": 1}, ensure_ascii=False),
+    )
     assert inside(prose) == inside(written)
     assert tokenizer.decode(inside(prose)) == value
 
 
 def test_text_comes_back_from_its_tokens(tokenizer: Tokenizer) -> None:
     tool = parse("order(items: [{name, quantity: integer}]) Order food")
-    for text in (head("Be brief.", [tool]), "naïve café 🙂 \t tabs\n\n\nlines", '{"a": [1, {"b": "c"}]}'):
+    for text in (
+        head("Be brief.", [tool]),
+        "naïve café 🙂 \t tabs\n\n\nlines",
+        '{"a": [1, {"b": "c"}]}',
+    ):
         assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
