@@ -26,7 +26,7 @@ import transformers
 
 from grammars_report import Row, SetTime, report
 from toolgate_backend.grammars import store
-from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.compiler import Compiler, Rewritten
 from toolgate_backend.grammars.examination import Job, Limits
 from toolgate_backend.grammars.quarantine import Quarantine
 from toolgate_backend.grammars.ranks import Ranks
@@ -73,7 +73,7 @@ def load_tools(vocabulary: Vocabulary) -> tuple[list[Tool], int]:
     for origin, name, schema in _given():
         try:
             parameters = keys.canonical_parameters(schema)
-            check_limits(parameters, Settings().schema_limits(), param=name)
+            check_limits(parameters, Settings().schema_limits, param=name)
             digest = keys.tool_hash(name, parameters)
         except ToolgateError:
             left_out.add(json.dumps([name, schema]))
@@ -118,9 +118,8 @@ async def measure(
                 stored=verdict.blob is not None,
             )
         )
-        if verdict.blob is not None:
-            tool.source = tool.source.model_copy(update={"blob": verdict.blob})
-        tool.source = tool.source.model_copy(update={"examined": verdict.status == "ready"})
+        if verdict.status == "ready":
+            tool.source = tool.source.after(verdict)
     return rows
 
 
@@ -149,12 +148,13 @@ def _load_cost(
     if verdict.status == "refused" or verdict.engine != "xgrammar":
         return None, 0
     parameters = keys.canonical_json(source.parameters)
-    grammar = compiler.compile(source.key, source.name, parameters).grammar
-    packed = grammar and compiler.pack(source.key, grammar)
+    made = Rewritten(verdict.rewritten or parameters, verdict.residual)
+    grammar = compiler.compile(source.key, source.name, parameters, made).grammar
+    packed = None if grammar is None else compiler.pack(source.key, grammar)
     if packed is None:
         return None, 0
     began = time.thread_time()
-    compiler.load(source.key, packed, parameters)
+    compiler.load(source.key, packed, parameters, made)
     return (time.thread_time() - began) * 1e3, len(packed)
 
 
@@ -166,7 +166,8 @@ class LocalWorkers:
 
     async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:
         store.install(self._store)
-        return [store.WORKER_METHODS[method](None, *args)]
+        methods: dict[str, Any] = dict(store.WORKER_METHODS)
+        return [methods[method](None, *args)]
 
     def primed(self) -> None:
         self._store.primed.result()
@@ -188,9 +189,11 @@ async def fresh_backend(
     yield GrammarRegistry(
         Ranks(workers),
         quarantine,
-        **key_parts(vocabulary),
+        dialect=vocabulary.dialect.name,
+        tokenizer=vocabulary.fingerprint,
+        grammar_format=store.grammar_format(),
         capacity=configured.max_grammars,
-        schema_limits=configured.schema_limits(),
+        schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
     for task in quarantine._tasks:  # not `close`: the process is everybody's

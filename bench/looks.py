@@ -14,7 +14,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def survey(tool: Tool) -> None:
 
 
 async def measure(found: list[Sample], requests: int, rng: random.Random) -> Iterator[str]:
-    rows = {name: {size: [] for size in SIZES} for name in NAMES}
+    rows: dict[str, dict[int, list[float]]] = {n: {size: [] for size in SIZES} for n in NAMES}
     validators = Validators(Settings())
     for size in SIZES:
         for _ in range(requests):
@@ -81,10 +81,13 @@ async def measure(found: list[Sample], requests: int, rng: random.Random) -> Ite
             entries = [sample.entry for sample in drawn]
             _kept.cache_clear()
             for name in (NAMES[3], NAMES[0]):
-                tools, spent = _timed(lambda entries=entries: parse_tools(entries))
-                rows[name][size].append(spent)
-            _, spent = _timed(lambda tools=tools: [survey(tool) for tool in tools])
-            rows[NAMES[5]][size].append(spent)
+                began = time.thread_time()
+                tools = parse_tools(entries)
+                rows[name][size].append(_ms(began))
+            began = time.thread_time()
+            for tool in tools:
+                survey(tool)
+            rows[NAMES[5]][size].append(_ms(began))
             fresh = Validators(Settings())
             param_of = {tool.name: "tools" for tool in tools}
             began = time.thread_time()
@@ -108,12 +111,6 @@ NAMES = (
     "new tools, once a process: compile their checks",
     "new tools, once a fleet: survey",
 )
-
-
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.thread_time()
-    result = work()
-    return result, _ms(began)
 
 
 def _ms(began: float) -> float:

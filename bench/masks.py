@@ -32,9 +32,10 @@ import transformers
 
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor, _Row
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.automaton import Automaton, Phase
+from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engine import words_for
 from toolgate_backend.grammars.measured import MeasuredGrammar

@@ -119,10 +119,10 @@ def verdict(schema: dict[str, Any], arguments: str | None, finish: str | None) -
     newest = jsonschema.Draft202012Validator
     validator = jsonschema.validators.validator_for(schema, default=newest)(schema)
     try:
-        error = next(iter(validator.iter_errors(value)), None)
+        found = next(iter(validator.iter_errors(value)), None)
     except Exception as broken:  # noqa: BLE001 - some schemas break the validator
         return "valid", f"the validator broke: {type(broken).__name__}"
-    return ("valid", "") if error is None else ("invalid", f"{error.validator}: {error.message}")
+    return ("valid", "") if found is None else ("invalid", f"{found.validator}: {found.message}")
 
 
 async def one(

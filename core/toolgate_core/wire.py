@@ -99,6 +99,16 @@ class GrammarSource(Message):
     """With `examined`: the schema as that backend gave it to its engine, as JSON."""
     residual: tuple[ResidualKeyword, ...] = ()
     """What `rewritten` leaves open."""
+    least_tokens: int | None = None
+    growth: int | None = None
+    """With `examined`: what that backend measured."""
+
+    def after(self, verdict: GrammarVerdict) -> GrammarSource:
+        """The source with all that `verdict` spares whoever loads it next."""
+        found = ("blob", "rewritten", "residual", "least_tokens", "growth")
+        return self.model_copy(
+            update={"examined": True} | {name: getattr(verdict, name) for name in found}
+        )
 
 
 class LoadGrammars(Message):
@@ -128,6 +138,8 @@ class GrammarVerdict(Message):
     itself. Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
     least_tokens: int | None = None
     """Tokens that the shortest call found takes, between its marks; None where none was found."""
+    growth: int | None = None
+    """By how many tokens one token can lengthen the way to a call's end; an estimate from above."""
 
 
 class GrammarVerdicts(Message):

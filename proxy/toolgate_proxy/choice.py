@@ -28,7 +28,12 @@ class TokenIds:
     ids: tuple[int, ...]
 
 
-Said = Event | TokenIds
+@dataclass(frozen=True)
+class Begun:
+    """The model has begun, with tokens that show nothing yet: a mark, a tool's name."""
+
+
+Said = Event | TokenIds | Begun
 
 
 class Choice:
@@ -54,6 +59,7 @@ class Choice:
         self._stop_id: int | None = None
         self._unsaid = request.echo
         self._ids_said = 0
+        self._begun = False
         self.finished = False
         self.token_count = 0
         self.again: Resample | None = None
@@ -85,7 +91,7 @@ class Choice:
             shown = await self._passed(fresh)
         else:
             shown = await self._one_by_one(event)
-        return self._said(shown, event.ids[: self.token_count - before])
+        return self._beginning(self._said(shown, event.ids[: self.token_count - before]))
 
     async def end(self, event: wire.EndEvent) -> list[Said]:
         if self.finished or self.again is not None:
@@ -103,6 +109,10 @@ class Choice:
             # Before the end, which is the last thing that is said of a choice.
             said.insert(len(said) - self.finished, TokenIds(ids))
         return said
+
+    def _beginning(self, said: list[Said]) -> list[Said]:
+        begun, self._begun = self._begun, True
+        return said or ([] if begun else [Begun()])
 
     def _fresh_ids(self, taken: tuple[int, ...]) -> tuple[int, ...]:
         """But for those of a call that is held back: they come when it goes, or never."""

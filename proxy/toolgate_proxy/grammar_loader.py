@@ -61,13 +61,7 @@ class Loader:
             if verdict.status == "refused":
                 verdicts.append(verdict)
             else:
-                examined = {
-                    "examined": True,
-                    "blob": verdict.blob,
-                    "rewritten": verdict.rewritten,
-                    "residual": verdict.residual,
-                }
-                ready.append(source.model_copy(update=examined))
+                ready.append(source.after(verdict))
         return _found([*verdicts, *await self._ask(ready)], "redis")
 
     async def _compile_once(

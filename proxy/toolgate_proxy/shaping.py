@@ -34,7 +34,7 @@ from toolgate_core.segmenter import (
 )
 
 from .answer import Answer, Piece, TokenCounts
-from .choice import Said, TokenIds
+from .choice import Begun, Said, TokenIds
 from .logprobs import Logprobs, logprobs_of
 
 CALL_ID_ALPHABET = string.ascii_letters + string.digits
@@ -47,6 +47,8 @@ class Chunks:
         self._answer = answer
         self._legacy = answer.request.legacy_functions
         self._opened: set[int] = set()
+        self._silent: set[int] = set()
+        """Choices of which there is a role and nothing else."""
         self._prompt_told = False
 
     def of(self, pieces: Iterable[Piece]) -> Iterator[ModelResponseStream]:
@@ -54,8 +56,13 @@ class Chunks:
             if piece.choice not in self._opened:
                 self._opened.add(piece.choice)
                 yield self._chunk(piece.choice, _opening(piece.event))
+            elif piece.choice in self._silent and isinstance(piece.event, Finish):
+                yield self._chunk(piece.choice, Delta(content=""))
+            self._silent.discard(piece.choice)
             logprobs = logprobs_of(piece.event)
             match piece.event:
+                case Begun():
+                    self._silent.add(piece.choice)
                 case TokenIds(ids):
                     yield self._chunk(piece.choice, Delta(), token_ids=list(ids))
                 case Finish() as finish:

@@ -420,3 +420,17 @@ def test_cached_tokens_of_an_answer_that_was_left_early() -> None:
     fed(answer, told[:2])
     assert answer.complete
     assert answer.counts.cached == 4
+
+
+@pytest.mark.parametrize(
+    "text", ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', ""]
+)
+def test_a_stream_begins_with_the_first_token_though_that_shows_nothing(text: str) -> None:
+    asked, told = request(), events(text)
+    answer = answer_to(asked)
+    [first] = Chunks(answer).of(fed(answer, told[:2]))
+    [choice] = first.model_dump()["choices"]
+    assert choice["delta"]["role"] == "assistant"
+    assert choice["delta"]["content"] is None
+    streamed, whole = shaped(asked, told, list(range(len(told))))
+    assert collected(streamed) == of_whole(whole)

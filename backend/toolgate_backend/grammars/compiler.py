@@ -23,6 +23,7 @@ from ..errors import BlobRejected, GrammarRefused
 from ..vocabulary import Vocabulary
 from . import blob
 from .choose import Choice, choices, chosen
+from .completion import Completion
 from .endless import find_endless
 from .engine import CompiledGrammar, Engine
 from .llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
@@ -61,6 +62,7 @@ class Setup:
     tokenizer: str
     """The tokenizers library's JSON."""
     vocabulary_size: int
+    special: list[int]
     end: int
     dialect: str
 
@@ -70,6 +72,7 @@ class Setup:
             tokenizer_info=vocabulary.info.serialize_json(),
             tokenizer=tokenizer_text(vocabulary.tokenizer),
             vocabulary_size=vocabulary.size,
+            special=sorted(vocabulary.special),
             end=vocabulary.tokenizer.eos_token_id,
             dialect=vocabulary.dialect.name,
         )
@@ -82,6 +85,10 @@ class Setup:
             XGrammarEngine(info, cache_bytes=cache_bytes),
             LLGuidanceEngine(tokenizer),
         )
+
+    def completion(self) -> Completion:
+        info = xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
+        return Completion(info.decoded_vocab, frozenset(self.special))
 
 
 @dataclass(frozen=True)

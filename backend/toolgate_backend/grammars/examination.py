@@ -5,7 +5,9 @@ Frames are a length of four bytes (big-endian) and JSON; nothing that crosses is
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,7 +15,9 @@ from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected
 from .compiler import Compiler, Rewritten
+from .completion import Completion
 from .engine import CompiledGrammar
+from .measured import measure
 
 BLOB_MARGIN = 5.0
 """A blob is given where loading it is this many times cheaper than compiling: the rest pays for its
@@ -52,8 +56,8 @@ class Answer(BaseModel):
     """None when memory ran out, which is the one limit that a process lives to tell."""
     renew: bool
     """This process takes no more jobs."""
-    packing: bool = False
-    """A second answer follows, the verdict with what a blob costs; if that dies, this one holds."""
+    figures_follow: bool = False
+    """A second answer follows, the verdict with all figures; if that dies, this one holds."""
 
 
 def frame(message: BaseModel) -> bytes:
@@ -62,20 +66,37 @@ def frame(message: BaseModel) -> bytes:
 
 
 def examine(compiler: Compiler, job: Job) -> tuple[Answer, CompiledGrammar | None]:
-    """The answer, and the grammar that `pack` is to be asked about when it says so."""
+    """The answer, and the grammar whose figures are to follow when it says so."""
     try:
         outcome = compiler.compile(job.key, job.name, job.parameters)
     except MemoryError:
         return Answer(verdict=None, renew=True), None
     compile_ms = outcome.verdict.compile_ms or 0.0
-    packing = outcome.grammar is not None and compile_ms >= BLOB_FLOOR_MS
     renew = compile_ms > RENEW_MS
-    return Answer(verdict=outcome.verdict, renew=renew, packing=packing), outcome.grammar
+    follow = outcome.grammar is not None
+    return Answer(verdict=outcome.verdict, renew=renew, figures_follow=follow), outcome.grammar
 
 
-def pack(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar) -> Answer:
-    """The verdict, with what loading the blob costs, and the blob where that pays."""
-    answer = answer.model_copy(update={"packing": False})
+def figures(
+    compiler: Compiler, completion: Completion, job: Job, answer: Answer, grammar: CompiledGrammar
+) -> Answer:
+    """The verdict with what budgets need to know, and a blob where that pays."""
+    answer = answer.model_copy(update={"figures_follow": False})
+    assert answer.verdict is not None
+    try:
+        measured = measure(grammar, json.loads(job.parameters), completion)
+    except MemoryError:
+        return answer.model_copy(update={"renew": True})
+    except Exception:  # noqa: BLE001 - a grammar without figures is a grammar all the same
+        return answer
+    packs = (answer.verdict.compile_ms or 0.0) >= BLOB_FLOOR_MS
+    found = {"least_tokens": measured.least_tokens, "growth": measured.growth}
+    answer = _with(answer, found)
+    return _packed(compiler, job, answer, grammar) if packs else answer
+
+
+def _packed(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar) -> Answer:
+    """With what loading the blob costs, and the blob where that pays."""
     assert answer.verdict is not None
     try:
         packed = compiler.pack(job.key, grammar)
@@ -90,5 +111,9 @@ def pack(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar)
     except MemoryError:
         return answer.model_copy(update={"renew": True})
     pays = load_ms * BLOB_MARGIN <= (answer.verdict.compile_ms or 0.0)
-    figures = {"load_ms": load_ms, "blob": packed if pays else None}
-    return answer.model_copy(update={"verdict": answer.verdict.model_copy(update=figures)})
+    return _with(answer, {"load_ms": load_ms, "blob": packed if pays else None})
+
+
+def _with(answer: Answer, found: dict[str, Any]) -> Answer:
+    assert answer.verdict is not None
+    return answer.model_copy(update={"verdict": answer.verdict.model_copy(update=found)})

@@ -36,6 +36,7 @@ class MeasuredGrammar:
 def measure(
     compiled: CompiledGrammar, parameters: dict[str, Any], completion: Completion
 ) -> MeasuredGrammar:
+    """Takes as long as a compile, and longer for some schemas: done in the quarantine."""
     path = completion.path(compiled.matcher())
     return MeasuredGrammar(compiled, None if path is None else len(path), growth(parameters))
 

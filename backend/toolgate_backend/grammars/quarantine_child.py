@@ -25,7 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .compiler import Compiler, Setup
-from .examination import MAX_FRAME, Job, Limits, examine, frame, pack
+from .completion import Completion
+from .examination import MAX_FRAME, Job, Limits, examine, figures, frame
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 NICENESS = 5
@@ -39,16 +40,17 @@ def main(control_fd: int) -> None:
     setup = Setup(**json.loads(sys.stdin.buffer.read()))
     compiler = setup.compiler(cache_bytes=COMPILER_CACHE_BYTES)
     compiler.prime()
+    completion = setup.completion()
     del setup
     os.nice(NICENESS)
     gc.collect()
     gc.freeze()  # what is here now stays shared with the forks: no collection touches its pages
     with socket.socket(fileno=control_fd) as control:
         control.send(b"ready")
-        serve(control, compiler)
+        serve(control, compiler, completion)
 
 
-def serve(control: socket.socket, compiler: Compiler) -> None:
+def serve(control: socket.socket, compiler: Compiler, completion: Completion) -> None:
     workers: dict[int, int] = {}
     woken, wake = socket.socketpair()
     wake.setblocking(False)
@@ -68,7 +70,7 @@ def serve(control: socket.socket, compiler: Compiler) -> None:
                     return
                 pid = os.fork()
                 if pid == 0:
-                    _become_worker(compiler, fds[0])
+                    _become_worker(compiler, completion, fds[0])
                 os.close(fds[0])
                 workers[pid] = int(number)
 
@@ -82,7 +84,7 @@ def _report_ended(control: socket.socket, workers: dict[int, int]) -> None:
             control.send(f"{workers.pop(pid)} {status}".encode())
 
 
-def _become_worker(compiler: Compiler, fd: int) -> None:
+def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
     """Serve one socket until it closes; never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -101,9 +103,9 @@ def _become_worker(compiler: Compiler, fd: int) -> None:
                 with _limits(job.limits):
                     answer, grammar = examine(compiler, job)
                 connection.sendall(frame(answer))
-                if answer.packing and grammar is not None:
+                if answer.figures_follow and grammar is not None:
                     with _limits(job.limits):
-                        answer = pack(compiler, job, answer, grammar)
+                        answer = figures(compiler, completion, job, answer, grammar)
                     connection.sendall(frame(answer))
                 del grammar
                 if answer.renew:

@@ -1,7 +1,8 @@
 """The engine's workers, seen from the API process: load grammars on every rank, and wait for all.
 
-Each RPC is answered between two steps of the engine, and takes a moment of that step loop: what is
-asked while one is under way goes with the next, and one poll asks for all that are awaited.
+Each RPC is answered between two steps of the engine, all that have arrived by then, and takes a
+moment of that step loop: what is asked for in one turn of the event loop goes together, and one
+poll asks for all that are awaited.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from toolgate_core import keys
@@ -29,9 +30,11 @@ class Ranks:
         self._rpc = rpc
         self._holder = uuid.uuid4().hex
         self._unsent: dict[str, str] = {}
+        self._sent: set[str] = set()
         self._awaited: dict[str, asyncio.Future[GrammarVerdict]] = {}
         self._blobs: set[str] = set()
-        self._working: asyncio.Task[None] | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self._polling: asyncio.Task[None] | None = None
 
     async def load(self, source: GrammarSource) -> GrammarVerdict:
         """The verdict that every rank has come to; a refusal on one is a refusal."""
@@ -41,45 +44,49 @@ class Ranks:
             "blob": source.blob,
             "rewritten": source.rewritten,
             "residual": [keyword.model_dump() for keyword in source.residual],
+            "least_tokens": source.least_tokens,
+            "growth": source.growth,
         }
         self._unsent[source.key] = json.dumps(text)
         if source.blob is not None:
             self._blobs.add(source.key)
         verdict: asyncio.Future[GrammarVerdict] = asyncio.get_running_loop().create_future()
         self._awaited[source.key] = verdict
-        if self._working is None:
-            self._working = asyncio.create_task(self._work())
+        if len(self._unsent) == 1:
+            task = asyncio.create_task(self._send())
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
         return await verdict
 
     async def release(self, wanted: Sequence[str]) -> None:
         await self._rpc("toolgate_release", args=(self._holder, list(wanted)))
 
-    async def _work(self) -> None:
-        """Send and poll until nobody waits."""
+    async def _send(self) -> None:
+        unsent, self._unsent = self._unsent, {}
         try:
-            attempt = 0
-            while self._awaited:
-                if self._unsent:
-                    unsent, self._unsent = self._unsent, {}
-                    await self._rpc("toolgate_load", args=(self._holder, unsent))
-                    attempt = 0
-                if await self._poll():
-                    attempt = 0
-                await asyncio.sleep(POLL_SECONDS[min(attempt, len(POLL_SECONDS) - 1)])
-                attempt += 1
+            await self._rpc("toolgate_load", args=(self._holder, unsent))
         except Exception as error:  # noqa: BLE001 - the engine's, and all who wait on it must hear
-            for verdict in self._awaited.values():
-                if not verdict.done():
-                    verdict.set_exception(error)
-            self._awaited.clear()
-            self._unsent.clear()
+            self._fail(unsent, error)
+            return
+        self._sent.update(unsent)
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._poll_until_settled())
+
+    async def _poll_until_settled(self) -> None:
+        attempt = 0
+        try:
+            while self._sent:
+                await asyncio.sleep(POLL_SECONDS[min(attempt, len(POLL_SECONDS) - 1)])
+                attempt = 0 if await self._poll() else attempt + 1
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(self._sent, error)
+            self._sent.clear()
         finally:
-            self._working = None
+            self._polling = None
 
     async def _poll(self) -> bool:
         """Settle what every rank has a verdict on; whether there was any."""
-        awaited = [key for key in self._awaited if key not in self._unsent]
-        answers = await self._rpc("toolgate_verdicts", args=(awaited,))
+        answers = await self._rpc("toolgate_verdicts", args=(sorted(self._sent),))
         by_key: dict[str, list[GrammarVerdict]] = {}
         for rank in answers:
             for text in rank:
@@ -90,9 +97,16 @@ class Ranks:
             self._settle(key, found)
         return bool(settled)
 
+    def _fail(self, wanted: Iterable[str], error: Exception) -> None:
+        for key in wanted:
+            waiting = self._awaited.pop(key)
+            if not waiting.done():
+                waiting.set_exception(error)
+
     def _settle(self, key: str, found: list[GrammarVerdict]) -> None:
         verdict = next((v for v in found if v.status == "refused"), found[0])
         self._count(key, verdict, found)
+        self._sent.discard(key)
         waiting = self._awaited.pop(key)
         if not waiting.done():
             waiting.set_result(verdict)

@@ -200,16 +200,9 @@ class GrammarRegistry:
             ) from error
         if examined.status == "refused":
             return examined
-        found = {
-            "blob": examined.blob,
-            "rewritten": examined.rewritten,
-            "residual": examined.residual,
-        }
-        loaded = await self._ranks.load(source.model_copy(update=found))
+        loaded = await self._ranks.load(source.after(examined))
         # The quarantine's figures: those of a process that had not seen the schema.
-        if loaded.status == "ready":
-            return examined.model_copy(update={"least_tokens": loaded.least_tokens})
-        return loaded
+        return examined if loaded.status == "ready" else loaded
 
     async def _evict(self) -> None:
         idle = [key for key in self._verdicts if not self._pinned[key]]

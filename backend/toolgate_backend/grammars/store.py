@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
@@ -23,11 +22,10 @@ from ..enforcement.spec import Spec
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
 from .compiler import Compiler, Outcome, Rewritten
-from .completion import Completion
-from .measured import MeasuredGrammar, measure
+from .measured import MeasuredGrammar
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
-FORMAT = 2
+FORMAT = 3
 """Version of what we compile: raise it when the envelope, the options or `choose` change."""
 
 
@@ -48,7 +46,6 @@ class _Entry:
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, threads: int = 2) -> None:
         self._compiler = Compiler.of(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
-        self._completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
@@ -60,8 +57,8 @@ class GrammarStore:
 
     def load(self, holder: str, sources: Mapping[str, str]) -> None:
         """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
-        parameters, blob, rewritten, residual}`, `parameters` and `rewritten` being JSON text again.
-        Returns at once: the text is parsed in the pool too."""
+        parameters, blob, rewritten, residual, least_tokens, growth}`, `parameters` and `rewritten`
+        being JSON text again. Returns at once: the text is parsed in the pool too."""
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries
@@ -95,42 +92,22 @@ class GrammarStore:
         return [self.get(key) for key in held.keys], content
 
     def _load(self, key: str, source: str) -> None:
-        fields: dict[str, Any] = {}
+        compiled: MeasuredGrammar | None = None
         try:
-            fields = json.loads(source)
-            outcome = self._outcome(key, **fields)
-            if outcome.grammar is not None:
-                _ = outcome.grammar.head  # read here first, off the step loop
+            verdict, compiled = self._made(key, **json.loads(source))
         except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
-            outcome = Outcome(
-                GrammarVerdict(
-                    key=key,
-                    status="refused",
-                    reason=f"the engine could not load it ({type(error).__name__})",
-                    code=SchemaTooComplex.code,
-                ),
-                None,
+            verdict = GrammarVerdict(
+                key=key,
+                status="refused",
+                reason=f"the engine could not load it ({type(error).__name__})",
+                code=SchemaTooComplex.code,
             )
-        compiled, verdict = self._measured(outcome, fields)
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
                 entry.compiled, entry.verdict = compiled, verdict
 
-    def _measured(
-        self, outcome: Outcome, fields: dict[str, Any]
-    ) -> tuple[MeasuredGrammar | None, GrammarVerdict]:
-        if outcome.grammar is None:
-            return None, outcome.verdict
-        parameters = json.loads(fields["parameters"])
-        try:
-            measured = measure(outcome.grammar, parameters, self._completion)
-        except Exception:  # noqa: BLE001 - a grammar without figures is a grammar all the same
-            measured = MeasuredGrammar(outcome.grammar, None, 0)
-        update = {"least_tokens": measured.least_tokens}
-        return measured, outcome.verdict.model_copy(update=update)
-
-    def _outcome(
+    def _made(
         self,
         key: str,
         *,
@@ -139,14 +116,21 @@ class GrammarStore:
         blob: str | None = None,
         rewritten: str | None = None,
         residual: Sequence[dict[str, str]] = (),
-    ) -> Outcome:
+        least_tokens: int | None = None,
+        growth: int | None = None,
+    ) -> tuple[GrammarVerdict, MeasuredGrammar | None]:
         keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
         # What comes here has been through the quarantine: nothing has to be made of it any more.
         made = Rewritten(rewritten or parameters, keywords)
+        outcome: Outcome | None = None
         if blob is not None:
             with suppress(BlobRejected):  # the verdict says that it was compiled instead
-                return self._compiler.load(key, blob, parameters, made)
-        return self._compiler.compile(key, name, parameters, made)
+                outcome = self._compiler.load(key, blob, parameters, made)
+        outcome = outcome or self._compiler.compile(key, name, parameters, made)
+        if outcome.grammar is None:
+            return outcome.verdict, None
+        _ = outcome.grammar.head  # read here first, off the step loop
+        return outcome.verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------

@@ -72,7 +72,7 @@ class Worker:
             raise QuarantineDown("the quarantine is stuck") from error
         except (OSError, EOFError) as error:
             raise WorkerEnded(await self._ended_by()) from error
-        if not answer.packing:
+        if not answer.figures_follow:
             return answer
         try:
             async with asyncio.timeout(patience):
