@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,10 @@ from .handwritten import messages
 from .samples import Source
 
 CHUNK = 500
-LENGTHS = (128, 192, 256, 384, 1024)
-"""Of batches, in tokens. The few conversations that are longer are left out."""
+UNRELATED = ("train", "batches", "muon", "network", "export", "probe", "evaluate", "asking")
+"""Modules that conversations do not depend on."""
+LONGEST = 1025
+"""Tokens; the few conversations that are longer are left out."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,9 @@ def texts(seed: int, number: int, *, short: bool = False) -> list[Text]:
 
 def encode(tokenizer: Tokenizer, made: list[Text]) -> list[Sample]:
     samples = []
-    for text, encoding in zip(
-        made, tokenizer.encode_batch_fast([t.text for t in made]), strict=True
-    ):
+    for text, encoding in zip(made, tokenizer.encode_batch([t.text for t in made]), strict=True):
         ids = np.array(encoding.ids, np.uint16)
-        if len(ids) <= LENGTHS[-1] + 1:
+        if len(ids) <= LONGEST:
             starts = np.array([start for start, _ in encoding.offsets])
             trained = np.zeros(len(ids), bool)
             for begin, end in text.trained:
@@ -103,7 +103,7 @@ def fingerprint() -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted([*here.glob("*.py"), *(here / "data").glob("*.txt")]):
-        if path.stem not in ("train", "muon", "network", "evaluate", "asking", "export", "probe"):
+        if path.stem not in UNRELATED:
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -119,32 +119,3 @@ def copying(tokenizer_size: int, seed: int, number: int, first: int = 9) -> list
         trained = np.arange(2 * length) > length
         samples.append(Sample(ids, trained))
     return samples
-
-
-Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
-
-
-def batches(
-    samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator
-) -> Iterator[Batch]:
-    """Batches of few shapes, for which the network is compiled: full ones, of about `tokens` tokens.
-
-    What does not fill a batch is left out this time."""
-    waiting: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
-    for index in rng.permutation(len(samples)):
-        sample = samples[index]
-        # The last token is only predicted, so one more than the network's length fits.
-        length = next(each for each in LENGTHS if len(sample.ids) <= each + 1)
-        waiting[length].append(sample)
-        if len(waiting[length]) == tokens // length:
-            yield _batch(waiting[length], length + 1, pad)
-            waiting[length] = []
-
-
-def _batch(samples: list[Sample], width: int, pad: int) -> Batch:
-    ids = np.full((len(samples), width), pad, np.int64)
-    trained = np.zeros((len(samples), width), bool)
-    for row, sample in enumerate(samples):
-        ids[row, : len(sample.ids)] = sample.ids
-        trained[row, : len(sample.ids)] = sample.trained
-    return ids, trained

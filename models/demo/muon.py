@@ -2,46 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
-
-def orthogonal(gradients: Tensor, steps: int = 5) -> Tensor:
-    """(n, rows, columns), each pushed towards the nearest orthogonal matrix, in bf16."""
-    a, b, c = 3.4445, -4.7750, 2.0315
-    x = gradients.bfloat16()
-    wide = x.shape[-2] > x.shape[-1]
-    if wide:
-        x = x.transpose(-1, -2)
-    x = x / (x.float().norm(dim=(-2, -1), keepdim=True) + 1e-7).bfloat16()
-    for _ in range(steps):
-        square = x @ x.transpose(-1, -2)
-        x = a * x + (b * square + c * square @ square) @ x
-    return x.transpose(-1, -2) if wide else x
+STEPS = 5
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
-class Muon(torch.optim.Optimizer):
+def orthogonal(gradient: Tensor) -> Tensor:
+    """(rows, columns), pushed towards the nearest orthogonal matrix, in bf16."""
+    a, b, c = COEFFICIENTS
+    x = (gradient / (gradient.norm() + 1e-7)).bfloat16()
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    for _ in range(STEPS):
+        square = x @ x.T
+        x = a * x + (b * square + c * (square @ square)) @ x
+    return (x.T if tall else x).float()
+
+
+class Muon:
+    """Each of `world` processes orthogonalises its share of the matrices; `add` sums over all."""
+
     def __init__(
-        self, parameters: Iterable[Tensor], lr: float, momentum: float = 0.95, decay: float = 0.01
+        self,
+        matrices: Iterable[Tensor],
+        rank: int,
+        world: int,
+        add: Callable[[Tensor], None],
+        momentum: float = 0.95,
+        decay: float = 0.01,
     ) -> None:
-        super().__init__(list(parameters), {"lr": lr, "momentum": momentum, "decay": decay})
+        self._matrices = list(matrices)
+        self._rank, self._world, self._add = rank, world, add
+        self._momentum, self._decay = momentum, decay
+        self._buffers = [torch.zeros_like(matrix) for matrix in self._matrices]
 
     @torch.no_grad()
-    def step(self, closure: object = None) -> None:
-        for group in self.param_groups:
-            shapes: dict[torch.Size, list[Tensor]] = {}
-            for parameter in group["params"]:
-                shapes.setdefault(parameter.shape, []).append(parameter)
-            for shape, alike in shapes.items():
-                updates = []
-                for parameter in alike:
-                    state = self.state[parameter]
-                    buffer = state.setdefault("momentum", torch.zeros_like(parameter))
-                    buffer.lerp_(parameter.grad, 1 - group["momentum"])
-                    updates.append(parameter.grad.lerp(buffer, group["momentum"]))
-                scale = max(1.0, shape[0] / shape[1]) ** 0.5
-                for parameter, update in zip(alike, orthogonal(torch.stack(updates)), strict=True):
-                    parameter.mul_(1 - group["lr"] * group["decay"])
-                    parameter.add_(update.to(parameter.dtype), alpha=-group["lr"] * scale)
+    def step(self, rate: float) -> None:
+        updates = torch.zeros(sum(matrix.numel() for matrix in self._matrices))
+        views = updates.split([matrix.numel() for matrix in self._matrices])
+        for index, (matrix, buffer) in enumerate(zip(self._matrices, self._buffers, strict=True)):
+            if index % self._world != self._rank:
+                continue
+            buffer.lerp_(matrix.grad, 1 - self._momentum)
+            update = orthogonal(matrix.grad.lerp(buffer, self._momentum))
+            scale = max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5
+            views[index].copy_((scale * update).flatten())
+        self._add(updates)
+        for matrix, view in zip(self._matrices, views, strict=True):
+            matrix.mul_(1 - rate * self._decay).add_(view.view_as(matrix), alpha=-rate)
