@@ -40,6 +40,12 @@ class Muon:
         self._momentum, self._decay = momentum, decay
         self._buffers = [torch.zeros_like(matrix) for matrix in self._matrices]
 
+    def buffers(self) -> list[Tensor]:
+        return self._buffers
+
+    def load(self, buffers: list[Tensor]) -> None:
+        self._buffers = buffers
+
     @torch.no_grad()
     def step(self, rate: float) -> None:
         updates = torch.zeros(sum(matrix.numel() for matrix in self._matrices))
