@@ -105,7 +105,7 @@ async def measure(
         if at % 200 == 0:
             print(f"{at}/{len(tools)}", file=sys.stderr)
         verdict, round_trip = await _examined(zygote, tool.source, limits)
-        load_ms, size = _load_cost(compiler, tool.source, verdict)
+        again_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
         rows.append(
             Row(
                 origin=tool.origin,
@@ -113,6 +113,7 @@ async def measure(
                 status=verdict.code or verdict.status,
                 compile_ms=verdict.compile_ms or 0.0,
                 round_trip_ms=round_trip,
+                again_ms=again_ms,
                 load_ms=load_ms,
                 blob_bytes=size,
                 stored=verdict.blob is not None,
@@ -141,21 +142,26 @@ async def _examined(
     return verdict, round_trip
 
 
-def _load_cost(
+def _reload_costs(
     compiler: Compiler, source: GrammarSource, verdict: GrammarVerdict
-) -> tuple[float | None, int]:
-    """Milliseconds to load its blob, whether or not the rule would store it, and its size."""
-    if verdict.status == "refused" or verdict.engine != "xgrammar":
-        return None, 0
+) -> tuple[float | None, float | None, int]:
+    """Milliseconds that a warm backend spends on what the fleet has examined: by its record alone,
+    and by its blob, whether or not the rule would store that; and the blob's size."""
+    if verdict.status == "refused":
+        return None, None, 0
     parameters = keys.canonical_json(source.parameters)
     made = Rewritten(verdict.rewritten or parameters, verdict.residual)
+    began = time.thread_time()
     grammar = compiler.compile(source.key, source.name, parameters, made).grammar
-    packed = None if grammar is None else compiler.pack(source.key, grammar)
+    again_ms = (time.thread_time() - began) * 1e3
+    packed = None
+    if grammar is not None and verdict.engine == "xgrammar":
+        packed = compiler.pack(source.key, grammar)
     if packed is None:
-        return None, 0
+        return again_ms, None, 0
     began = time.thread_time()
     compiler.load(source.key, packed, parameters, made)
-    return (time.thread_time() - began) * 1e3, len(packed)
+    return again_ms, (time.thread_time() - began) * 1e3, len(packed)
 
 
 class LocalWorkers:

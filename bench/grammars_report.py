@@ -11,16 +11,24 @@ FLOORS = (0, 10)
 
 @dataclass(frozen=True)
 class Row:
-    """One tool. Milliseconds: compile and load of the processor, the round trip of the clock."""
+    """One tool. Milliseconds: the round trip of the clock, the others of the processor."""
 
     origin: str
     engine: str
     status: str
     compile_ms: float
     round_trip_ms: float
+    again_ms: float | None
+    """Loaded by the fleet's record alone."""
     load_ms: float | None
+    """Loaded by its blob."""
     blob_bytes: int
     stored: bool
+
+    @property
+    def hit_ms(self) -> float | None:
+        """What a hit in Redis costs the backend."""
+        return self.load_ms if self.stored else self.again_ms
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ def report(rows: Sequence[Row], times: Sequence[SetTime], *, vocabulary: int, le
         "limits or no schema of an object.",
         costs(rows),
         verdicts(rows),
+        hits(rows),
         rule(rows),
         ready(times),
     ]
@@ -65,6 +74,7 @@ def _cost_lines(what: str, rows: Sequence[Row]) -> list[list[str]]:
     kinds = {
         "compile, fresh backend": [row.compile_ms for row in rows],
         "quarantine, from fork to verdict": [row.round_trip_ms for row in rows],
+        "hit in Redis, a warm backend": [row.hit_ms for row in rows if row.hit_ms is not None],
         "blob load, all": [row.load_ms for row in rows if row.load_ms is not None],
         "compile, where a blob is stored": [row.compile_ms for row in rows if row.stored],
         "blob load, where it is stored": [
@@ -82,6 +92,23 @@ def verdicts(rows: Sequence[Row]) -> str:
     counts = Counter((row.origin, row.engine, row.status) for row in rows)
     lines = [[*key, f"{count:,}"] for key, count in sorted(counts.items())]
     return table(["origin", "engine", "verdict", "n"], lines)
+
+
+def hits(rows: Sequence[Row]) -> str:
+    """How much a hit in Redis spares: all, the slowest percent, where a blob is stored."""
+    able = sorted((row for row in rows if row.hit_ms), key=lambda row: -row.compile_ms)
+    groups = {
+        "all": able,
+        "the slowest percent to compile": able[: max(1, len(able) // 100)],
+        "those with a blob": [row for row in able if row.stored],
+    }
+    lines = []
+    for what, some in groups.items():
+        ratios = sorted(row.compile_ms / (row.hit_ms or 1.0) for row in some)
+        if ratios:
+            picked = (ratios[0], ratios[len(ratios) // 2], ratios[-1])
+            lines.append([what, f"{len(some):,}", *(f"{ratio:,.1f}" for ratio in picked)])
+    return table(["compile ÷ hit in Redis", "n", "min", "p50", "max"], lines)
 
 
 def rule(rows: Sequence[Row]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from . import keys, wire
 from .dialect import Dialect
 from .errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
+from .schema.opening import opened
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}; MCP servers also use dots and longer names. None of these
@@ -123,12 +124,15 @@ class EnforcementPlan:
         )
 
 
-def parse_tools(tools: Sequence[object], *, param: str = "tools") -> tuple[Tool, ...]:
-    """OpenAI's `tools`. Raises InvalidTools naming the entry that is wrong."""
+def parse_tools(
+    tools: Sequence[object], *, param: str = "tools", open_objects: bool = False
+) -> tuple[Tool, ...]:
+    """OpenAI's `tools`. `open_objects`: those that name their members may have others, unless they
+    say otherwise. Raises InvalidTools naming the entry that is wrong."""
     parsed: list[Tool] = []
     seen: set[str] = set()
     for index, entry in enumerate(tools):
-        tool = _parse_tool(entry, f"{param}[{index}]")
+        tool = _parse_tool(entry, f"{param}[{index}]", open_objects)
         if tool.name in seen:
             raise InvalidTools(
                 f"Two tools are named {tool.name!r}; names must be unique.",
@@ -200,16 +204,17 @@ def _named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool, ...]:
     return tuple(tool for tool in tools if tool.name in names)
 
 
-def content_format(schema: object, *, param: str) -> Tool:
+def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
     """What the content is held to, from a JSON Schema. Raises InvalidRequest naming `param`."""
     try:
         canonical = keys.canonical_schema(schema, param=param)
+        canonical = opened(canonical) if open_objects else canonical
         return Tool(keys.CONTENT, canonical, keys.tool_hash(keys.CONTENT, canonical), {})
     except InvalidTools as error:
         raise InvalidRequest(error.message, param=param) from error
 
 
-def _parse_tool(entry: object, param: str) -> Tool:
+def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
     if not isinstance(entry, dict) or entry.get("type") != "function":
         raise InvalidTools(f'{param} must have "type": "function".', param=param)
     function = entry.get("function")
@@ -222,7 +227,8 @@ def _parse_tool(entry: object, param: str) -> Tool:
             param=f"{param}.function.name",
         )
     where = f"{param}.function.parameters"
-    parameters, tool_hash = _canonical(name, function.get("parameters"), where)
+    given = function.get("parameters")
+    parameters, tool_hash = _canonical(name, given, where, open_objects)
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise InvalidTools(
@@ -231,20 +237,28 @@ def _parse_tool(entry: object, param: str) -> Tool:
     return Tool(name, parameters, tool_hash, entry, strict is True)
 
 
-def _canonical(name: str, parameters: object, param: str) -> tuple[dict[str, Any], str]:
+def _canonical(
+    name: str, parameters: object, param: str, open_objects: bool
+) -> tuple[dict[str, Any], str]:
     """Canonical parameters and the tool's hash. The same tools come again and again, and making
     them canonical takes a hundred times what recognising them does."""
     try:
         text = json.dumps(parameters)
         if len(text) <= MAX_KEPT_LENGTH:
-            return _kept(name, text)
+            return _kept(name, text, open_objects)
     except (InvalidRequest, RecursionError, ValueError):
         pass  # told once more below, with the parameter's name
-    canonical = keys.canonical_parameters(parameters, param=param)
-    return canonical, keys.tool_hash(name, canonical)
+    return _made(name, parameters, param, open_objects)
 
 
 @lru_cache(maxsize=MAX_KEPT)
-def _kept(name: str, text: str) -> tuple[dict[str, Any], str]:
-    canonical = keys.canonical_parameters(json.loads(text))
+def _kept(name: str, text: str, open_objects: bool) -> tuple[dict[str, Any], str]:
+    return _made(name, json.loads(text), "parameters", open_objects)
+
+
+def _made(
+    name: str, parameters: object, param: str, open_objects: bool
+) -> tuple[dict[str, Any], str]:
+    canonical = keys.canonical_parameters(parameters, param=param)
+    canonical = opened(canonical) if open_objects else canonical
     return canonical, keys.tool_hash(name, canonical)

@@ -21,7 +21,14 @@ from .sampling import INT64, sampling, stop_strings
 from .tool_choice import is_legacy, tool_choice, tools
 
 
-def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bool) -> ChatRequest:
+def admit(
+    model: str,
+    messages: object,
+    params: Mapping[str, Any],
+    *,
+    stream: bool,
+    open_objects: bool = False,
+) -> ChatRequest:
     """`params` is the request's body without model, messages and stream.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter with `param` set.
@@ -34,7 +41,7 @@ def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bo
         request_id=f"chatcmpl-{secrets.token_hex(16)}",
         model=model,
         messages=parsed,
-        tools=tools(fields),
+        tools=tools(fields, open_objects=open_objects),
         tool_choice=tool_choice(fields),
         parallel_tool_calls=not legacy and fields.flag("parallel_tool_calls") is not False,
         reasoning=reasoning.reasoning_mode(fields),
@@ -42,7 +49,7 @@ def admit(model: str, messages: object, params: Mapping[str, Any], *, stream: bo
         sampling=sampling(fields),
         reasoning_budget=reasoning.reasoning_budget(fields),
         on_budget=_on_budget(fields),
-        content_format=response_format(fields),
+        content_format=response_format(fields, open_objects=open_objects),
         stop=stop_strings(fields),
         include_stop=fields.flag("include_stop_str_in_output") or False,
         stream=stream,

@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+import aiohttp
 import httpx
+from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr, ValidationError
 
 from toolgate_core import errors, wire
@@ -29,6 +31,8 @@ KEEPALIVE_EXPIRY = 4.0
 """Seconds an idle connection is kept. vLLM closes them after 5 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); one
 that is let go earlier here can't be closed there just as a request is written to it."""
 
+UNREACHABLE = "No backend can be reached for this model; try again shortly."
+BROKE_OFF = "The connection to the backend broke off."
 RETRY_AFTER = 2
 """Seconds after which a client may try again when a backend could not be reached."""
 
@@ -146,8 +150,8 @@ class Backend:
         headers = {"Content-Type": "application/json"} if message else None
         request = self._http.build_request(method, path, content=content, headers=headers)
         try:
-            async with _within(limit, "begin its answer", broken=BackendUnavailable):
-                response = await self._http.send(request, stream=True)
+            async with _within(limit, "begin its answer", begun=False):
+                response = await self._sent(request)
         except ToolgateError:
             self.forget_info()
             raise
@@ -159,6 +163,17 @@ class Backend:
             raise self._error(response)
         finally:
             await response.aclose()
+
+    async def _sent(self, request: httpx.Request) -> httpx.Response:
+        """Connecting is tried twice, which repeats no request: a process that was held up for
+        longer than the connect time-out finds it run out, though the backend had answered at
+        once."""
+        try:
+            return await self._http.send(request, stream=True)
+        except httpx.ConnectTimeout as error:
+            if not isinstance(error.__cause__, aiohttp.ConnectionTimeoutError):
+                raise
+            return await self._http.send(request, stream=True)
 
     def _error(self, response: httpx.Response) -> ToolgateError:
         status = response.status_code
@@ -173,17 +188,11 @@ class Backend:
 
 
 def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
-    """Connecting is tried twice, which repeats no request: a process that was held up for longer
-    than the connect time-out finds it run out, though the backend had answered at once."""
-    return httpx.AsyncHTTPTransport(
-        limits=httpx.Limits(
-            max_connections=settings.max_connections,
-            max_keepalive_connections=settings.max_connections,
-            keepalive_expiry=KEEPALIVE_EXPIRY,
-        ),
-        retries=1,
-        trust_env=False,
+    """aiohttp's connections, whose parser is C: httpcore's take the gateway three times as long."""
+    limits = httpx.Limits(
+        max_connections=settings.max_connections, keepalive_expiry=KEEPALIVE_EXPIRY
     )
+    return AiohttpTransport(limits=limits, trust_env=False)
 
 
 class EventStream:
@@ -255,21 +264,21 @@ class EventStream:
 
 
 @asynccontextmanager
-async def _within(
-    seconds: float, what: str, broken: type[ToolgateError] = BackendLost
-) -> AsyncIterator[None]:
-    """Times a wait on the backend and names the network's failures; `broken` for a lost line."""
+async def _within(seconds: float, what: str, *, begun: bool = True) -> AsyncIterator[None]:
+    """Times a wait on the backend and names the network's failures; `begun`: the answer has, so
+    what breaks now is lost."""
     try:
         async with asyncio.timeout(seconds):
             yield
     except (TimeoutError, httpx.WriteTimeout) as error:
         raise BackendTimeout(f"The backend did not {what} in time.") from error
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+    except (httpx.TransportError, aiohttp.ClientError) as error:
+        if begun:
+            raise BackendLost(BROKE_OFF, retry_after=RETRY_AFTER) from error
+        unreachable = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         raise BackendUnavailable(
-            "No backend can be reached for this model; try again shortly.", retry_after=RETRY_AFTER
+            UNREACHABLE if unreachable else BROKE_OFF, retry_after=RETRY_AFTER
         ) from error
-    except httpx.TransportError as error:
-        raise broken("The connection to the backend broke off.", retry_after=RETRY_AFTER) from error
 
 
 def _checked_info(answer: object) -> wire.Info:

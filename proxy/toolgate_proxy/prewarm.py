@@ -109,7 +109,7 @@ def parsed(entries: Iterable[object], settings: Settings) -> tuple[list[Tool], l
     invalid: list[ToolReport] = []
     for at, entry in enumerate(entries):
         try:
-            (tool,) = parse_tools([entry])
+            (tool,) = parse_tools([entry], open_objects=settings.open_objects)
             check_tool(tool, settings.schema_limits, f"tools[{at}].function.parameters")
             tools[tool.hash] = tool
         except SchemaNotEnforceable as error:

@@ -52,11 +52,12 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         self.deployments = Deployments(settings)
         self._validators = Validators(settings)
         self._resamples = settings.resamples
+        self._open_objects = settings.open_objects
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
-            request = admit(call.model, call.messages, call.params, stream=False)
+            request = self._admitted(call, stream=False)
             async with self._answered(request, call) as (answer, arriving):
                 whole = WholeAnswer(answer)
                 async for pieces in arriving:
@@ -66,7 +67,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream | Frame, None]:
         call = host.read_call(kwargs)
         with host.errors_raised(call):
-            request = admit(call.model, call.messages, call.params, stream=True)
+            request = self._admitted(call, stream=True)
             async with self._answered(request, call) as (answer, arriving):
                 chunks, whole = shaped(Chunks(answer), call.unread), WholeAnswer(answer)
                 async for pieces in arriving:
@@ -77,6 +78,10 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
             if request.include_usage and not (call.unread and call.unread.hides_usage):
                 yield chunks.usage()
             host.note_for_logs(call, whole.response())
+
+    def _admitted(self, call: host.Call, *, stream: bool) -> ChatRequest:
+        given = call.model, call.messages, call.params
+        return admit(*given, stream=stream, open_objects=self._open_objects)
 
     def _answered(self, request: ChatRequest, call: host.Call) -> Answered:
         """By the deployment that LiteLLM chose, or by another if that one is lost."""

@@ -11,7 +11,7 @@ SCHEMA_PARAM = "response_format.json_schema.schema"
 ANY_OBJECT = {"type": "object"}
 
 
-def response_format(fields: Fields) -> Tool | None:
+def response_format(fields: Fields, *, open_objects: bool = False) -> Tool | None:
     """None for plain text. Raises InvalidRequest with `param` set."""
     given = fields.mapping("response_format")
     if given is None:
@@ -37,4 +37,4 @@ def response_format(fields: Fields) -> Tool | None:
     schema = named.mapping("schema")
     if schema is None:
         raise named.wrong("schema", "a JSON Schema")
-    return content_format(schema, param=SCHEMA_PARAM)
+    return content_format(schema, param=SCHEMA_PARAM, open_objects=open_objects)

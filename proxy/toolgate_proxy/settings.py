@@ -68,6 +68,10 @@ class Settings(SchemaLimitSettings, BaseSettings):
     prewarm_limit: int = Field(default=256, ge=0)
     """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
 
+    open_objects: bool = False
+    """Objects that name their properties may have others, unless their schema says otherwise: as in
+    JSON Schema. Without it they are held to those they name, as in OpenAI's strict mode."""
+
     resamples: int = Field(default=2, ge=0)
     """Times that a choice is sampled again, whose call broke what no mask holds."""
     validators: int = Field(default=4096, ge=1)

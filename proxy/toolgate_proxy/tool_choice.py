@@ -22,12 +22,12 @@ def is_legacy(fields: Fields) -> bool:
     return "functions" in fields.values or "function_call" in fields.values
 
 
-def tools(fields: Fields) -> tuple[Tool, ...]:
+def tools(fields: Fields, *, open_objects: bool = False) -> tuple[Tool, ...]:
     functions = fields.items("functions")
     try:
         if functions is None:
-            return parse_tools(fields.items("tools") or [])
-        return _functions(functions)
+            return parse_tools(fields.items("tools") or [], open_objects=open_objects)
+        return _functions(functions, open_objects)
     except RecursionError as error:
         name = "tools" if functions is None else "functions"
         raise InvalidTools(f"{name!r} is nested too deeply.", param=name) from error
@@ -81,11 +81,11 @@ def _function_name(entry: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _functions(functions: list[Any]) -> tuple[Tool, ...]:
+def _functions(functions: list[Any], open_objects: bool) -> tuple[Tool, ...]:
     """Raises InvalidTools, which names the entry of `functions`."""
     wrapped = [{"type": "function", "function": function} for function in functions]
     try:
-        return parse_tools(wrapped, param="functions")
+        return parse_tools(wrapped, param="functions", open_objects=open_objects)
     except InvalidTools as error:
         param = (error.param or "functions").replace("].function", "]", 1)
         message = error.message.replace("].function", "]", 1)

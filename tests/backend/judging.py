@@ -15,6 +15,7 @@ from toolgate_backend.grammars.engine import envelope
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
 from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.schema.opening import opened
 from toolgate_core.schema.preparing import Prepared
 from toolgate_core.schema.relaxing import Occurrence
 
@@ -50,11 +51,14 @@ class Judge:
         self._compiler = compiler
         self._vocabulary = vocabulary
 
-    def judge(self, schema: Any, instances: list[tuple[bool | None, Any]]) -> Judged:
+    def judge(
+        self, schema: Any, instances: list[tuple[bool | None, Any]], *, open_objects: bool = False
+    ) -> Judged:
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
         try:
             canonical = keys.canonical_schema(schema, param="schema")
+            canonical = opened(canonical) if open_objects else canonical
         except SchemaNotEnforceable as error:
             return Judged("refused", reason=error.message)
         outcome = self._compiler.compile("key", "t", keys.canonical_json(canonical))

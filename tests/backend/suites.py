@@ -78,5 +78,8 @@ def maskbench() -> Iterator[Case]:
             )
 
 
-def judged(cases: Iterator[Case], judge: Judge) -> list[Result]:
-    return [Result(case, judge.judge(case.schema, case.instances)) for case in cases]
+def judged(cases: Iterator[Case], judge: Judge, *, open_objects: bool = False) -> list[Result]:
+    return [
+        Result(case, judge.judge(case.schema, case.instances, open_objects=open_objects))
+        for case in cases
+    ]

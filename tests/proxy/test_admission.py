@@ -396,3 +396,19 @@ def test_formats_that_are_none(given: dict[str, Any], param: str) -> None:
 def test_the_table_names_each_parameter_once() -> None:
     assert len(BY_NAME) == len(PARAMETERS)
     assert all(parameter.note for parameter in PARAMETERS)
+
+
+@pytest.mark.parametrize("form", ["tools", "functions", "response_format"])
+def test_objects_are_open_where_the_gateway_has_them_so(form: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    function = {"name": "look", "parameters": schema}
+    given: dict[str, Any] = {
+        "tools": [{"type": "function", "function": function}],
+        "functions": [function],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+    }
+    for open_objects in (False, True):
+        request = admit("tiny", HELLO, {form: given[form]}, stream=False, open_objects=open_objects)
+        held = request.content_format if form == "response_format" else request.tools[0]
+        assert held is not None
+        assert held.parameters.get("additionalProperties", False) is open_objects

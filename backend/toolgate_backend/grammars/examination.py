@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from toolgate_core.keys import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected
-from .compiler import Compiler, Rewritten
+from .compiler import COMMON, Compiler, Rewritten
 from .completion import Completion
 from .engine import CompiledGrammar
 from .measured import measure
@@ -75,6 +76,16 @@ def examine(compiler: Compiler, job: Job) -> tuple[Answer, CompiledGrammar | Non
     renew = compile_ms > RENEW_MS
     follow = outcome.grammar is not None
     return Answer(verdict=outcome.verdict, renew=renew, figures_follow=follow), outcome.grammar
+
+
+def warm_up(compiler: Compiler, completion: Completion) -> None:
+    """A usual tool, before the first real one: of a process that was just forked, each page that a
+    compile writes has to be copied first, which takes three times as long as the compile."""
+    limits = Limits(cpu_seconds=0, wall_seconds=0, memory_bytes=0)
+    job = Job(key="", name="usual", parameters=canonical_json(COMMON), limits=limits)
+    answer, grammar = examine(compiler, job)
+    if grammar is not None:
+        figures(compiler, completion, job, answer, grammar)
 
 
 def figures(

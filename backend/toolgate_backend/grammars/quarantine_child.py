@@ -26,7 +26,7 @@ from pathlib import Path
 
 from .compiler import Compiler, Setup
 from .completion import Completion
-from .examination import MAX_FRAME, Job, Limits, examine, figures, frame
+from .examination import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 NICENESS = 5
@@ -98,6 +98,7 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):  # not a Linux with procfs
             Path("/proc/self/oom_score_adj").write_text("1000")
+        warm_up(compiler, completion)
         with socket.socket(fileno=fd) as connection:
             while (job := _next_job(connection)) is not None:
                 with _limits(job.limits):

@@ -19,6 +19,7 @@ from ..pointer import escape
 from .fitting import Order, fitted
 from .keywords import ASSERTIONS
 from .obstacles import HELD, NUMERIC, obstacles
+from .opening import opened, says_open
 from .relaxing import (
     EVALUATING,
     UNEVALUATED,
@@ -152,7 +153,8 @@ def _held(schema: Any, order: Order, *, whole: bool) -> Any:
         if canonical is not None:
             if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
                 raise SchemaNotEnforceable("No value satisfies it.", pointer="")
-            found = fitted(canonical.to_json_schema(), order)
+            made = canonical.to_json_schema()
+            found = fitted(opened(made) if says_open(schema) else made, order)
             if not any(obstacles(found)):
                 return found
     found = fitted(schema, order)
