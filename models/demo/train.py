@@ -214,7 +214,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--samples", type=int, default=120_000)
+    parser.add_argument("--samples", type=int, default=80_000)
     parser.add_argument("--minutes", type=float, default=1e9, help="stop then; go on another time")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     given = parser.parse_args()
