@@ -9,9 +9,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 setup:
 	@scripts/setup.sh
 
-# The model that comes with us; MODEL=tiny-random for random weights, the most hostile model there is;
-# or any directory.
-demo: setup $(if $(filter tiny-random,$(MODEL)),tiny)
+# Our own model once `make demo-model` has made it, and random weights, the most hostile model there
+# is, until then and with MODEL=tiny-random; or any directory.
+OURS := $(wildcard proxy/toolgate_proxy/demo_model/model.safetensors)
+demo: setup $(if $(filter tiny-random,$(MODEL))$(if $(OURS),,random),tiny)
 	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
 tiny: setup

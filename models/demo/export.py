@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def export(run: Path, out: Path) -> None:
-    """`run` holds checkpoint.pt and tokenizer.json. What else is in `out` is left there."""
+    """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
     sizes = Sizes(vocabulary=tokenizer.get_vocab_size())
@@ -44,6 +44,7 @@ def export(run: Path, out: Path) -> None:
             json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
     shutil.copyfile(run / "tokenizer.json", out / "tokenizer.json")
+    shutil.copyfile(HERE / "card.md", out / "README.md")
     state = torch.load(run / "checkpoint.pt", weights_only=True)
     tensors = {f"model.{name}": tensor.bfloat16().contiguous() for name, tensor in state.items()}
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})

@@ -18,7 +18,7 @@ class Sizes:
     kv_heads: int = 2
     head_dim: int = 32  # the least that vLLM's CPU attention takes
     ffn: int = 512
-    context: int = 2048
+    context: int = 8192  # what our launcher asks for on a CPU; trained on up to 1,024
     theta: float = 10_000.0
     epsilon: float = 1e-6
 

@@ -1,4 +1,4 @@
-"""The model that comes with the package: very small, trained to call tools, for the demo."""
+"""The package's own model: very small, trained from scratch to call tools, for the demo."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ NAME = "toolgate-demo"
 
 def is_shipped(model: str) -> bool:
     return Path(model).resolve() == DIRECTORY
+
+
+def is_there() -> bool:
+    """Whether it was trained: `make demo-model` writes it."""
+    return (DIRECTORY / "model.safetensors").exists()
