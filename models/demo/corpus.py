@@ -113,7 +113,7 @@ def copying(tokenizer_size: int, seed: int, number: int, first: int = 9) -> list
     rng = np.random.default_rng(seed)
     samples = []
     for _ in range(number):
-        length = int(rng.integers(12, 60))
+        length = int(rng.integers(24, 96))  # twice that fits the shortest batches
         run = rng.integers(0, tokenizer_size - first, length)
         ids = np.concatenate([run, run]).astype(np.uint16)
         trained = np.arange(2 * length) > length

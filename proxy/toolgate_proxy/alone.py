@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 TIMEOUT_SECONDS = 120.0
-PASSED_ON = ("max_tokens", "temperature", "seed", "logit_bias")
+PASSED_ON = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias")
 
 
 def alone(backend_url: str, key: str, model: str, request: dict[str, Any]) -> str:
@@ -18,12 +18,11 @@ def alone(backend_url: str, key: str, model: str, request: dict[str, Any]) -> st
     body = {name: request[name] for name in PASSED_ON if name in request}
     body |= {
         "model": model,
-        "messages": request["messages"],
-        "tools": request["tools"],
-        "tool_choice": "none",  # vLLM parses nothing then, and still shows the model its tools
         "skip_special_tokens": False,
         "chat_template_kwargs": {"enable_thinking": request.get("reasoning_effort") != "none"},
     }
+    if "tools" in request:
+        body["tool_choice"] = "none"  # vLLM parses nothing then, and still shows the tools
     headers = {"authorization": f"Bearer {key}"}
     url = f"{backend_url}/v1/chat/completions"
     answer = httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
