@@ -1,6 +1,7 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
-	bench-hop bench-schemas bench-looks conformance
+.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench-grammars \
+	bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks bench-affinity \
+	conformance surface
 
 PORT ?= 4000
 ARGS ?=
@@ -72,6 +73,9 @@ bench-masks bench-drafts: bench-%: setup
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
 
+bench-affinity: tiny
+	@python bench/affinity.py .cache/models/tiny $(ARGS)
+
 bench-hop: setup
 	@python bench/hop.py $(ARGS)
 
@@ -84,3 +88,6 @@ bench-looks: setup
 
 conformance: setup
 	@python bench/conformance.py $(ARGS)
+
+surface: setup tiny
+	@python bench/surface.py --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)

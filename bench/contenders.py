@@ -76,7 +76,7 @@ def command(contender: str, model: Path, port: int, max_model_len: int) -> list[
     return [
         *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
-        *launch.cpu_flags(["--max-model-len", str(max_model_len)]),
+        *launch.cpu_flags(str(model), ["--max-model-len", str(max_model_len)]),
         *FLAGS[contender],
     ]
 
@@ -95,6 +95,7 @@ def environment(contender: str) -> dict[str, str]:
     if contender != "toolgate":
         # Without it vLLM loads every plug-in that is installed, so also ours.
         env["VLLM_PLUGINS"] = ""
+        env.pop("VLLM_API_KEY", None)  # it is asked with any
     return env
 
 

@@ -153,7 +153,7 @@ def _ends(rng: Random, body: dict[str, Any]) -> None:
     if rng.random() < 0.1:
         body["stop_token_ids"] = rng.sample(range(300, 6000), 40)
     if rng.random() < 0.1:
-        body["min_tokens"] = rng.randint(1, 20)
+        body["min_tokens"] = rng.randint(1, min(20, body["max_tokens"]))
     if rng.random() < 0.05:
         body["ignore_eos"] = True
     if rng.random() < 0.1:

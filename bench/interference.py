@@ -3,9 +3,11 @@
     python bench/interference.py MODEL_DIR [--streams 16] [--seconds 8] [--rounds 6] > report.md
 
 Both servers, ours behind its gateway and vLLM with strict tools, stand ready side by side and are
-measured in turn: alone (16 plain streams, nobody compiling), then with new tool sets arriving, then
-the other server. Tools are BFCL's (`$TOOLGATE_SHARED/data`) with every name made new. Prints
-Markdown: gaps between events of the plain streams, first event of the requests with new tools.
+measured in turn: 16 plain streams alone; with requests arriving whose tool sets are known, so that
+their prompts cost what they cost and nobody compiles; with requests whose tool sets are new. The
+requests come at one rate, their prompts share no cache. Tools are BFCL's (`$TOOLGATE_SHARED/data`)
+with every name made new. Prints Markdown: gaps between events of the plain streams, first event of
+the requests with tools.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -30,6 +32,11 @@ from contenders import Server, running
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 CONTENDERS = ("toolgate", "vllm-strict")
+Arriving = Literal["nobody", "known tool sets", "new tool sets"]
+ARRIVING: tuple[Arriving, ...] = ("nobody", "known tool sets", "new tool sets")
+KNOWN_SETS = 4
+PERIOD = 0.75
+"""Seconds between two requests with tools."""
 TOKENS = 400
 
 
@@ -74,9 +81,16 @@ class Load:
         self._server, self._http, self._tools = server, http, tools
         self._model = server.model_name()
         self._rng = random.Random(3)
+        self._known: list[list[dict[str, Any]]] = []
 
-    async def phase(self, streams: int, seconds: float, new_tools: int) -> Phase:
-        """`new_tools` tools in every foreground request; without any, nobody compiles."""
+    async def warm_up(self, streams: int, size: int) -> None:
+        self._known = [self._new_set(size) for _ in range(KNOWN_SETS)]
+        for tools in self._known:
+            await self._with_tools(Phase(), tools)
+        await self.phase(streams, 2, "new tool sets", size)
+
+    async def phase(self, streams: int, seconds: float, arriving: Arriving, size: int) -> Phase:
+        """`size` tools in each request that arrives beside the streams."""
         phase, over = Phase(), asyncio.Event()
 
         async def background() -> None:
@@ -84,12 +98,17 @@ class Load:
                 await self._plain(phase)
 
         async def foreground() -> None:
-            while not over.is_set():
-                await self._with_new_tools(phase, new_tools)
-                await asyncio.sleep(0.2)
+            for number in itertools.count():
+                if over.is_set():
+                    return
+                known = arriving == "known tool sets"
+                tools = self._known[number % KNOWN_SETS] if known else self._new_set(size)
+                begun = asyncio.create_task(self._with_tools(phase, tools))
+                await asyncio.sleep(PERIOD)
+                await begun
 
         tasks = [asyncio.create_task(background()) for _ in range(streams)]
-        if new_tools:
+        if arriving != "nobody":
             tasks.append(asyncio.create_task(foreground()))
         await asyncio.sleep(seconds)
         over.set()
@@ -100,11 +119,18 @@ class Load:
         times = [at async for at in self._events({"max_tokens": TOKENS, "ignore_eos": True}, phase)]
         phase.gaps += [1e3 * (after - at) for at, after in itertools.pairwise(times)]
 
-    async def _with_new_tools(self, phase: Phase, count: int) -> None:
+    def _new_set(self, size: int) -> list[dict[str, Any]]:
         salt = uuid.uuid4().hex[:8]
-        picked = self._rng.sample(self._tools, count)
-        tools = [renewed(tool, f"{salt}{at}") for at, tool in enumerate(picked)]
-        body = {"tools": tools, "tool_choice": "required", "max_tokens": 256}
+        picked = self._rng.sample(self._tools, size)
+        return [renewed(tool, f"{salt}{at}") for at, tool in enumerate(picked)]
+
+    async def _with_tools(self, phase: Phase, tools: list[dict[str, Any]]) -> None:
+        body = {
+            "tools": tools,
+            "tool_choice": "required",
+            "max_tokens": 256,
+            "cache_salt": uuid.uuid4().hex,
+        }
         began = time.perf_counter()
         async for at in self._events(body, phase):
             phase.first.append(1e3 * (at - began))
@@ -133,44 +159,52 @@ class Load:
 async def measure(servers: dict[str, Server], options: argparse.Namespace) -> None:
     tools = bfcl_tools()
     limits = httpx.Limits(max_connections=None)
-    found: dict[tuple[str, bool], list[Phase]] = {}
+    found: dict[tuple[str, Arriving], list[Phase]] = {}
     async with httpx.AsyncClient(timeout=120, limits=limits, trust_env=False) as http:
         loads = {name: Load(server, http, tools) for name, server in servers.items()}
         for load in loads.values():
-            await load.phase(options.streams, 2, options.tools)  # warm, not counted
+            await load.warm_up(options.streams, options.tools)
         for _ in range(options.rounds):
             for name, load in loads.items():
-                for new_tools in (0, options.tools):
-                    phase = await load.phase(options.streams, options.seconds, new_tools)
-                    found.setdefault((name, bool(new_tools)), []).append(phase)
+                for arriving in ARRIVING:
+                    phase = await load.phase(
+                        options.streams, options.seconds, arriving, options.tools
+                    )
+                    found.setdefault((name, arriving), []).append(phase)
     print(table(found, options))
 
 
-def table(found: dict[tuple[str, bool], list[Phase]], options: argparse.Namespace) -> str:
+def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Namespace) -> str:
     lines = [
-        f"{options.streams} plain streams of {TOKENS} tokens; {options.tools} new tools a request; "
-        f"{options.rounds} rounds of {options.seconds:.0f} s each, in turn.",
+        f"{options.streams} plain streams of {TOKENS} tokens; beside them a request with "
+        f"{options.tools} tools each {PERIOD} s; {options.rounds} rounds of "
+        f"{options.seconds:.0f} s each, in turn.",
         "",
-        "| server | | gaps p50 | p99 | max | first event p50 | p95 | requests | errors |",
+        "| server | arriving | gaps p50 | p99 | max | first event p50 | p95 | requests | errors |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (name, compiling), phases in found.items():
+    for (name, arriving), phases in found.items():
         whole = Phase()
         for phase in phases:
             whole.add(phase)
-        cells = [name, "new tool sets arrive" if compiling else "nobody compiles"]
+        cells = [name, arriving]
         cells += [f"{share(whole.gaps, q):.1f} ms" for q in (0.5, 0.99, 1)]
         cells += [f"{share(whole.first, q):.0f} ms" if whole.first else "" for q in (0.5, 0.95)]
-        cells += [str(len(whole.first)) if compiling else "", str(len(whole.errors))]
+        cells += [str(len(whole.first)) if whole.first else "", str(len(whole.errors))]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| server | p99 gap, compiling ÷ alone: median of rounds (least – most) | max |"]
-    lines += ["|---|---|---|"]
-    for name in CONTENDERS:
-        pairs = list(zip(found[name, True], found[name, False], strict=True))
-        cells = [name]
+    lines += [
+        "",
+        "| server | gaps: median of rounds (least – most) | p99 | max |",
+        "|---|---|---|---|",
+    ]
+    for name, (over, under) in itertools.product(
+        CONTENDERS, itertools.combinations(ARRIVING[::-1], 2)
+    ):
+        pairs = list(zip(found[name, over], found[name, under], strict=True))
+        cells = [name, f"{over} ÷ {under}"]
         for quantile in (0.99, 1.0):
             ratios = [
-                share(new.gaps, quantile) / share(alone.gaps, quantile) for new, alone in pairs
+                share(one.gaps, quantile) / share(other.gaps, quantile) for one, other in pairs
             ]
             cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f})")
         lines.append(f"| {' | '.join(cells)} |")

@@ -22,6 +22,8 @@ PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcess
 UNIPROC = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 # With fewer cores than this, those who wait by spinning starve those who have work to do.
 CORES_TO_SPIN_ON = 4
+LONGEST = 8192
+"""Tokens of prompt and answer on a CPU build, where nothing else is said."""
 SEVERAL_RANKS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
 # vLLM drops logits processors, or refuses them late, where these are given: masks would be lost.
@@ -40,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
     ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
-    vllm_cli.main(["serve", model, *cpu_flags(flags), *flags, *ours])
+    vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *ours])
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
@@ -113,7 +115,7 @@ def on_cpu() -> bool:
     return True
 
 
-def cpu_flags(flags: Sequence[str]) -> list[str]:
+def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
     """Flags that a CPU build needs; those given on the command line come later and win.
 
     A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator
@@ -126,11 +128,23 @@ def cpu_flags(flags: Sequence[str]) -> list[str]:
     """
     if not on_cpu():
         return []
-    length = _value(flags, "--max-model-len") or "8192"
+    length = _value(flags, "--max-model-len") or str(min(LONGEST, _positions(model)))
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
     if _few_cores() and not any(_value(flags, name) for name in SEVERAL_RANKS):
         sizes += ["--distributed-executor-backend", UNIPROC]
     return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
+
+
+def _positions(model: str) -> int:
+    """Tokens that the model was made for; `LONGEST` where that can't be told, so that vLLM says
+    what is wrong with the model."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(model).get_text_config()
+    except (OSError, ValueError):
+        return LONGEST
+    return int(getattr(config, "max_position_embeddings", LONGEST))
 
 
 def _few_cores() -> bool:

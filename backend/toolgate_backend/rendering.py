@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jinja2
@@ -15,7 +16,14 @@ from toolgate_core.errors import (
     TemplateRefused,
     UnsupportedParameter,
 )
-from toolgate_core.wire import ChatPrompt, MarkIds, Prompt, ReasoningMode, TokensPrompt
+from toolgate_core.wire import (
+    ChatPrompt,
+    MarkIds,
+    Prompt,
+    ReasoningMode,
+    Tokenizing,
+    TokensPrompt,
+)
 
 from .enforcement.spec import ReasoningStart
 
@@ -25,18 +33,22 @@ class Renderer:
         self._renderer = engine_client.renderer
         self._vocabulary_size = vocabulary_size
 
-    async def render(self, prompt: Prompt) -> Any:
-        """vLLM's engine input. Raises TemplateRefused with the template's own message,
+    async def render(self, prompt: Prompt, max_tokens: int = 0) -> Any:
+        """vLLM's engine input; `max_tokens` of the context are kept free for the answer where the
+        prompt is cut to what fits. Raises TemplateRefused with the template's own message,
         ContextLengthExceeded and InvalidRequest."""
         if not isinstance(prompt, ChatPrompt):
             return self._tokens(prompt)
+        refuse_addresses(prompt)
         template_kwargs: dict[str, Any] = {"add_generation_prompt": True, **prompt.template_kwargs}
         if prompt.tools:
             template_kwargs["tools"] = list(prompt.tools)
         params = ChatParams(chat_template_kwargs=template_kwargs)
         try:
             _, (rendered,) = await self._renderer.render_chat_async(
-                [[dict(message) for message in prompt.messages]], params
+                [[dict(message) for message in prompt.messages]],
+                params,
+                self._tokenizing(prompt.tokenizing, max_tokens),
             )
         except jinja2.TemplateError as error:
             raise TemplateRefused(
@@ -46,6 +58,16 @@ class Renderer:
             raise _rendering_error(error) from error
         return rendered
 
+    def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:
+        """vLLM's parameters; None, its own default, where nothing is asked for."""
+        if wanted == Tokenizing():
+            return None
+        return replace(
+            self._renderer.default_chat_tok_params,
+            max_output_tokens=max_tokens,
+            **wanted.model_dump(),
+        )
+
     def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
         ids = list(prompt.token_ids)
         if not ids or not all(0 <= token < self._vocabulary_size for token in ids):
@@ -54,6 +76,22 @@ class Renderer:
                 param="prompt.token_ids",
             )
         return {"type": "token", "prompt_token_ids": ids}
+
+
+def refuse_addresses(prompt: ChatPrompt) -> None:
+    """Raises UnsupportedParameter for media that vLLM would fetch, from the network or from disk:
+    the gateway sends images as data."""
+    for at, message in enumerate(prompt.messages):
+        content = message.get("content")
+        for place, part in enumerate(content if isinstance(content, list) else ()):
+            if not isinstance(part, dict) or part.get("type") == "text":
+                continue
+            image = part.get("image_url") if part.get("type") == "image_url" else None
+            if not isinstance(image, dict) or not str(image.get("url")).startswith("data:"):
+                raise UnsupportedParameter(
+                    "Only text, and images as data URIs, are taken.",
+                    param=f"messages[{at}].content[{place}]",
+                )
 
 
 def continues_message(prompt: Prompt) -> bool:

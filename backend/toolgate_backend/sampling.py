@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vllm.exceptions import VLLMClientError
-from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, SamplingParams
 
 from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
@@ -88,7 +88,13 @@ def sampling_params(
 ) -> SamplingParams:
     """vLLM's parameters, on top of the model's own generation_config; `hooked` where vLLM's native
     grammar is to be our automaton. Raises InvalidRequest."""
+    _check_allowed(sampling, spec, vocabulary)
     params = defaults | sampling.model_dump(exclude_none=True)
+    if sampling.repetition_detection is not None:
+        found = sampling.repetition_detection.model_dump()
+        params["repetition_detection"] = RepetitionDetectionParams(**found)
+    if sampling.logprob_token_ids is not None:
+        params["logprobs"] = None  # vLLM reports one or the other
     params |= {
         "max_tokens": budget,
         "stop_token_ids": list(sampling.stop_token_ids),
@@ -123,6 +129,28 @@ def sampling_params(
 def client_error(error: Exception) -> InvalidRequest:
     """vLLM's refusal of a parameter, as the client's."""
     return InvalidRequest(str(error), param=getattr(error, "parameter", None))
+
+
+def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
+    """Raises where something must come, or where none of the ids could."""
+    if sampling.allowed_token_ids is None:
+        return
+    if not {*sampling.allowed_token_ids} - vocabulary.special:
+        raise InvalidRequest(
+            "'allowed_token_ids' must hold a token that can be part of a text.",
+            param="allowed_token_ids",
+        )
+    if spec is not None and (
+        spec.choice != "none"
+        or spec.content
+        or spec.reasoning in ("open", "must")
+        or spec.reasoning_budget is not None
+    ):
+        raise UnsupportedParameter(
+            "'allowed_token_ids' acts on plain content alone: leave out tools, response_format and "
+            'reasoning ("reasoning_effort": "none").',
+            param="allowed_token_ids",
+        )
 
 
 def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...]:

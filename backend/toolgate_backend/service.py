@@ -11,6 +11,7 @@ from typing import Any
 from vllm.exceptions import VLLMClientError
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
+from vllm.renderers.chat_utils import get_tool_call_id_type
 
 from toolgate_core import wire
 from toolgate_core.errors import (
@@ -29,6 +30,7 @@ from .grammars.registry import GrammarRegistry
 from .grammars.store import grammar_format
 from .grammars.zygote import Zygote
 from .in_flight import InFlight
+from .logprobs import Spelling
 from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call
 from .sampling import check_budget, client_error, make_spec, sampling_params
 from .settings import Settings, settings
@@ -108,6 +110,8 @@ class Service:
                 max_logprobs=self._config.max_logprobs,
                 max_grammars=self._max_grammars,
             ),
+            images=bool(self._config.is_multimodal_model),
+            call_ids=get_tool_call_id_type(self._config),
         )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
@@ -142,7 +146,7 @@ class Service:
                     keys.append(request.enforcement.content)
                 held.enter_context(self._registry.pin(keys))
                 self._registry.require_ready(keys)
-            prompt = await self._renderer.render(request.prompt)
+            prompt = await self._renderer.render(request.prompt, request.sampling.max_tokens or 0)
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
@@ -166,6 +170,7 @@ class Service:
                 reasoning_open=spec is not None and spec.reasoning == "open",
                 max_tokens=budget,
                 prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
+                prompt_text=self._prompt_text(request, prompt_ids),
             )
             prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
@@ -182,11 +187,20 @@ class Service:
                 _client_errors(outputs),
                 self._vocabulary,
                 start=start,
-                top_logprobs=request.sampling.logprobs,
+                spelling=self._spelling(request),
                 accepted=request.accepted,
             )
             async for event in events:
                 yield event
+
+    def _prompt_text(self, request: wire.GenerateRequest, ids: list[int]) -> str | None:
+        return str(self._vocabulary.tokenizer.decode(ids)) if request.return_prompt_text else None
+
+    def _spelling(self, request: wire.GenerateRequest) -> Spelling | None:
+        top, chosen = request.sampling.logprobs, request.sampling.logprob_token_ids
+        if top is None:
+            return None
+        return Spelling(self._vocabulary, top, chosen, request.tokens_as_ids)
 
     def _served_names(self) -> list[str]:
         return [base.name for base in self._models.base_model_paths]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from toolgate_core.wire import (
     EndEvent,
     StartEvent,
     StreamEvent,
-    TokenLogprob,
     TokensEvent,
-    TopLogprob,
     UsageEvent,
 )
 
+from .logprobs import PromptLogprobs, Spelling, prompt_logprobs
 from .vocabulary import Vocabulary
 
 
@@ -41,15 +40,19 @@ async def raw_events(
     vocabulary: Vocabulary,
     *,
     start: StartEvent,
-    top_logprobs: int | None,
+    spelling: Spelling | None = None,
     accepted: Sequence[int] = (),
 ) -> AsyncIterator[StreamEvent]:
-    """The events of one request, whose `outputs` are vLLM RequestOutputs of kind DELTA."""
+    """The events of one request, whose `outputs` are vLLM RequestOutputs of kind DELTA; `spelling`
+    of its logprobs, where any are wanted."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
+    of_prompt: PromptLogprobs | None = None
     async for output in outputs:
         cached_tokens = output.num_cached_tokens or cached_tokens
+        if output.prompt_logprobs:
+            of_prompt = prompt_logprobs(output.prompt_logprobs, vocabulary)
         for choice in output.outputs:
             decoder = decoders.setdefault(choice.index, TextDecoder(vocabulary, accepted))
             ids = tuple(choice.token_ids)
@@ -60,8 +63,9 @@ async def raw_events(
                     choice=choice.index,
                     ids=ids,
                     texts=tuple(decoder.decode(token) for token in ids),
-                    logprobs=_logprobs(ids, choice.logprobs, vocabulary, top_logprobs),
+                    logprobs=spelling.of(ids, choice.logprobs) if spelling else None,
                     cached_tokens=cached_tokens if first else None,
+                    prompt_logprobs=of_prompt if first else None,
                 )
             if choice.finish_reason is not None:
                 yield EndEvent(
@@ -80,36 +84,3 @@ async def raw_events(
 def _finish_reason(reason: str) -> Any:
     # vLLM's `repetition` (its own detector ended the choice) is an end like any other to a client.
     return reason if reason in ("stop", "length", "abort", "error") else "stop"
-
-
-def _logprobs(
-    ids: tuple[int, ...], logprobs: Any, vocabulary: Vocabulary, top: int | None
-) -> tuple[TokenLogprob, ...] | None:
-    if top is None or logprobs is None:
-        return None
-    return tuple(
-        _token_logprob(token, at, vocabulary, top) for token, at in zip(ids, logprobs, strict=False)
-    )
-
-
-def _token_logprob(
-    token: int, at: Mapping[int, Any], vocabulary: Vocabulary, top: int
-) -> TokenLogprob:
-    """vLLM gives the sampled token and the likeliest `top`, in no promised order."""
-    likeliest = sorted(at.items(), key=lambda item: -item[1].logprob)[:top]
-    alternatives = tuple(
-        TopLogprob(**_spelled(i, vocabulary), logprob=_finite(entry.logprob))
-        for i, entry in likeliest
-    )
-    return TokenLogprob(
-        **_spelled(token, vocabulary), logprob=_finite(at[token].logprob), top=alternatives
-    )
-
-
-def _spelled(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
-    text = vocabulary.token_bytes[token]
-    return {"token": text.decode(errors="replace"), "bytes": tuple(text)}
-
-
-def _finite(logprob: float) -> float:
-    return max(logprob, -9999.0)  # JSON has no −inf; vLLM's own servers answer the same figure

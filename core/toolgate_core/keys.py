@@ -28,6 +28,10 @@ MAX_DEPTH = 100
 CONTENT = ""
 """The name under which a schema of the content stands among those of tools: none has this one."""
 
+TEXT = "x-toolgate-text"
+"""Beside no other keyword in what content is held to: a text that is not JSON, as
+{"choice": [text, …]} or {"regex": pattern}."""
+
 EMPTY_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {},
@@ -89,7 +93,7 @@ def canonical_json(value: object) -> str:
 def _schema(schema: object) -> Any:
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else _data(schema)
-    kept = sorted((str(k), v) for k, v in schema.items() if k not in ANNOTATIONS)
+    kept = sorted((str(k), v) for k, v in schema.items() if k not in ANNOTATIONS and k != TEXT)
     return {key: _keyword(key, value) for key, value in kept}
 
 

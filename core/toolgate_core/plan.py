@@ -72,6 +72,8 @@ class ChatRequest:
     on_budget: wire.OnBudget = "cut"
     content_format: Tool | None = None
     """What the content is held to: a schema under no name (see `keys.CONTENT`)."""
+    content_param: str = "response_format"
+    """Where in the request's body that schema stands."""
     stop: tuple[str, ...] = ()
     include_stop: bool = False
     """The stop string that ended a choice is part of its content."""
@@ -81,6 +83,12 @@ class ChatRequest:
     """Every chunk says how many tokens there have been."""
     include_reasoning: bool = True
     return_token_ids: bool = False
+    return_prompt_text: bool = False
+    tokens_as_ids: bool = False
+    """Logprobs spell a token as `token_id:<id>`."""
+    tokenizing: wire.Tokenizing = field(default_factory=wire.Tokenizing)
+    answer_id: str | None = None
+    """The id that the client gave; the engine's is `request_id`, which comes only once."""
     echo: str = ""
     """Text that the answer's content begins with: the message that it goes on with."""
     legacy_functions: bool = False
@@ -212,6 +220,12 @@ def content_format(schema: object, *, param: str, open_objects: bool = False) ->
         return Tool(keys.CONTENT, canonical, keys.tool_hash(keys.CONTENT, canonical), {})
     except InvalidTools as error:
         raise InvalidRequest(error.message, param=param) from error
+
+
+def text_format(kind: Literal["choice", "regex"], value: list[str] | str) -> Tool:
+    """What the content is held to, where it is no JSON: one of these texts, or a pattern's."""
+    form = {keys.TEXT: {kind: value}}
+    return Tool(keys.CONTENT, form, keys.tool_hash(keys.CONTENT, form), {})
 
 
 def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:

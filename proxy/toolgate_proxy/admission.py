@@ -4,6 +4,7 @@ silence: `parameters.py` says of each parameter whether it is taken, has no bear
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +17,11 @@ from . import reasoning
 from .checks import Fields
 from .messages import parse_messages
 from .parameters import BY_NAME
-from .response_format import response_format
-from .sampling import INT64, sampling, stop_strings
+from .response_format import SCHEMA_PARAM, STRUCTURED_PARAM, response_format
+from .sampling import INT64, MOST, sampling, stop_strings
 from .tool_choice import is_legacy, tool_choice, tools
+
+REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
 def admit(
@@ -37,8 +40,10 @@ def admit(
     _check_names(fields)
     legacy = is_legacy(fields)
     parsed = parse_messages(messages)
+    _check_plain(fields)
     return ChatRequest(
         request_id=f"chatcmpl-{secrets.token_hex(16)}",
+        answer_id=_answer_id(fields),
         model=model,
         messages=parsed,
         tools=tools(fields, open_objects=open_objects),
@@ -46,10 +51,11 @@ def admit(
         parallel_tool_calls=not legacy and fields.flag("parallel_tool_calls") is not False,
         reasoning=reasoning.reasoning_mode(fields),
         template_kwargs=reasoning.template_kwargs(fields),
-        sampling=sampling(fields),
+        sampling=sampling(fields, stream=stream),
         reasoning_budget=reasoning.reasoning_budget(fields),
         on_budget=_on_budget(fields),
         content_format=response_format(fields, open_objects=open_objects),
+        content_param=STRUCTURED_PARAM if "structured_outputs" in fields.values else SCHEMA_PARAM,
         stop=stop_strings(fields),
         include_stop=fields.flag("include_stop_str_in_output") or False,
         stream=stream,
@@ -57,6 +63,9 @@ def admit(
         continuous_usage=_stream_option(fields, "continuous_usage_stats", stream=stream),
         include_reasoning=fields.flag("include_reasoning") is not False,
         return_token_ids=fields.flag("return_token_ids") or False,
+        return_prompt_text=fields.flag("return_prompt_text") or False,
+        tokens_as_ids=fields.flag("return_tokens_as_token_ids") or False,
+        tokenizing=_tokenizing(fields),
         echo=_echo(fields, parsed),
         legacy_functions=legacy,
         priority=fields.integer("priority", *INT64) or 0,
@@ -104,6 +113,37 @@ def _stream_option(fields: Fields, wanted: str, *, stream: bool) -> bool:
             path = options.path(name)
             raise UnsupportedParameter(f"{path!r} is not supported.", param=path)
     return options.flag(wanted) or False
+
+
+def _check_plain(fields: Fields) -> None:
+    """What acts on plain content alone: in a call or a form it would keep from coming what must."""
+    for name in ("allowed_token_ids", "repetition_detection"):
+        if name not in fields.values:
+            continue
+        for other in ("tools", "functions", "response_format", "structured_outputs"):
+            if fields.values.get(other):
+                raise UnsupportedParameter(
+                    f"{name!r} can't be combined with {other!r}.", param=name
+                )
+
+
+def _answer_id(fields: Fields) -> str | None:
+    """vLLM's `request_id`, which is in the answer's id."""
+    given = fields.text("request_id")
+    if given is not None and not REQUEST_ID.fullmatch(given):
+        raise fields.wrong("request_id", "1 to 128 visible characters")
+    return None if given is None else f"chatcmpl-{given}"
+
+
+def _tokenizing(fields: Fields) -> wire.Tokenizing:
+    side = fields.text("truncation_side")
+    if side not in (None, "left", "right"):
+        raise fields.wrong("truncation_side", '"left" or "right"')
+    return wire.Tokenizing(
+        add_special_tokens=fields.flag("add_special_tokens") or False,
+        truncate_prompt_tokens=fields.integer("truncate_prompt_tokens", -1, MOST),
+        truncation_side=side,
+    )
 
 
 def _echo(fields: Fields, messages: tuple[dict[str, Any], ...]) -> str:

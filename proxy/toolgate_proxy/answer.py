@@ -11,8 +11,15 @@ from toolgate_core import wire
 from toolgate_core.dialect import Dialect
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import ChatRequest, EnforcementPlan
-from toolgate_core.segmenter import ArgumentsDelta, ContentDelta, ReasoningDelta, Segmenter
+from toolgate_core.segmenter import (
+    ArgumentsDelta,
+    CallStart,
+    ContentDelta,
+    ReasoningDelta,
+    Segmenter,
+)
 
+from .call_ids import CallIds
 from .calls import Calls
 from .choice import Choice, Said
 from .last_look import LastLook
@@ -66,17 +73,21 @@ class Answer:
         resamples: int = 0,
     ) -> None:
         """`resamples`: how often a choice may be sampled again at most."""
-        self.head = Head(request.request_id, int(time.time()), request.model, _fingerprint(info))
+        answer_id = request.answer_id or request.request_id
+        self.head = Head(answer_id, int(time.time()), request.model, _fingerprint(info))
         self.request = request
         self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
+        self._call_ids = CallIds(info, request)
         self._choices: list[Choice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._usage: wire.UsageEvent | None = None
         self.prompt_token_ids: tuple[int, ...] | None = None
         """Where the request asked for them."""
+        self.prompt_text: str | None = None
+        self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
         self._look = look
         self._most_resamples = resamples
 
@@ -87,6 +98,7 @@ class Answer:
             match event:
                 case wire.TokensEvent():
                     self._cached_tokens = event.cached_tokens or self._cached_tokens
+                    self.prompt_logprobs = event.prompt_logprobs or self.prompt_logprobs
                     shown = await self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(shown)
                 case wire.EndEvent():
@@ -97,6 +109,9 @@ class Answer:
                 case wire.UsageEvent():
                     self._usage = event
         return [Piece(at, event) for at, shown in fresh.items() for event in _joined(shown)]
+
+    def call_id(self, start: CallStart) -> str:
+        return self._call_ids.of(start)
 
     @property
     def complete(self) -> bool:
@@ -132,6 +147,7 @@ class Answer:
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
         self.prompt_token_ids = event.prompt_token_ids
+        self.prompt_text = event.prompt_text
         self._choices = [
             Choice(
                 Segmenter(

@@ -20,9 +20,20 @@ SECRETS = ("api_key", "master_key", "database_url", "password", "redis_password"
 SHORTEST_SECRET = 8
 """Characters; what is shorter is a placeholder: `none`, `EMPTY`."""
 ENVIRONMENT = "os.environ/"
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 PROVIDER = "toolgate/"
 HANDLER = "toolgate_proxy.provider.toolgate"
 AUTH = "toolgate_proxy.auth.authenticate"
+STRATEGIES = (
+    "simple-shuffle",
+    "least-busy",
+    "usage-based-routing-v2",
+    "latency-based-routing",
+    "cost-based-routing",
+)
+"""By which LiteLLM chooses among the deployments that answer."""
+BLIND = ("usage-based-routing", "provider-budget-routing")
+"""By these it asks nobody which do (litellm/router.py:13790)."""
 
 
 class BadConfig(Exception):
@@ -75,6 +86,15 @@ def _problems(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterato
                 "`toolgate/…` takes `custom_provider_map` in `litellm_settings`, with the provider "
                 f"`toolgate` and the custom_handler `{HANDLER}`.",
             )
+        weight = _get(params, "weight")
+        if weight is not None and weight.tag not in NUMBERS:
+            yield _Found(_line(weight), "`weight` must be a number.")
+    for strategy in _strategies(root):
+        if _text(strategy) not in (*STRATEGIES, *BLIND, "priority"):
+            known = ", ".join(STRATEGIES)
+            yield _Found(
+                _line(strategy), f"`routing_strategy` {_text(strategy)!r} is not one of {known}."
+            )
     general = _get(root, "general_settings")
     if _get(general, "master_key") is None and not environment.get("LITELLM_MASTER_KEY"):
         yield _Found(
@@ -120,12 +140,29 @@ def _doubts(root: yaml.Node | None) -> Iterator[_Found]:
             "without `router_settings.disable_cooldowns: true` one answer of 404 takes a model's "
             "deployment away from everyone for a while.",
         )
+    for strategy in _strategies(root):
+        if _text(strategy) in BLIND:
+            yield _Found(
+                _line(strategy),
+                f"`{_text(strategy)}` chooses without asking which backends answer; one of "
+                f"{', '.join(STRATEGIES)} does.",
+            )
     if _text(_get(root, "general_settings", "cancel_on_disconnect")).lower() != "true":
         yield _Found(
             _line(_get(root, "general_settings") or root),
             "without `general_settings.cancel_on_disconnect: true` a backend goes on for clients "
             "that have hung up.",
         )
+
+
+def _strategies(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Of all models, and of groups of them."""
+    router = _get(root, "router_settings")
+    groups = _get(router, "routing_groups")
+    for holder in (router, *(groups.value if isinstance(groups, yaml.SequenceNode) else ())):
+        strategy = _get(holder, "routing_strategy")
+        if strategy is not None and not _text(strategy).startswith(ENVIRONMENT):
+            yield strategy
 
 
 def _get(node: yaml.Node | None, *names: str) -> yaml.Node | None:

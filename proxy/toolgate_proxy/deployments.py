@@ -13,6 +13,7 @@ from .backend_client import Backend
 from .fleet_cache import FleetCache
 from .grammars import Grammars
 from .litellm_router import Placement
+from .load import Load
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Deployment:
     backend: Backend
     grammars: Grammars
     state: State
+    load: Load = field(default_factory=Load)
 
 
 class Deployments:

@@ -77,10 +77,13 @@ class Frames:
         return self._around[key]
 
     def _written(self, chunk: ModelResponseStream) -> bytes:
-        """As litellm/proxy/proxy_server.py:9852 would write it."""
+        """As litellm/proxy/proxy_server.py:9852 would write it, and with the `finish_reason` that
+        OpenAI gives every choice of a chunk: null but in its last."""
         chunk.model = self._model
-        body: str = chunk.model_dump_json(exclude_none=True, exclude_unset=True)
-        return b"data: " + body.encode() + b"\n\n"
+        body = chunk.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+        for choice in body["choices"]:
+            choice.setdefault("finish_reason", None)
+        return b"data: " + orjson.dumps(body) + b"\n\n"
 
 
 def shaped(chunks: Chunks, unread: Unread | None) -> Chunks | Frames:

@@ -2,7 +2,7 @@
 
 LiteLLM 1.106.2 calls `async_pre_call_hook` on every route that reaches a model, once a request,
 with the body as it was parsed (proxy/utils.py:2689). Its own limiter goes by limits that stand on
-`UserAPIKeyAuth`; ours stand on the key instead, and docs/decisions/0008-limits.md says why.
+`UserAPIKeyAuth`; ours stand on the key instead, and docs/decisions/0014-limits.md says why.
 """
 
 from __future__ import annotations

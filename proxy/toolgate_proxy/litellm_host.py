@@ -44,6 +44,7 @@ from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.errors import ToolgateError
 
+from . import litellm_busy
 from .frames import Frame
 from .unread import Unread, note_for_billing, unread
 
@@ -189,9 +190,10 @@ def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @functools.wraps(original)
     def complete(ctx: Any) -> Any:
-        if ctx.custom_llm_provider == PROVIDER and ctx.stream and ctx.acompletion:
-            return _open(ctx)
-        return original(ctx)
+        if ctx.custom_llm_provider != PROVIDER or not ctx.acompletion:
+            return original(ctx)
+        answer = _open(ctx) if ctx.stream else original(ctx)
+        return litellm_busy.until_left(answer, ctx.logging)
 
     return complete
 

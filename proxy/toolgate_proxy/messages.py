@@ -30,7 +30,7 @@ def _message(message: object, param: str) -> dict[str, Any]:
     _refuse(fields, "audio")
     for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
         fields.text(name)
-    content = _content(message.get("content"), fields.path("content"))
+    content = _content(message.get("content"), fields.path("content"), sees=role == "user")
     calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
     if content is None and role == "assistant":
         content = fields.text("refusal")  # what it said instead of an answer
@@ -80,28 +80,42 @@ def _sorted(results: list[dict[str, Any]], order: dict[str, int]) -> list[dict[s
     return sorted(results, key=lambda each: order.get(str(each.get("tool_call_id")), len(order)))
 
 
-def _content(content: object, param: str) -> str | list[dict[str, Any]] | None:
+def _content(content: object, param: str, *, sees: bool) -> str | list[dict[str, Any]] | None:
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
         raise InvalidRequest(f"'{param}' must be a string or an array of text parts.", param=param)
-    return [_part(part, f"{param}[{at}]") for at, part in enumerate(content)]
+    return [_part(part, f"{param}[{at}]", sees=sees) for at, part in enumerate(content)]
 
 
-def _part(part: object, param: str) -> dict[str, Any]:
+def _part(part: object, param: str, *, sees: bool) -> dict[str, Any]:
+    """A text, or of a user's message an image: images.py looks at that one."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
         raise InvalidRequest(f"'{param}' must be an object.", param=param)
     kind = part.get("type")
+    if kind == "image_url" and sees:
+        return _image(Fields(part, param))
     if kind not in ("text", "refusal"):
         raise UnsupportedParameter(
-            f"Content of type {kind!r} is not supported: text only.", param=f"{param}.type"
+            f"Content of type {kind!r} is not supported here: text, and images of a user.",
+            param=f"{param}.type",
         )
     text = Fields(part, param).text(kind)
     if text is None:
         raise Fields(part, param).wrong(kind, "a string")
     return {"type": "text", "text": text}
+
+
+def _image(fields: Fields) -> dict[str, Any]:
+    """`{"url": …}`, or the URL alone, as some clients write it. How fine it is looked at (`detail`)
+    is the model's own business."""
+    given = fields.values.get("image_url")
+    url = given.get("url") if isinstance(given, dict) else given
+    if not isinstance(url, str) or not url:
+        raise fields.wrong("image_url", "an object with a url")
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _calls(fields: Fields) -> list[Any]:

@@ -54,6 +54,12 @@ BACKEND_UP = Gauge(
     ["backend"],
     multiprocess_mode="livemin",
 )
+AFFINITY = Counter(
+    "toolgate_prefix_affinity",
+    "Requests with a long prompt, by where they were sent: to the deployment that its beginning "
+    "prefers, or to another since that had too much under way.",
+    ["sent"],
+)
 MOVED = Counter("toolgate_moved", "Requests that went to another backend when one was lost.")
 VIOLATIONS = Counter(
     "toolgate_enforcement_violations",

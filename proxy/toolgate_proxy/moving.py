@@ -41,6 +41,7 @@ async def first_answer(
         place = left.pop()
         deployment = deployments.at(place)
         async with AsyncExitStack() as stack:
+            stack.enter_context(deployment.load.carried())
             try:
                 answer, arriving = await stack.enter_async_context(at(deployment, place.model))
                 first = await _first(arriving)

@@ -24,18 +24,18 @@ from toolgate_core.errors import (
 )
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
+from . import litellm_busy, meter, metrics, receipt
 from . import litellm_host as host
-from . import meter, metrics, receipt
 from .admission import admit
 from .answer import Answer, Piece
 from .backend_client import EventStream
 from .deployments import Deployment, Deployments
 from .frames import Frame, shaped
 from .grammars import Loaded
+from .images import Images
 from .last_look import LastLook
 from .moving import Answered, first_answer
 from .resampling import Resample, of_choice, request_again
-from .response_format import SCHEMA_PARAM
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 from .validators import Validators
@@ -51,11 +51,13 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
         super().__init__()
         self.deployments = Deployments(settings)
         self._validators = Validators(settings)
+        self._images = Images(settings)
         self._resamples = settings.resamples
         self._open_objects = settings.open_objects
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call = host.read_call(kwargs)
+        litellm_busy.began(call.logging, call.messages, call.api_base)
         with host.errors_raised(call):
             request = self._admitted(call, stream=False)
             async with self._answered(request, call) as (answer, arriving):
@@ -66,6 +68,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
     async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream | Frame, None]:
         call = host.read_call(kwargs)
+        litellm_busy.began(call.logging, call.messages, call.api_base)
         with host.errors_raised(call):
             request = self._admitted(call, stream=True)
             async with self._answered(request, call) as (answer, arriving):
@@ -97,6 +100,9 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
     ) -> AsyncIterator[tuple[Answer, AsyncIterator[list[Piece]]]]:
         """The request sent and its answer begun, with the pieces that arrive of it; leaving the
         context ends the backend's work on it."""
+        info = await deployment.backend.info()
+        messages = await self._images.inlined(request.messages, sees=info.images)
+        request = replace(request, messages=messages)
         sent = await _send(request, deployment, self._validators)
         residual = [tool.name for tool in sent.plan.candidates if tool.hash in sent.residual]
         look = LastLook(sent.plan.candidates, residual, self._validators)
@@ -191,6 +197,7 @@ def _message(request: ChatRequest, plan: EnforcementPlan, loaded: Loaded) -> wir
             messages=request.messages,
             tools=tuple(tool.definition for tool in request.tools) or None,
             template_kwargs=request.template_kwargs or {},
+            tokenizing=request.tokenizing,
         ),
         sampling=request.sampling,
         enforcement=plan.wire(loaded.keys),
@@ -199,6 +206,8 @@ def _message(request: ChatRequest, plan: EnforcementPlan, loaded: Loaded) -> wir
         stream=request.stream
         or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
         return_prompt_ids=request.return_token_ids,
+        return_prompt_text=request.return_prompt_text,
+        tokens_as_ids=request.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
     )
@@ -211,7 +220,7 @@ def _param_of(request: ChatRequest) -> dict[str, str]:
     else:
         params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
     schemas = {name: f"{param}.parameters" for name, param in params.items()}
-    return schemas | {keys.CONTENT: SCHEMA_PARAM}
+    return schemas | {keys.CONTENT: request.content_param}
 
 
 def _dialect(info: wire.Info) -> Dialect:

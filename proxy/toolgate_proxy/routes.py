@@ -25,7 +25,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import litellm_host as host
-from . import metrics, schema_report, status
+from . import litellm_router, metrics, schema_report, status
+from .affinity import Affinity
 from .deployments import Deployment
 from .health import Health
 from .litellm_auth import add_callback
@@ -121,6 +122,8 @@ def attach(app: Any) -> None:
             health = Health(host.provider().deployments, settings())
             health.start()
             add_callback(health)
+            if settings().prefix_affinity:
+                litellm_router.prefer(Affinity(host.provider().deployments).choose)
             await service().limiter.started()
             if (watch := service().watch) is not None:
                 await watch.started()

@@ -68,6 +68,15 @@ class Settings(SchemaLimitSettings, BaseSettings):
     prewarm_limit: int = Field(default=256, ge=0)
     """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
 
+    image_urls: bool = True
+    """Images that stand at an address are fetched; false: only those in data URIs are taken."""
+    image_limit: int = Field(default=16, ge=0)
+    """Images in one request."""
+    image_bytes: int = Field(default=10_000_000, ge=1)
+    """Of one image."""
+    image_timeout: float = Field(default=10.0, gt=0)
+    """Seconds in which an image must have been fetched."""
+
     open_objects: bool = False
     """Objects that name their properties may have others, unless their schema says otherwise: as in
     JSON Schema. Without it they are held to those they name, as in OpenAI's strict mode."""
@@ -101,6 +110,9 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Seconds between two looks at whether a backend answers."""
     health_timeout: float = Field(default=2.0, gt=0)
     """Seconds in which it must."""
+    prefix_affinity: bool = True
+    """Whether prompts that begin alike go to the same one of a model's deployments, where their
+    beginning is cached, while that has room."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
 

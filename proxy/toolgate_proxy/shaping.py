@@ -6,9 +6,7 @@ Fields beyond OpenAI's are described in docs/answers.md.
 
 from __future__ import annotations
 
-import secrets
-import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,8 +34,6 @@ from toolgate_core.segmenter import (
 from .answer import Answer, Piece, TokenCounts
 from .choice import Begun, Said, TokenIds
 from .logprobs import Logprobs, logprobs_of
-
-CALL_ID_ALPHABET = string.ascii_letters + string.digits
 
 
 class Chunks:
@@ -69,10 +65,32 @@ class Chunks:
                     reason = _finish_reason(finish, legacy=self._legacy)
                     extra = _extensions(finish)
                     yield self._chunk(piece.choice, Delta(), finish_reason=reason, **extra)
-                case event if (delta := _delta(event, legacy=self._legacy)) is not None:
+                case event if (delta := self._delta(event)) is not None:
                     yield self._chunk(piece.choice, delta, logprobs=logprobs)
                 case _ if logprobs:
                     yield self._chunk(piece.choice, Delta(), logprobs=logprobs)
+
+    def _delta(self, event: Said) -> Delta | None:
+        match event:
+            case ContentDelta(text):
+                return Delta(content=text)
+            case ReasoningDelta(text):
+                return Delta(reasoning_content=text)
+            case CallStart(_, name) if self._legacy:
+                return Delta(function_call=FunctionCall(name=name, arguments=""))
+            case CallStart(index, name):
+                function = Function(name=name, arguments="")
+                call = ChatCompletionDeltaToolCall(
+                    index=index, id=self._answer.call_id(event), type="function", function=function
+                )
+                return Delta(tool_calls=[call])
+            case ArgumentsDelta(_, text) if self._legacy:
+                return Delta(function_call=FunctionCall(arguments=text))
+            case ArgumentsDelta(index, text):
+                call = ChatCompletionDeltaToolCall(index=index, function=Function(arguments=text))
+                return Delta(tool_calls=[call])
+            case _:
+                return None  # CallEnd: what it says, the next call or the finish says again
 
     def opens_or_varies(self, piece: Piece) -> bool:
         """Whether a text's chunk differs from others of its kind in more than its text."""
@@ -104,10 +122,9 @@ class Chunks:
         return self._response([shaped])
 
     def _response(self, choices: list[StreamingChoices], **more: Any) -> ModelResponseStream:
-        prompt_ids = self._answer.prompt_token_ids
-        if prompt_ids is not None and not self._prompt_told:
+        if not self._prompt_told:
             self._prompt_told = True
-            more["prompt_token_ids"] = list(prompt_ids)
+            more |= _of_prompt(self._answer)
         return ModelResponseStream(choices=choices, **vars(self._answer.head), **more)
 
 
@@ -123,6 +140,7 @@ class _Choice:
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
+    call_id: Callable[[CallStart], str] = field(kw_only=True)
     logprobs: Logprobs = field(default_factory=Logprobs)
     token_ids: list[int] | None = None
     finish: Finish | None = None
@@ -136,7 +154,7 @@ class _Choice:
             case ReasoningDelta(text):
                 self.reasoning.append(text)
             case CallStart(_, name):
-                self.calls.append(_Call(name, new_call_id()))
+                self.calls.append(_Call(name, self.call_id(event)))
             case ArgumentsDelta(_, text):
                 self.calls[-1].arguments.append(text)
             case TokenIds(ids):
@@ -154,14 +172,14 @@ class WholeAnswer:
 
     def add(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
-            self._choices.setdefault(piece.choice, _Choice()).add(piece.event)
+            if piece.choice not in self._choices:
+                self._choices[piece.choice] = _Choice(call_id=self._answer.call_id)
+            self._choices[piece.choice].add(piece.event)
 
     def response(self) -> ModelResponse:
         answer = self._answer
         choices = [self._shaped(at, self._choices[at]) for at in sorted(self._choices)]
-        more: dict[str, Any] = {}
-        if answer.prompt_token_ids is not None:
-            more["prompt_token_ids"] = list(answer.prompt_token_ids)
+        more = _of_prompt(answer)
         return ModelResponse(
             choices=choices, usage=_usage(answer.counts), **vars(answer.head), **more
         )
@@ -189,36 +207,9 @@ class WholeAnswer:
         )
 
 
-def new_call_id() -> str:
-    return "call_" + "".join(secrets.choice(CALL_ID_ALPHABET) for _ in range(24))
-
-
 def _opening(event: Said) -> Delta:
     """The first delta of a choice. Its content is "", but null where something else comes first."""
     return Delta(role="assistant", content="" if isinstance(event, ContentDelta | Finish) else None)
-
-
-def _delta(event: Said, *, legacy: bool) -> Delta | None:
-    match event:
-        case ContentDelta(text):
-            return Delta(content=text)
-        case ReasoningDelta(text):
-            return Delta(reasoning_content=text)
-        case CallStart(_, name) if legacy:
-            return Delta(function_call=FunctionCall(name=name, arguments=""))
-        case CallStart(index, name):
-            function = Function(name=name, arguments="")
-            call = ChatCompletionDeltaToolCall(
-                index=index, id=new_call_id(), type="function", function=function
-            )
-            return Delta(tool_calls=[call])
-        case ArgumentsDelta(_, text) if legacy:
-            return Delta(function_call=FunctionCall(arguments=text))
-        case ArgumentsDelta(index, text):
-            call = ChatCompletionDeltaToolCall(index=index, function=Function(arguments=text))
-            return Delta(tool_calls=[call])
-        case _:
-            return None  # CallEnd: what it says, the next call or the finish says again
 
 
 def _finish_reason(finish: Finish, *, legacy: bool) -> str:
@@ -232,6 +223,21 @@ def _extensions(finish: Finish) -> dict[str, Any]:
         told["stop_reason"] = finish.stop_reason  # vLLM's field
     if finish.call is not None:
         told["toolgate"] = {"last_call": finish.call}
+    return told
+
+
+def _of_prompt(answer: Answer) -> dict[str, Any]:
+    """What was asked for of the prompt, in vLLM's fields."""
+    told: dict[str, Any] = {}
+    if answer.prompt_token_ids is not None:
+        told["prompt_token_ids"] = list(answer.prompt_token_ids)
+    if answer.prompt_text is not None:
+        told["prompt_text"] = answer.prompt_text
+    if answer.prompt_logprobs is not None:
+        told["prompt_logprobs"] = [
+            None if at is None else {str(token): each.model_dump() for token, each in at.items()}
+            for at in answer.prompt_logprobs
+        ]
     return told
 
 

@@ -21,6 +21,8 @@ class BackendStatus(BaseModel):
     error: str | None
     """The kind of what kept it from answering last; none while it answers."""
     probe_ms: float | None
+    requests: int
+    """Under way there, of this gateway's process."""
     grammars_known: int
 
 
@@ -72,5 +74,6 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         since=state.since,
         error=state.error,
         probe_ms=state.probe_ms,
+        requests=deployment.load.requests,
         grammars_known=deployment.grammars.known,
     )

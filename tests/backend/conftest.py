@@ -12,7 +12,7 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.choose import choose
-from toolgate_backend.grammars.engine import Engine
+from toolgate_backend.grammars.engine import CompiledGrammar, Engine
 from toolgate_backend.grammars.llguidance_engine import (
     LLGuidanceEngine,
     make_tokenizer,
@@ -21,6 +21,7 @@ from toolgate_backend.grammars.llguidance_engine import (
 from toolgate_backend.grammars.measured import MeasuredGrammar, measure
 from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core import keys
 from toolgate_core.plan import Tool, content_format, parse_tools
 
 
@@ -55,8 +56,14 @@ def compile_tool(
     vocabulary: Vocabulary, engines: dict[str, Engine], rules: Rules
 ) -> Callable[[Tool], MeasuredGrammar]:
     def compile_(tool: Tool) -> MeasuredGrammar:
-        choice = choose(tool.parameters)
-        compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
+        compiled: CompiledGrammar
+        if keys.TEXT in tool.parameters:
+            llguidance = engines["llguidance"]
+            assert isinstance(llguidance, LLGuidanceEngine)
+            compiled = llguidance.compile_text(tool.parameters[keys.TEXT])
+        else:
+            choice = choose(tool.parameters)
+            compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
         return measure(compiled, tool.parameters, rules.completion)
 
     return compile_
@@ -69,10 +76,11 @@ def automaton(
     """automaton(tools, schema, choice=…, …), with all their grammars compiled."""
 
     def make(
-        tools: list[dict[str, Any]], schema: dict[str, Any] | None = None, **spec: Any
+        tools: list[dict[str, Any]], schema: dict[str, Any] | Tool | None = None, **spec: Any
     ) -> Automaton:
         grammars = [compile_tool(tool) for tool in parse_tools(tools)]
-        content = compile_tool(content_format(schema, param="")) if schema is not None else None
+        form = content_format(schema, param="") if isinstance(schema, dict) else schema
+        content = compile_tool(form) if form is not None else None
         return Automaton(rules, Spec(**spec), grammars, content)
 
     return make

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core import keys
+from toolgate_core.plan import text_format
 from toolgate_core.segmenter import ContentDelta
 
 from .test_automaton import SCHEMAS, calls, segment, walk
@@ -55,6 +59,38 @@ def test_the_content_is_valid_or_the_calls_are(
     assert not called or choice == "auto"
 
 
+@pytest.mark.parametrize(
+    ("form", "pattern"),
+    [
+        ({"choice": ["yes", "no"]}, "yes|no"),
+        # One is the beginning of another: it may end there, or go on.
+        ({"choice": ["no", "nothing", "not at all"]}, "no|nothing|not at all"),
+        ({"choice": ['"', "\n", "é🙂", "a/b\\c"]}, '"|\n|é🙂|a/b\\\\c'),
+        ({"regex": "[a-c]+"}, "[a-c]+"),
+        ({"regex": "[0-9]{3}-[0-9]{4}"}, "[0-9]{3}-[0-9]{4}"),
+        ({"regex": "a/b|(x\n)*y"}, "a/b|(x\n)*y"),
+    ],
+    ids=str,
+)
+def test_texts_that_are_no_json(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, form: dict[str, Any], pattern: str
+) -> None:
+    [(kind, value)] = form.items()
+    machine = automaton([], text_format(kind, value), choice="none")
+    contents = set()
+    for seed in range(30):
+        machine.reset()
+        tokens, ended = walk(machine, vocabulary, seed)
+        if not ended:
+            continue
+        events = segment(vocabulary, tokens, ended)
+        contents.add("".join(e.text for e in events if isinstance(e, ContentDelta)))
+    assert contents
+    assert all(re.fullmatch(pattern, content) for content in contents)
+    if "choice" in form:
+        assert contents == {*form["choice"]}
+
+
 def test_beside_a_format_a_call_can_come_and_no_loose_text(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
@@ -78,3 +114,21 @@ def test_what_was_drafted_into_content_is_undone(
     assert machine.accept_tokens([*think[1:], marks.call_begin])
     machine.rollback(1)
     assert machine.accept_tokens(draft[len(think) :])
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"choice": ["yes", "no"]}, "ready"),
+        ({"regex": "[a-z]+@[a-z]+"}, "ready"),
+        ({"regex": "("}, "refused"),
+        ({"regex": "(?=a)b"}, "refused"),
+    ],
+    ids=str,
+)
+def test_a_text_gets_a_verdict(vocabulary: Vocabulary, form: dict[str, Any], status: str) -> None:
+    compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+    parameters = keys.canonical_json({keys.TEXT: form})
+    verdict = compiler.compile("key", keys.CONTENT, parameters).verdict
+    assert (verdict.status, verdict.residual, verdict.rewritten) == (status, (), None)
+    assert (verdict.code == "schema_not_enforceable") is (status == "refused")

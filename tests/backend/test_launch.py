@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from toolgate_backend import launch
@@ -10,6 +13,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     flags: list[str] = []
     monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
     monkeypatch.setattr(launch.os, "environ", {})
+    monkeypatch.setattr(launch, "_positions", lambda model: 40_960)
     return flags
 
 
@@ -98,6 +102,18 @@ def test_on_a_cpu_no_prompt_is_prefilled_in_parts(started: list[str], flags: lis
     launch.main(["model", *flags])
     assert started[started.index("--max-num-batched-tokens") + 1] == "4096"
     assert "--no-enable-chunked-prefill" in started
+
+
+@pytest.mark.parametrize(("positions", "length"), [(2048, 2048), (40_960, launch.LONGEST)])
+def test_on_a_cpu_no_prompt_is_longer_than_the_model_was_made_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, positions: int, length: int
+) -> None:
+    monkeypatch.setattr(launch, "on_cpu", lambda: True)
+    config = {"model_type": "qwen3", "max_position_embeddings": positions}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    flags = launch.cpu_flags(str(tmp_path), [])
+    for name in ("--max-model-len", "--max-num-batched-tokens"):
+        assert flags[flags.index(name) + 1] == str(length)
 
 
 def on_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from toolgate_backend.rendering import reasoning_start
-from toolgate_core.wire import MarkIds, ReasoningMode
+from toolgate_backend.rendering import reasoning_start, refuse_addresses
+from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.wire import ChatPrompt, MarkIds, ReasoningMode
 
 MARKS = MarkIds(reasoning_begin=3, reasoning_end=4, end_of_turn=(5,))
 
@@ -28,3 +31,30 @@ def test_where_the_answer_begins(prompt: list[int], mode: ReasoningMode, start: 
 
 def test_a_model_without_reasoning_marks_never_reasons() -> None:
     assert reasoning_start([1, 2], MarkIds(end_of_turn=(5,)), "default") == "closed"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}},
+        {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
+        {"type": "image_url", "image_url": "http://10.0.0.1/"},
+        {"type": "image_url", "uuid": "seen-before"},
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+        {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+        {"image_url": "http://10.0.0.1/"},
+    ],
+    ids=str,
+)
+def test_no_address_is_followed(part: dict[str, Any]) -> None:
+    """Some shapes of a part are vLLM's own; it takes one without a type as well."""
+    text = {"type": "text", "text": "see"}
+    messages = ({"role": "user", "content": "hi"}, {"role": "user", "content": [text, part]})
+    with pytest.raises(UnsupportedParameter) as refused:
+        refuse_addresses(ChatPrompt(messages=messages))
+    assert refused.value.param == "messages[1].content[1]"
+
+
+def test_data_passes() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    refuse_addresses(ChatPrompt(messages=({"role": "user", "content": [image, "hm"]},)))

@@ -7,9 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolgate_backend.logprobs import Spelling
 from toolgate_backend.token_stream import TextDecoder, raw_events
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.wire import EndEvent, StartEvent, TokensEvent, UsageEvent
+from toolgate_core.wire import (
+    EndEvent,
+    PromptLogprob,
+    StartEvent,
+    TokensEvent,
+    TopLogprob,
+    UsageEvent,
+)
 
 START = StartEvent(prompt_tokens=20, reasoning_open=True, max_tokens=30)
 
@@ -45,16 +53,34 @@ async def outputs() -> AsyncIterator[Any]:
             index=index, token_ids=ids, logprobs=None, finish_reason=finish, stop_reason=None
         )
 
-    yield SimpleNamespace(num_cached_tokens=16, outputs=[choice(0, [10]), choice(1, [11, 12])])
-    yield SimpleNamespace(num_cached_tokens=16, outputs=[choice(1, [], "stop")])
-    yield SimpleNamespace(num_cached_tokens=16, outputs=[choice(0, [13], "length")])
+    def output(choices: list[Any], of_prompt: Any = None) -> Any:
+        return SimpleNamespace(num_cached_tokens=16, outputs=choices, prompt_logprobs=of_prompt)
+
+    of_prompt = [None, {7: SimpleNamespace(logprob=float("-inf"), rank=3)}]
+    yield output([choice(0, [10]), choice(1, [11, 12])], of_prompt)
+    yield output([choice(1, [], "stop")])
+    yield output([choice(0, [13], "length")])
 
 
 async def test_events_of_two_choices(vocabulary: Vocabulary) -> None:
-    events = [
-        event async for event in raw_events(outputs(), vocabulary, start=START, top_logprobs=None)
-    ]
+    events = [event async for event in raw_events(outputs(), vocabulary, start=START)]
     assert [e.ids for e in events if isinstance(e, TokensEvent)] == [(10,), (11, 12), (13,)]
     ends = [(e.choice, e.finish_reason) for e in events if isinstance(e, EndEvent)]
     assert ends == [(1, "stop"), (0, "length")]
+    first, *rest = [e.prompt_logprobs for e in events if isinstance(e, TokensEvent)]
+    text = vocabulary.token_bytes[7].decode()
+    assert first == (None, {7: PromptLogprob(logprob=-9999.0, rank=3, decoded_token=text)})
+    assert rest == [None, None]
     assert events[-1] == UsageEvent(prompt_tokens=20, completion_tokens=4, cached_tokens=16)
+
+
+def test_alternatives_are_the_likeliest_or_those_that_were_asked_for(
+    vocabulary: Vocabulary,
+) -> None:
+    at = {token: SimpleNamespace(logprob=-float(token - 9)) for token in (10, 11, 12)}
+    [likeliest] = Spelling(vocabulary, top=2).of([12], [at]) or ()
+    assert [each.logprob for each in likeliest.top] == [-1.0, -2.0]
+    [chosen] = Spelling(vocabulary, 0, chosen=(11, 99), as_ids=True).of([12], [at]) or ()
+    text = vocabulary.token_bytes[11]
+    assert chosen.token == "token_id:12"
+    assert chosen.top == (TopLogprob(token="token_id:11", bytes=tuple(text), logprob=-2.0),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import openai
@@ -138,3 +139,90 @@ def test_marks_are_no_stop_tokens(
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(**plain, extra_body={"stop_token_ids": [token]})
     assert refused.value.param == "stop_token_ids"
+
+
+def test_what_is_told_of_tokens_and_of_the_prompt(
+    client: openai.OpenAI, plain: dict[str, Any]
+) -> None:
+    extra = {
+        "prompt_logprobs": 1,
+        "return_prompt_text": True,
+        "return_tokens_as_token_ids": True,
+        "return_token_ids": True,
+        "logprob_token_ids": [300, 301],
+        "request_id": "mine",
+    }
+    request = {**plain, "max_tokens": 6, "logprobs": True}
+    answer = client.chat.completions.create(**request, extra_body=extra)
+    assert answer.id == "chatcmpl-mine"
+    told: Any = answer.model_dump()
+    ids = told["prompt_token_ids"]
+    assert USER[0]["content"] in told["prompt_text"]
+    first, *rest = told["prompt_logprobs"]
+    assert first is None
+    assert all(str(token) in at for token, at in zip(ids[1:], rest, strict=True))
+    [choice] = told["choices"]
+    for token, at in zip(choice["token_ids"], choice["logprobs"]["content"], strict=False):
+        assert at["token"] == f"token_id:{token}"
+        assert {each["token"] for each in at["top_logprobs"]} == {"token_id:300", "token_id:301"}
+    streamed = dict.fromkeys(("prompt_logprobs",))
+    chunks = [*client.chat.completions.create(**request, extra_body=extra | streamed, stream=True)]
+    assert chunks[0].prompt_text == told["prompt_text"]  # type: ignore[attr-defined]
+    again = client.chat.completions.create(**request, extra_body=extra)
+    assert again.id == answer.id  # the client's own, even twice
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_content_of_some_tokens_and_without_repetition(
+    client: openai.OpenAI, plain: dict[str, Any], stream: bool
+) -> None:
+    def ask(**extra: Any) -> tuple[set[int], int, str | None]:
+        request = {**plain, "max_tokens": 20, "stream": stream}
+        got = client.chat.completions.create(
+            **request, extra_body={"return_token_ids": True, **extra}
+        )
+        chunks: list[Any] = [*got] if stream else [got]
+        choices = [choice for chunk in chunks for choice in chunk.choices]
+        ids = [token for c in choices for token in getattr(c, "token_ids", None) or ()]
+        return {*ids}, len(ids), choices[-1].finish_reason
+
+    assert ask(allowed_token_ids=[300, 301]) == ({300, 301}, 20, "length")
+    found = {"max_pattern_size": 1, "min_pattern_size": 1, "min_count": 5}
+    same, count, reason = ask(allowed_token_ids=[300], repetition_detection=found)
+    assert (same, reason) == ({300}, "stop")
+    assert count < 20
+
+
+def test_only_so_much_of_a_prompt_is_kept(client: openai.OpenAI, plain: dict[str, Any]) -> None:
+    long = [{"role": "user", "content": "word " * 300}]
+    request = {**plain, "messages": long, "max_tokens": 2}
+    whole = client.chat.completions.create(**request, extra_body={"return_token_ids": True})
+    ids: list[int] = whole.prompt_token_ids  # type: ignore[attr-defined]
+    for side, kept in (("left", ids[-30:]), ("right", ids[:30])):
+        extra = {"truncate_prompt_tokens": 30, "truncation_side": side, "return_token_ids": True}
+        answer = client.chat.completions.create(**request, extra_body=extra)
+        assert answer.prompt_token_ids == kept  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("thinking", [False, True])
+def test_content_that_is_one_of_these_texts(
+    client: openai.OpenAI, common: dict[str, Any], thinking: bool
+) -> None:
+    request = {**common, "messages": USER, "extra_body": {"enable_thinking": thinking}}
+    for form, pattern in (
+        ({"choice": ["no", "nothing", "not at all"]}, "no|nothing|not at all"),
+        ({"regex": "[0-9]{3}-[a-f]+"}, "[0-9]{3}-[a-f]+"),
+    ):
+        request["extra_body"] |= {"structured_outputs": form, "reasoning_budget": 10}
+        [whole] = answers.from_whole(client.chat.completions.create(**request))
+        chunks = [*client.chat.completions.create(**request, stream=True)]
+        assert answers.from_chunks(chunks) == [whole]
+        assert bool(whole.reasoning) is thinking
+        assert whole.finish_reason == "stop"
+        assert re.fullmatch(pattern, whole.content or "")
+
+
+def test_a_pattern_that_is_none(client: openai.OpenAI, plain: dict[str, Any]) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(**plain, extra_body={"structured_outputs": {"regex": "("}})
+    assert refused.value.param == "structured_outputs"

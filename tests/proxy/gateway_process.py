@@ -21,10 +21,11 @@ START_TIMEOUT = 400.0
 
 @contextmanager
 def serving(
-    command: list[str], backend_url: str, log: Path, redis_url: str | None = None
+    command: list[str], backend_url: str, log: Path, redis_url: str | None = None, **more: str
 ) -> Iterator[str]:
-    """Runs a gateway by `command`, to which a port is added, until the context is left."""
-    process, url = start(command, backend_url, log, redis_url)
+    """Runs a gateway by `command`, to which a port is added, until the context is left. `more` is
+    added to its environment."""
+    process, url = start(command, backend_url, log, redis_url, **more)
     try:
         wait_until_alive(process, url, log)
         yield url

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.plan import AllowedTools, ChatRequest, NamedTool
 from toolgate_proxy.admission import admit
@@ -64,6 +65,78 @@ def test_sampling_is_carried_over() -> None:
         "ignore_eos": True,
         "min_tokens": 2,
     }
+
+
+def test_what_vllm_has_beyond_it_is_carried_over() -> None:
+    request = admitted(
+        logprobs=True,
+        logprob_token_ids=[5, 6],
+        prompt_logprobs=2,
+        allowed_token_ids=[7],
+        repetition_detection={"max_pattern_size": 4, "min_count": 3},
+        return_prompt_text=True,
+        return_tokens_as_token_ids=True,
+        truncate_prompt_tokens=100,
+        truncation_side="left",
+        add_special_tokens=True,
+        request_id="mine",
+    )
+    assert request.sampling.model_dump(exclude_defaults=True) == {
+        "logprobs": 0,
+        "logprob_token_ids": (5, 6),
+        "prompt_logprobs": 2,
+        "allowed_token_ids": (7,),
+        "repetition_detection": {"max_pattern_size": 4, "min_count": 3},
+    }
+    assert request.return_prompt_text
+    assert request.tokens_as_ids
+    assert request.tokenizing == wire.Tokenizing(
+        add_special_tokens=True, truncate_prompt_tokens=100, truncation_side="left"
+    )
+    assert request.answer_id == "chatcmpl-mine"
+    assert request.request_id != request.answer_id
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        ({"min_tokens": 6, "max_tokens": 5}, "min_tokens"),
+        ({"allowed_token_ids": [1], "tools": [TOOL]}, "allowed_token_ids"),
+        ({"allowed_token_ids": [1], "bad_words": ["a"]}, "allowed_token_ids"),
+        (
+            {
+                "repetition_detection": {"max_pattern_size": 2},
+                "response_format": {"type": "json_object"},
+            },
+            "repetition_detection",
+        ),
+        ({"repetition_detection": {"min_count": 3}}, "repetition_detection.max_pattern_size"),
+        ({"repetition_detection": {"most": 3}}, "repetition_detection.most"),
+        (
+            {
+                "structured_outputs": {"json_object": True},
+                "response_format": {"type": "json_object"},
+            },
+            "structured_outputs",
+        ),
+        ({"structured_outputs": {"grammar": "a"}}, "structured_outputs.grammar"),
+        ({"structured_outputs": {"choice": [""]}}, "structured_outputs.choice"),
+        ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
+        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex"),
+        ({"structured_outputs": {"regex": ""}}, "structured_outputs.regex"),
+        ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs.regex"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(params: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        admitted(**params)
+    assert refusal.value.param == param
+
+
+def test_prompt_logprobs_are_not_streamed() -> None:
+    with pytest.raises(InvalidRequest):
+        admitted(stream=True, prompt_logprobs=1)
 
 
 def test_max_completion_tokens_goes_before_max_tokens() -> None:
@@ -150,6 +223,20 @@ def test_what_has_no_bearing_on_the_answer_passes(name: str) -> None:
         ("stop_token_ids", [10**30]),
         ("logit_bias", {"9" * 5000: 1}),
         ("cache_salt", 3),
+        ("allowed_token_ids", []),
+        ("allowed_token_ids", [-1]),
+        ("logprob_token_ids", ["a"]),
+        ("logprob_token_ids", [3]),  # without logprobs
+        ("prompt_logprobs", 21),
+        ("prompt_logprobs", -1),
+        ("repetition_detection", 3),
+        ("request_id", "two words"),
+        ("request_id", ""),
+        ("return_prompt_text", "yes"),
+        ("return_tokens_as_token_ids", 3),
+        ("structured_outputs", "json"),
+        ("truncate_prompt_tokens", -2),
+        ("truncation_side", "middle"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(name: str, value: Any) -> None:
@@ -168,7 +255,7 @@ def test_a_wrong_value_is_refused_by_its_name(name: str, value: Any) -> None:
         ("verbosity", "low"),
         ("tool_choice", {"type": "custom"}),
         ("use_beam_search", True),
-        ("prompt_logprobs", 1),
+        ("mm_processor_kwargs", {"a": 1}),
         ("guided_json", {}),
         ("anything_else", 1),
     ],

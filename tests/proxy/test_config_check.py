@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from litellm.router import Router
+from litellm.types.router import RoutingStrategy
 from typer.testing import CliRunner
 
 from toolgate_proxy.app import Route, make_config
 from toolgate_proxy.cli import app
-from toolgate_proxy.config_check import BadConfig, check
+from toolgate_proxy.config_check import BLIND, STRATEGIES, BadConfig, check
 
 SHIPPED = Path(__file__).parents[2] / "litellm_config.yaml"
 GOOD = SHIPPED.read_text()
@@ -79,6 +83,24 @@ def test_so_is_what_we_write(tmp_path: Path) -> None:
             "custom_auth: ",
             "enable_post_custom_auth_checks",
         ),
+        (
+            "router_settings:\n",
+            "router_settings:\n  routing_strategy: least-bussy\n",
+            "least-bussy",
+            "not one of simple-shuffle, least-busy",
+        ),
+        (
+            "router_settings:\n",
+            "router_settings:\n  routing_groups: [{models: [toolgate], routing_strategy: x}]\n",
+            "routing_groups",
+            "not one of",
+        ),
+        (
+            "model: toolgate/toolgate",
+            "weight: heavy\n      model: toolgate/toolgate",
+            "weight: heavy",
+            "must be a number",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(
@@ -104,6 +126,20 @@ def test_what_may_be_meant_is_a_warning(tmp_path: Path, setting: str) -> None:
     path = written(tmp_path, GOOD.replace(f"{setting}: true", f"{setting}: false"))
     (doubt,) = check(path, SET)
     assert setting in doubt
+
+
+@pytest.mark.parametrize("strategy", BLIND)
+def test_a_strategy_that_asks_nobody_is_a_warning(tmp_path: Path, strategy: str) -> None:
+    setting = f"router_settings:\n  routing_strategy: {strategy}\n"
+    (doubt,) = check(written(tmp_path, GOOD.replace("router_settings:\n", setting)), SET)
+    assert strategy in doubt
+
+
+def test_litellm_s_strategies_are_known() -> None:
+    assert {each.value for each in RoutingStrategy} <= {*STRATEGIES, *BLIND}
+    source = inspect.getsource(Router._async_get_available_deployment)
+    asking = re.findall(r'self\.routing_strategy != "(.+?)"', source)
+    assert sorted(asking) == sorted(STRATEGIES)
 
 
 def test_the_gateway_does_not_start_on_it(tmp_path: Path) -> None:

@@ -82,12 +82,17 @@ def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
     return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 
-async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[int]:
-    """So many requests at once, half of them at either gateway; how often each status came."""
+async def answers(fleet: Fleet, sent: str, number: int, **params: Any) -> list[httpx.Response]:
+    """Those to so many requests at once, half of them at either gateway."""
     async with clients(fleet, sent) as both:
-        said = await asyncio.gather(
+        return await asyncio.gather(
             *(both[at % 2].post(CHAT, json=asked(**params)) for at in range(number))
         )
+
+
+async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[int]:
+    """How often each status came."""
+    said = await answers(fleet, sent, number, **params)
     return Counter(response.status_code for response in said)
 
 
@@ -157,14 +162,25 @@ async def test_redis_away_and_back(fleet: Fleet, fault: str) -> None:
     limited, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=1000, max_parallel_requests=50)
     counted, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=30)
     free, _ = await make_key(fleet.redis.url, *fleet.urls)
+    streams, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=AT_ONCE)
     began = time.monotonic()
     assert await storm(fleet, counted, 20) == {200: 20}
     await asyncio.sleep(1.5)  # Redis writes its log every second
+    in_flight = asyncio.create_task(answers(fleet, streams, AT_ONCE, script="slow", stream=True))
+    async with asyncio.timeout(30):
+        while fleet.backend.running < AT_ONCE // 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     fleet.redis.hang() if fault == "hang" else fleet.redis.kill()
     try:
         closed = await storm(fleet, limited, 20)
         assert closed == {503: 20}
         assert await storm(fleet, free, 20) == {200: 20}
+        ended = await in_flight
+        let_in = [response for response in ended if response.status_code == 200]
+        assert len(let_in) >= AT_ONCE // 4
+        assert {response.status_code for response in ended} <= {200, 503}
+        assert all(response.text.endswith("data: [DONE]\n\n") for response in let_in)
+        assert all(response.text.count('"stop"') == 1 for response in let_in)
         async with clients(fleet, limited) as (http, _):
             response = await http.post(CHAT, json=asked())
             assert response.json()["error"]["code"] == "limits_unavailable"
@@ -175,6 +191,9 @@ async def test_redis_away_and_back(fleet: Fleet, fault: str) -> None:
         fleet.redis.wake() if fault == "hang" else fleet.redis.restart()
     async with asyncio.timeout(30):
         while await storm(fleet, limited, 50) != {200: 50}:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    async with asyncio.timeout(30):  # until what ended meanwhile counts no longer
+        while await storm(fleet, streams, AT_ONCE) != {200: AT_ONCE}:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     again = await storm(fleet, counted, 40)
     if time.monotonic() - began < 60:  # else the minute of the first twenty is over

@@ -96,6 +96,10 @@ def test_unknown_fields_are_left_to_the_template() -> None:
             "messages[0].tool_calls[0].function.arguments",
         ),
         ({"role": "assistant", "content": "x", "refusal": 3}, "messages[0].refusal"),
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {}}]},
+            "messages[0].content[0].image_url",
+        ),
         ({"role": "assistant", "content": "x", "reasoning": 3}, "messages[0].reasoning"),
     ],
 )
@@ -109,7 +113,11 @@ def test_what_a_template_could_not_render_is_refused(message: Any, param: str) -
     ("message", "param"),
     [
         (
-            {"role": "user", "content": [{"type": "image_url", "image_url": {}}]},
+            {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
+            "messages[0].content[0].type",
+        ),
+        (
+            {"role": "system", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]},
             "messages[0].content[0].type",
         ),
         ({"role": "assistant", "audio": {"id": "1"}}, "messages[0].audio"),

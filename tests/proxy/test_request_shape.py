@@ -29,6 +29,12 @@ from toolgate_proxy.request_shape import check_shape
         ({"messages": [{"role": "assistant", "tool_calls": [1]}]}, "messages[0].tool_calls[0]"),
         ({"tools": "x"}, "tools"),
         ({"tools": [None]}, "tools[0]"),
+        ({"response_format": "json"}, "response_format"),
+        ({"stream": True, "stream_options": 3}, "stream_options"),
+        (
+            {"stream": True, "stream_options": {"include_usage": "yes"}},
+            "stream_options.include_usage",
+        ),
     ],
 )
 def test_wrong_types_are_named(body: Any, param: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,10 +91,13 @@ def events(
 
 
 def shaped(
-    asked: ChatRequest, told: list[wire.StreamEvent], cuts: list[int]
+    asked: ChatRequest,
+    told: list[wire.StreamEvent],
+    cuts: list[int],
+    info: wire.Info = INFO,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
-    answer = answer_to(asked)
+    answer = answer_to(asked, info)
     chunks, whole = Chunks(answer), WholeAnswer(answer)
     streamed: list[dict[str, Any]] = []
     at = 0
@@ -157,7 +161,7 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
         choice["extensions"] |= extensions(shown)
         choice["finish"] = shown["finish_reason"]
     assert chunks[-1]["choices"] == []
-    assert {chunk["id"] for chunk in chunks} == {"chatcmpl-1"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
     assert len({(chunk["created"], chunk["system_fingerprint"]) for chunk in chunks}) == 1
     return choices
 
@@ -420,6 +424,44 @@ def test_cached_tokens_of_an_answer_that_was_left_early() -> None:
     fed(answer, told[:2])
     assert answer.complete
     assert answer.counts.cached == 4
+
+
+def test_ids_of_calls_as_kimis_template_needs_them() -> None:
+    """Numbered on through the conversation; others are random."""
+    made = {"id": "functions.look:0", "function": {"name": "look", "arguments": "{}"}}
+    asked = replace(request(), messages=({"role": "assistant", "tool_calls": [made]},))
+    told = events(call("look", {}) + "\n" + call("walk", {}))
+    for info, expected in (
+        (INFO.model_copy(update={"call_ids": "kimi_k2"}), ["functions.look:1", "functions.walk:2"]),
+        (INFO, None),
+    ):
+        answer = answer_to(asked, info)
+        whole, chunks, pieces = WholeAnswer(answer), Chunks(answer), fed(answer, told)
+        whole.add(pieces)
+        ids = [each.id for each in whole.response().choices[0].message.tool_calls]
+        deltas = [each for c in chunks.of(pieces) for each in c.choices[0].delta.tool_calls or ()]
+        streamed = [delta.id for delta in deltas if delta.id]
+        if expected is None:
+            assert len({*ids, *streamed}) == 4
+            assert all(each.startswith("call_") for each in ids)
+        else:
+            assert ids == streamed == expected
+
+
+def test_what_is_told_of_the_prompt() -> None:
+    logprob = wire.PromptLogprob(logprob=-0.5, rank=1, decoded_token="a")
+    told = events("Hello")
+    told[0] = wire.StartEvent(prompt_tokens=5, reasoning_open=False, prompt_text="<user>hi")
+    told[1] = told[1].model_copy(update={"prompt_logprobs": (None, {7: logprob})})
+    answer = answer_to(request(answer_id="chatcmpl-mine"))
+    whole, pieces = WholeAnswer(answer), fed(answer, told)
+    whole.add(pieces)
+    body = whole.response().model_dump()
+    assert (body["id"], body["prompt_text"]) == ("chatcmpl-mine", "<user>hi")
+    assert body["prompt_logprobs"] == [None, {"7": logprob.model_dump()}]
+    first, *rest = [chunk.model_dump() for chunk in Chunks(answer).of(pieces)]
+    assert first["prompt_text"] == "<user>hi"
+    assert not any("prompt_text" in chunk for chunk in rest)
 
 
 @pytest.mark.parametrize(

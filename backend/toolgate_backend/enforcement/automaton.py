@@ -121,7 +121,7 @@ class Automaton:
                 allowed = self._content_marks(state) | self._content_ends(state)
                 return rules.free("content", allowed, state.tail, self._banned(state))
             case Phase.FORMAT if state.union is not None and not state.union.finished:
-                return self._union_mask(state.union)
+                return self._union_mask(state.union, self._ends if state.union.complete else ())
             case Phase.TOOL_CALL if state.union is not None and not state.union.finished:
                 return self._union_mask(state.union)
             case Phase.TOOL_CALL:
@@ -216,9 +216,11 @@ class Automaton:
     def _fill_in(self, state: State, token: int) -> State | None:
         """A token of a call's body, of its end mark, or of content that has a form."""
         assert state.union is not None
+        if state.phase is Phase.FORMAT and token in self._ends and state.union.complete:
+            return replace(state, phase=Phase.END, ended=True)
         if state.union.finished:
             if state.phase is Phase.FORMAT:
-                return replace(state, phase=Phase.END, ended=True) if token in self._ends else None
+                return None
             return self._enter(state, token) if token == self._rules.marks.call_end else None
         if token in self._rules.special or not state.union.accept(token):
             return None

@@ -71,6 +71,12 @@ class Union:
         alive = self._place.alive
         return len(alive) == 1 and alive[0].matcher.finished
 
+    @property
+    def complete(self) -> bool:
+        """The text is whole, though it may go on."""
+        alive = self._place.alive
+        return len(alive) == 1 and alive[0].matcher.complete
+
     def accept(self, token: int) -> bool:
         """False, and nothing changed, when no candidate takes the token."""
         position = self._place.position

@@ -14,6 +14,7 @@ from typing import Any
 
 import xgrammar
 
+from toolgate_core import keys
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.keys import canonical_json
@@ -117,6 +118,7 @@ class Compiler:
     ) -> None:
         self._dialect = dialect
         self._xgrammar = xgrammar_engine
+        self._llguidance = llguidance_engine
         self._engines: dict[str, Engine] = {
             "xgrammar": xgrammar_engine,
             "llguidance": llguidance_engine,
@@ -153,7 +155,10 @@ class Compiler:
         self, key: str, packed: str, parameters: str, rewritten: Rewritten | None = None
     ) -> Outcome:
         """From a blob. Raises BlobRejected; the verdict is the one a compile would have given."""
-        choice = next(_choices(json.loads(parameters), rewritten))
+        schema = json.loads(parameters)
+        if keys.TEXT in schema:
+            raise BlobRejected("a blob for a text that xgrammar does not take")
+        choice = next(_choices(schema, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("a blob for a schema that xgrammar does not take")
         began = time.thread_time()
@@ -177,10 +182,12 @@ class Compiler:
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
             schema = json.loads(parameters)
-            endless = find_endless(schema)
-            if endless is not None:
+            if name == keys.CONTENT and keys.TEXT in schema:
+                choice, compiled = self._text(schema)
+            elif (endless := find_endless(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", endless)
-            choice, compiled = self._first_held(name, _choices(schema, rewritten))
+            else:
+                choice, compiled = self._first_held(name, _choices(schema, rewritten))
         except GrammarRefused as refused:
             return refusal | {"reason": _text(refused.reason), "pointer": refused.pointer}, None
         except SchemaNotEnforceable as error:
@@ -194,6 +201,10 @@ class Compiler:
             reason = f"compiled it takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
             return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
         return _ready(choice, parameters), compiled
+
+    def _text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
+        choice = Choice("llguidance", "a text that is no JSON", schema)
+        return choice, self._llguidance.compile_text(schema[keys.TEXT])
 
     def _first_held(self, name: str, choices_: Iterator[Choice]) -> tuple[Choice, CompiledGrammar]:
         """The first choice that its engine takes. Raises the first one's GrammarRefused when none

@@ -44,6 +44,11 @@ class Matcher(Protocol):
         """The call text is whole; nothing more may come."""
         ...
 
+    @property
+    def complete(self) -> bool:
+        """The text is whole, though it may go on: of texts that don't tell their own end."""
+        ...
+
 
 class CompiledGrammar(Protocol):
     @property

@@ -60,6 +60,19 @@ class LLGuidanceEngine:
             raise GrammarRefused(reason, _pointer(reason, parameters))
         return _Compiled(matcher)
 
+    def compile_text(self, form: dict[str, Any]) -> CompiledGrammar:
+        """Of `keys.TEXT`: one of these texts, or a pattern's; never an empty one. Raises
+        GrammarRefused."""
+        if "choice" in form:
+            texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in form["choice"])
+            grammar = llguidance.LLMatcher.grammar_from_lark(f"start: {texts}")
+        else:
+            grammar = llguidance.LLMatcher.grammar_from_regex(form["regex"])
+        matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            raise GrammarRefused(_first_line(matcher.get_error()), "")
+        return _CompiledText(matcher)
+
 
 class _Compiled:
     def __init__(self, fresh: llguidance.LLMatcher) -> None:
@@ -71,6 +84,12 @@ class _Compiled:
 
     def matcher(self) -> Matcher:
         return _Matcher(self._fresh.deep_copy())
+
+
+class _CompiledText(_Compiled):
+    @cached_property
+    def head(self) -> bytes:
+        return b""  # it could end within
 
 
 class _Matcher:
@@ -96,6 +115,10 @@ class _Matcher:
     @property
     def finished(self) -> bool:
         return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
+
+    @property
+    def complete(self) -> bool:
+        return self.finished or bool(self._matcher.is_accepting())
 
 
 def _literal(text: str) -> str:

@@ -108,6 +108,10 @@ class _Matcher:
     def finished(self) -> bool:
         return bool(self._matcher.is_terminated())
 
+    @property
+    def complete(self) -> bool:
+        return self.finished
+
 
 @contextmanager
 def _memory_errors() -> Iterator[None]:

@@ -1,0 +1,77 @@
+"""Every message that crosses between proxy and backend, and nothing else.
+
+`GET  /v1/toolgate/info`      → `Info`
+`GET  /v1/toolgate/status`    → `Status`
+`PUT  /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
+`POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a
+`data:` line; lines that begin with a colon are keep-alives. With `stream=false` the same events
+come as one JSON array. Errors before the first event are HTTP errors with an OpenAI error body.
+"""
+
+from __future__ import annotations
+
+from .events import (
+    EndEvent,
+    ErrorEvent,
+    PromptLogprob,
+    StartEvent,
+    StreamEvent,
+    TokenLogprob,
+    TokensEvent,
+    TopLogprob,
+    UsageEvent,
+    stream_event,
+    stream_events,
+)
+from .grammars import GrammarSource, GrammarVerdict, GrammarVerdicts, LoadGrammars, ResidualKeyword
+from .info import Info, Limits, MarkIds, Status
+from .message import FORMAT, Message
+from .request import (
+    Candidate,
+    ChatPrompt,
+    Enforcement,
+    GenerateRequest,
+    OnBudget,
+    Prompt,
+    ReasoningMode,
+    RepetitionDetection,
+    Sampling,
+    Tokenizing,
+    TokensPrompt,
+)
+
+__all__ = [
+    "FORMAT",
+    "Candidate",
+    "ChatPrompt",
+    "EndEvent",
+    "Enforcement",
+    "ErrorEvent",
+    "GenerateRequest",
+    "GrammarSource",
+    "GrammarVerdict",
+    "GrammarVerdicts",
+    "Info",
+    "Limits",
+    "LoadGrammars",
+    "MarkIds",
+    "Message",
+    "OnBudget",
+    "Prompt",
+    "PromptLogprob",
+    "ReasoningMode",
+    "RepetitionDetection",
+    "ResidualKeyword",
+    "Sampling",
+    "StartEvent",
+    "Status",
+    "StreamEvent",
+    "TokenLogprob",
+    "Tokenizing",
+    "TokensEvent",
+    "TokensPrompt",
+    "TopLogprob",
+    "UsageEvent",
+    "stream_event",
+    "stream_events",
+]

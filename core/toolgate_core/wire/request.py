@@ -1,0 +1,121 @@
+"""What is asked of a model, and what its answer is held to: `POST /v1/toolgate/generate`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from .message import FORMAT, Message
+
+
+class Tokenizing(Message):
+    """How the rendered prompt becomes tokens, in vLLM's names."""
+
+    add_special_tokens: bool = False
+    truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
+    """Tokens that are kept; -1 for what the context has room for."""
+    truncation_side: Literal["left", "right"] | None = None
+
+
+class ChatPrompt(Message):
+    kind: Literal["chat"] = "chat"
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[dict[str, Any], ...] | None = None
+    template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    tokenizing: Tokenizing = Tokenizing()
+
+
+class TokensPrompt(Message):
+    kind: Literal["tokens"] = "tokens"
+    token_ids: tuple[int, ...]
+
+
+Prompt = Annotated[ChatPrompt | TokensPrompt, Field(discriminator="kind")]
+
+
+class RepetitionDetection(Message):
+    """vLLM's: a pattern of tokens that comes so often in a row ends the choice."""
+
+    max_pattern_size: int = Field(ge=1)
+    min_pattern_size: int = Field(default=1, ge=1)
+    min_count: int = Field(default=2, ge=2)
+
+
+class Sampling(Message):
+    """Sampling parameters, in vLLM's names and ranges (vllm/sampling_params.py)."""
+
+    n: int = Field(default=1, ge=1, le=128)
+    max_tokens: int | None = Field(default=None, ge=1)
+    min_tokens: int = Field(default=0, ge=0)
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    """In an enforced request they end the content, as stop strings do, and nothing else."""
+    ignore_eos: bool = False
+    bad_words: tuple[str, ...] = ()
+    """Not in the reasoning or the content. A call's arguments are the schema's business."""
+    logit_bias: dict[int, float] | None = None
+    logprobs: int | None = Field(default=None, ge=0)
+    """How many alternatives to report for each token; None reports no logprobs at all."""
+    logprob_token_ids: tuple[int, ...] | None = None
+    """Whose logprobs to report in the place of the likeliest alternatives'."""
+    prompt_logprobs: int | None = Field(default=None, ge=0)
+    allowed_token_ids: tuple[int, ...] | None = None
+    """Where nothing has to come: a mask beside it could leave nothing."""
+    repetition_detection: RepetitionDetection | None = None
+
+
+class Candidate(Message):
+    """A tool that may be called, and the key of its grammar."""
+
+    name: str
+    key: str
+
+
+ReasoningMode = Literal["default", "on", "off"]
+"""`on` opens the reasoning, `off` never enters it, `default` leaves it to template and model."""
+
+OnBudget = Literal["cut", "close"]
+"""What becomes of a call that `max_tokens` would cut: it is cut, or closed as its schema allows."""
+
+
+class Enforcement(Message):
+    """What the masks hold the answer to. Without candidates no call can be produced."""
+
+    choice: Literal["none", "auto", "required"] = "none"
+    candidates: tuple[Candidate, ...] = ()
+    max_calls: int | None = Field(default=None, ge=1)
+    reasoning: ReasoningMode = "default"
+    reasoning_budget: int | None = Field(default=None, ge=0)
+    """Tokens after which the reasoning is closed."""
+    on_budget: OnBudget = "cut"
+    content: str | None = None
+    """Key of the grammar that the content is held to."""
+
+
+class GenerateRequest(Message):
+    format: int = FORMAT
+    request_id: str
+    model: str
+    prompt: Prompt
+    sampling: Sampling = Sampling()
+    accepted: tuple[int, ...] = ()
+    """Token ids of an earlier answer to this prompt that this one goes on from. They are no part of
+    its events, nor of `max_tokens`; masks and text continue as if they had just been sampled. Only
+    with n = 1."""
+    enforcement: Enforcement | None = None
+    """None streams the model's tokens as they come: nothing masked, marks included."""
+    stream: bool = True
+    return_prompt_ids: bool = False
+    return_prompt_text: bool = False
+    tokens_as_ids: bool = False
+    """Logprobs spell a token as `token_id:<id>`."""
+    priority: int = 0
+    cache_salt: str | None = None

@@ -1,0 +1,86 @@
+"""Records real token streams of a backend, for the test that feeds them in every way.
+
+    python scripts/record_streams.py URL KEY
+
+The backend serves the tiny random model (`make tiny`) as `tiny`. Writes
+tests/proxy/recorded_streams.json.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+TARGET = ROOT / "tests" / "proxy" / "recorded_streams.json"
+
+from tests import tools  # noqa: E402
+
+from toolgate_proxy.demo import closers  # noqa: E402
+
+USER = [{"role": "user", "content": "What is the weather?"}]
+BOTH = [tools.WEATHER, tools.TAGS]
+FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+
+
+def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
+    thinks = {"enable_thinking": True, "reasoning_budget": 12, "seed": 5, "logit_bias": bias}
+    quiet = {"enable_thinking": False, "seed": 7, "logit_bias": bias}
+    forced = {"tools": BOTH, "tool_choice": "required"}
+    return {
+        "reasoning, then calls, two choices": {**thinks, **forced, "n": 2, "max_tokens": 90},
+        "a named call with logprobs": {
+            **quiet,
+            "tools": BOTH,
+            "tool_choice": {"type": "function", "function": {"name": "set_tags"}},
+            "logprobs": True,
+            "top_logprobs": 1,
+            "max_tokens": 60,
+        },
+        "a call without a bias": {**thinks, **forced, "logit_bias": None, "max_tokens": 60},
+        "content, and perhaps calls": {**thinks, "tools": BOTH, "n": 2, "max_tokens": 60},
+        "content of any bytes": {"enable_thinking": False, "seed": 9, "max_tokens": 60},
+        "content with its ids": {
+            "enable_thinking": False,
+            "seed": 3,
+            "max_tokens": 40,
+            "return_token_ids": True,
+            "logprobs": True,
+        },
+        "a format": {**quiet, "response_format": FORMAT, "max_tokens": 60},
+    }
+
+
+async def record(url: str, key: str) -> None:
+    from tests.models import tiny_model
+
+    from toolgate_proxy import litellm_router, provider
+    from toolgate_proxy.admission import admit
+
+    toolgate = provider.toolgate
+    deployment = toolgate.deployments.at(litellm_router.Placement("tiny", url, key))
+    streams = []
+    for name, params in requests(closers(tiny_model())).items():
+        asked = {k: v for k, v in params.items() if v is not None}
+        request = admit("tiny", USER, asked, stream=True)
+        sent = await provider._send(request, deployment, toolgate._validators)
+        events = [event async for batch in sent.events for event in batch]
+        told = [event.model_dump(mode="json", exclude_defaults=True) for event in events]
+        for event, kept in zip(events, told, strict=True):
+            kept["event"] = event.event
+        streams.append({"name": name, "params": {**asked, "logit_bias": None}, "events": told})
+    info = (await deployment.backend.info()).model_dump(mode="json")
+    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in streams)
+    TARGET.write_text(f'{{"info": {json.dumps(info)},\n"streams": [\n{lines}\n]}}\n')
+    print(f"wrote {TARGET}: {len(streams)} streams")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOOLGATE_REDIS_URL", "")
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    asyncio.run(record(*sys.argv[1:3]))

@@ -1,0 +1,55 @@
+"""The request's sampling as vLLM's: what may not go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.sampling import sampling_params
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core import wire
+from toolgate_core.errors import InvalidRequest
+
+
+def made(vocabulary: Vocabulary, spec: Spec, **sampling: Any) -> Any:
+    return sampling_params(
+        wire.Sampling(**sampling), spec, vocabulary, {}, budget=9, stream=True, hooked=False
+    )
+
+
+def test_plain_content_may_be_of_some_tokens(vocabulary: Vocabulary) -> None:
+    params = made(vocabulary, Spec("none"), allowed_token_ids=(300, 301))
+    assert [*params.allowed_token_ids] == [300, 301]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Spec("auto", keys=("k",)),
+        Spec("required", keys=("k",)),
+        Spec("none", content="k"),
+        Spec("none", reasoning="open"),
+        Spec("none", reasoning="must"),
+        Spec("none", reasoning="may", reasoning_budget=5),
+    ],
+    ids=str,
+)
+def test_where_something_must_come_none_may_be_left_out(vocabulary: Vocabulary, spec: Spec) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        made(vocabulary, spec, allowed_token_ids=(300,))
+    assert refused.value.param == "allowed_token_ids"
+
+
+def test_special_tokens_alone_are_no_content(vocabulary: Vocabulary) -> None:
+    with pytest.raises(InvalidRequest):
+        made(vocabulary, Spec("none"), allowed_token_ids=(*vocabulary.marks.end_of_turn,))
+
+
+def test_repetition_and_chosen_logprobs(vocabulary: Vocabulary) -> None:
+    found = {"max_pattern_size": 3, "min_count": 4}
+    params = made(vocabulary, Spec("none"), repetition_detection=found)
+    assert params.repetition_detection.max_pattern_size == 3
+    params = made(vocabulary, Spec("none"), logprobs=2, logprob_token_ids=(5,))
+    assert params.logprobs is None
