@@ -1,6 +1,7 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo serve check test docs fuzz bench-grammars bench-interference bench-masks bench-drafts \
-	bench-hop bench-schemas bench-looks bench-affinity conformance surface
+.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench-grammars \
+	bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks bench-affinity \
+	conformance surface
 
 PORT ?= 4000
 ARGS ?=
@@ -9,11 +10,28 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 setup:
 	@scripts/setup.sh
 
-demo: setup tiny
-	@toolgate demo $(ARGS)
+# Our own model once `make demo-model` has made it, and random weights, the most hostile model there
+# is, until then and with MODEL=tiny-random; or any directory.
+OURS := $(wildcard proxy/toolgate_proxy/demo_model/model.safetensors)
+demo: setup $(if $(filter tiny-random,$(MODEL))$(if $(OURS),,random),tiny)
+	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
 tiny: setup
 	@python models/tiny_random.py .cache/models/tiny
+
+# From scratch, on two cores without a GPU; writes proxy/toolgate_proxy/demo_model. MINUTES=5 stops
+# then; the same command goes on. The settings keep freed memory (page faults cost more than the
+# arithmetic) and keep idle threads from spinning.
+SEED ?= 1
+MINUTES ?=
+demo-model: setup
+	@OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=16000000000 \
+		MALLOC_TOP_PAD_=536870912 python -m models.demo.train .cache/models/demo-$(SEED) \
+		--seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+	@python -m models.demo.export .cache/models/demo-$(SEED) proxy/toolgate_proxy/demo_model
+
+eval-demo-model: setup
+	@python -m models.demo.evaluate $(ARGS)
 
 serve: setup
 	@test -n "$(MODEL)" || { echo "usage: make serve MODEL=<dir or hub id> [PORT=4000]"; exit 2; }

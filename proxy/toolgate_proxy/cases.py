@@ -1,4 +1,4 @@
-"""The six cases of the demo: what is asked, and what must hold of every answer."""
+"""The six cases of the demo: what is asked, what must hold of every answer, and what is true."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class Case:
     title: str
     request: dict[str, Any]
     properties: dict[str, Holds]
+    """Hold whatever the model is."""
+    truth: dict[str, Holds] = field(default_factory=dict)
+    """Holds where the model understands what it is asked."""
 
 
 def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +92,7 @@ def cases() -> list[Case]:
             "1. two cities, parallel calls",
             {"messages": TWO_CITIES, "tools": [WEATHER], **NO_THINKING},
             {},
+            {"both cities, a call each": _of_cities("Beijing", "Shanghai")},
         ),
         *_both(
             "2. parallel_tool_calls=False",
@@ -99,6 +103,7 @@ def cases() -> list[Case]:
                 **NO_THINKING,
             },
             {"at most one call": lambda a: len(a.calls) <= 1},
+            {"the first city": _of_cities("Beijing")},
         ),
         *_both(
             '3. reasoning_effort="high"',
@@ -107,11 +112,13 @@ def cases() -> list[Case]:
                 "reasoning apart from content": lambda a: bool(a.reasoning),
                 "no markup in the reasoning": lambda a: not _marked(a.reasoning),
             },
+            {"both cities, a call each": _of_cities("Beijing", "Shanghai")},
         ),
         Case(
             '4. tool_choice="none"',
             {"messages": TWO_CITIES, "tools": [WEATHER], "tool_choice": "none", **NO_THINKING},
             {"no call": lambda a: not a.calls, **_ALWAYS},
+            {"a sentence that ends": _says_something},
         ),
         Case(
             "5. the named function return_json",
@@ -127,6 +134,7 @@ def cases() -> list[Case]:
                 ),
                 **_ALWAYS,
             },
+            {"the sky is blue": lambda a: _arguments(a)[0]["answer"].lower() == "yes"},
         ),
         Case(
             "6. an array of exactly 3 strings of at most 6 characters",
@@ -138,20 +146,38 @@ def cases() -> list[Case]:
                 **NO_THINKING,
             },
             {"three tags, none over 6 characters": _three_short_tags, **_ALWAYS},
+            {"the words of the text": lambda a: _arguments(a)[0]["tags"] == ["fast", "red", "car"]},
         ),
     ]
 
 
-def _both(title: str, request: dict[str, Any], properties: dict[str, Holds]) -> list[Case]:
+def _both(
+    title: str, request: dict[str, Any], properties: dict[str, Holds], truth: dict[str, Holds]
+) -> list[Case]:
     called: dict[str, Holds] = {"at least one call": lambda a: bool(a.calls)}
     return [
-        Case(f"{title}, auto", {**request, "tool_choice": "auto"}, {**properties, **_ALWAYS}),
+        Case(
+            f"{title}, auto", {**request, "tool_choice": "auto"}, {**properties, **_ALWAYS}, truth
+        ),
         Case(
             f"{title}, required",
             {**request, "tool_choice": "required"},
             {**called, **properties, **_ALWAYS},
+            truth,
         ),
     ]
+
+
+def _arguments(answer: Answer) -> list[dict[str, Any]]:
+    return [json.loads(arguments) for _, arguments in answer.calls]
+
+
+def _of_cities(*cities: str) -> Holds:
+    return lambda answer: [each.get("city") for each in _arguments(answer)] == [*cities]
+
+
+def _says_something(answer: Answer) -> bool:
+    return (answer.content or "").strip().endswith((".", "!", "?"))
 
 
 def _marked(text: str | None) -> bool:

@@ -13,6 +13,9 @@ from .config_check import BadConfig, check
 from .keys.commands import app as keys
 from .settings import settings
 
+RANDOM_MODEL = ".cache/models/tiny"
+"""Where `make tiny` puts it."""
+
 app = typer.Typer(
     name="toolgate",
     help="Tool calls that cannot be malformed: vLLM behind a LiteLLM gateway.",
@@ -110,17 +113,23 @@ def serve(
 @app.command(context_settings=EXTRA)
 def demo(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help="A model directory.")] = ".cache/models/tiny",
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model directory; ours by default, once trained, or a random one."),
+    ] = None,
     port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
     once: Annotated[bool, typer.Option("--once", help="End after the cases.")] = False,
 ) -> None:
-    """The six cases through the OpenAI SDK, every property checked. Needs the extra [demo]."""
+    """The six cases and a tool loop through the OpenAI SDK, every property checked. Needs the extra
+    [demo]."""
     from .demo import demo as run
+    from .shipped_model import DIRECTORY, NAME, is_there
     from .stack import StackOptions
 
-    raise typer.Exit(
-        run(StackOptions(model=model, port=port, backend_flags=context.args), once=once)
-    )
+    chosen = model or (str(DIRECTORY) if is_there() else RANDOM_MODEL)
+    name = NAME if chosen == str(DIRECTORY) else None
+    options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)
+    raise typer.Exit(run(options, once=once))
 
 
 @app.command()

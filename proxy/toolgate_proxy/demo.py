@@ -1,4 +1,7 @@
-"""`toolgate demo`: the stack, and the six cases through the OpenAI SDK, streamed and not."""
+"""`toolgate demo`: the stack, and the six cases and a tool loop through the OpenAI SDK.
+
+Beside each stands what the model says to the same prompt alone, without enforcement.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 from openai import OpenAI
 from rich.console import Console
 from rich.markup import escape
 
-from .cases import Answer, Case, cases
+from . import tool_loop
+from .alone import alone
+from .cases import Answer, Holds, cases
 from .serve import announce, run
+from .shipped_model import is_shipped
 from .stack import Stack, StackOptions
 
 MAX_TOKENS = 400
 SEED = 7
+ALONE_SHOWN = 240
+"""Characters of what the model says alone."""
 
 # A random model ends nothing by itself: every token is as likely as any other. These are made
 # likelier, so that strings, objects and answers end within the budget. Only allowed tokens can
@@ -31,7 +40,8 @@ def demo(options: StackOptions, *, once: bool) -> int:
         if failed:
             console.print(f"[red]✗ {failed} properties failed[/]")
             return 1
-        console.print("[green]✓ every property held, streamed and not[/]")
+        true = ", and every answer was true" if is_shipped(options.model) else ""
+        console.print(f"[green]✓ every property held, streamed and not{true}[/]")
         if not once:
             _say_how_to_call(stack, console)
             stack.watch()
@@ -42,21 +52,50 @@ def demo(options: StackOptions, *, once: bool) -> int:
 
 def _run_cases(stack: Stack, options: StackOptions, console: Console) -> int:
     client = OpenAI(base_url=f"{stack.url}/v1", api_key=stack.master_key, max_retries=0)
-    common = {
-        "model": stack.model,
-        "max_tokens": MAX_TOKENS,
-        "temperature": 1.0,
-        "seed": SEED,
-        "logit_bias": closers(Path(options.model)),
-    }
+    understands = is_shipped(options.model)
+    common = {"model": stack.model, "max_tokens": MAX_TOKENS, "seed": SEED}
+    if understands:
+        common |= {"temperature": 0}
+    else:
+        common |= {"temperature": 1.0, "logit_bias": closers(Path(options.model))}
     failed = 0
     for case in cases():
         console.rule(f"[bold]{escape(case.title)}")
         console.print(f"[dim]{escape(_shown(case.request))}")
         whole = _collect(client, {**common, **case.request})
         streamed = _stream(client, {**common, **case.request}, console)
-        failed += _judge(case, whole, streamed, console)
+        _show_alone(stack, {**common, **case.request}, console)
+        truth = case.truth if understands else {}
+        failed += _judge({**case.properties, **truth}, whole, streamed, console)
+    if understands:
+        failed += _run_loop(stack, client, common, console)
     return failed
+
+
+def _run_loop(stack: Stack, client: OpenAI, common: dict[str, Any], console: Console) -> int:
+    console.rule("[bold]a tool loop: calls, their results, a sentence that uses them")
+    request, content = tool_loop.run(client, common)
+    for message in request["messages"][1:]:
+        for call in message.get("tool_calls", []):
+            function = call["function"]
+            console.print(f"[cyan]→ {function['name']} {escape(function['arguments'])}")
+        if message["role"] == "tool":
+            console.print(f"[dim]← {escape(message['content'])}")
+    console.print(escape(content))
+    _show_alone(stack, {**common, **request}, console)
+    held = tool_loop.true_of(content)
+    _mark(held, "the sentence uses both results", console)
+    return not held
+
+
+def _show_alone(stack: Stack, request: dict[str, Any], console: Console) -> None:
+    try:
+        text = alone(stack.backend_url, stack.backend_key, stack.model, request)
+    except httpx.HTTPError as error:  # it is only shown: what is enforced does not hang on it
+        text = f"({type(error).__name__})"
+    shown = " ".join(text.split())
+    shown = shown if len(shown) <= ALONE_SHOWN else f"{shown[:ALONE_SHOWN]} …"
+    console.print(f"[dim]the model alone: {escape(shown)}")
 
 
 def _collect(client: OpenAI, request: dict[str, Any]) -> Answer:
@@ -95,15 +134,26 @@ def _stream(client: OpenAI, request: dict[str, Any], console: Console) -> Answer
     return answer
 
 
-def _judge(case: Case, whole: Answer, streamed: Answer, console: Console) -> int:
+def _judge(properties: dict[str, Holds], whole: Answer, streamed: Answer, console: Console) -> int:
     failed = 0
-    for name, holds in case.properties.items():
-        held = holds(whole) and holds(streamed)
+    for name, holds in properties.items():
+        held = _holds(holds, whole) and _holds(holds, streamed)
         failed += not held
-        console.print(f"  {'[green]✓' if held else '[red]✗'}[/] {name}")
+        _mark(held, name, console)
     same = whole == streamed
-    console.print(f"  {'[green]✓' if same else '[red]✗'}[/] streamed and not: the same answer")
+    _mark(same, "streamed and not: the same answer", console)
     return failed + (not same)
+
+
+def _holds(holds: Holds, answer: Answer) -> bool:
+    try:
+        return holds(answer)
+    except (LookupError, ValueError, AttributeError):
+        return False  # an answer without the call that the property looks into
+
+
+def _mark(held: bool, name: str, console: Console) -> None:
+    console.print(f"  {'[green]✓' if held else '[red]✗'}[/] {name}")
 
 
 def closers(model: Path) -> dict[str, float]:

@@ -1,0 +1,41 @@
+"""Conversations of about one length, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from .corpus import LONGEST, Sample
+
+LENGTHS = (192, 288, 512, LONGEST - 1)
+"""Of batches, in tokens: few, since the network is compiled for each."""
+
+Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
+
+
+def batches(
+    samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator
+) -> Iterator[Batch]:
+    """Batches of few shapes, for which the network is compiled: full ones, of about `tokens` tokens.
+
+    What does not fill a batch is left out this time."""
+    waiting: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
+    for index in rng.permutation(len(samples)):
+        sample = samples[index]
+        # The last token is only predicted, so one more than the network's length fits.
+        length = next(each for each in LENGTHS if len(sample.ids) <= each + 1)
+        waiting[length].append(sample)
+        if len(waiting[length]) == tokens // length:
+            yield _batch(waiting[length], length + 1, pad)
+            waiting[length] = []
+
+
+def _batch(samples: list[Sample], width: int, pad: int) -> Batch:
+    ids = np.full((len(samples), width), pad, np.int64)
+    trained = np.zeros((len(samples), width), bool)
+    for row, sample in enumerate(samples):
+        ids[row, : len(sample.ids)] = sample.ids
+        trained[row, : len(sample.ids)] = sample.trained
+    return ids, trained

@@ -1,0 +1,254 @@
+"""The tools made by hand, read from `data/domains.txt`: parsed once, drawn for each sample."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+from .kind_table import KINDS, SWITCHES
+from .kinds import Shape
+from .shapes import join, several_of, shape
+from .special import SPECIAL
+from .tools import Call, Task, Tool
+from .words import DATA, Language, Words
+
+KNOWN, UNSEEN = "domains", "domains_held"
+OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+SLOT = re.compile(r"\{(\w+)\}")
+# Arguments that a tool may have besides, and that nothing is said of.
+EXTRAS = (("lang", "language"), ("limit", "count"), ("page", "count"), ("format", "short|long"), ("tz", "word"),
+          ("verbose", "switch"), ("user_id", "code"), ("timeout", "count"), ("callback_url", "url"))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Slot:
+    name: str
+    kind: str
+    names: tuple[str, ...]
+    many: bool
+    optional: bool
+
+
+@dataclass
+class Domain:
+    group: str
+    names: list[str]
+    descriptions: list[str] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    requests: dict[str, list[str]] = field(default_factory=lambda: {m: [] for m in ">?zy"})
+    siblings: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+
+@cache
+def domains(name: str = KNOWN) -> list[Domain]:
+    found: list[Domain] = []
+    for line in (DATA / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        mark, _, rest = line.strip().partition(" ")
+        if mark == "@":
+            group, _, names = rest.partition(":")
+            found.append(Domain(group.strip(), names.split()))
+        elif mark == "=":
+            found[-1].descriptions += [text.strip() for text in rest.split("|")]
+        elif mark == "-":
+            found[-1].slots.append(_slot(rest))
+        elif mark in (">", "?", "z", "y"):
+            found[-1].requests[mark].append(rest)
+        elif mark == "~":
+            found[-1].siblings.append(rest)
+        elif mark == "!":
+            found[-1].results.append(rest)
+    return found
+
+
+def _slot(text: str) -> Slot:
+    left, _, names = text.partition(" = ")
+    head, kind = left.split(" ", 1)
+    name = head.rstrip("*?")
+    return Slot(name, kind.strip(), tuple(names.split()) or (name,), "*" in head, "?" in head)
+
+
+def shape_of(kind: str, words: Words) -> Shape:
+    return SPECIAL[kind](words) if kind in SPECIAL else shape(kind, words)
+
+
+def draw(domain: Domain, words: Words) -> Task:
+    """One request of this domain, in the language of `words` where it has requests in it."""
+    rng = words.rng
+    marks = [mark for mark in ("zy" if words.language == "zh" else ">?") if domain.requests[mark]]
+    if not marks:
+        words = Words(rng, "en", held=words.held)
+        marks = [mark for mark in ">?" if domain.requests[mark]]
+    pairs = [(mark, text) for mark in marks for text in domain.requests[mark]]
+    mark, line = rng.choice(pairs)
+    request, fixed = _fixed(line)
+    request = OPTIONAL.sub(lambda part: part[1] if rng.random() < 0.4 else "", request)
+    said_slots = set(SLOT.findall(request))
+
+    names = _argument_names(domain, words)
+    shapes = {slot.name: shape_of(slot.kind, words) for slot in domain.slots}
+    always = {slot.name for slot in domain.slots if slot.kind == "sure"}
+    used = said_slots | always | set(fixed)
+    several = _several(domain, said_slots, words)
+
+    texts: dict[str, str] = {}
+    values: dict[str, list[object]] = {}
+    for slot in domain.slots:
+        if slot.name in fixed:
+            values[slot.name] = [fixed[slot.name]]
+        elif slot.name in used:
+            number = several if slot.many and several > 1 else 1
+            drawn = several_of(shapes[slot.name], number)
+            texts[slot.name] = join([said.text for said in drawn], words)
+            values[slot.name] = [said.value for said in drawn]
+    properties, required = {}, []
+    order = [
+        slot for slot in domain.slots if slot.name in used or slot.optional or rng.random() < 0.5
+    ]
+    if rng.random() < 0.25:
+        rng.shuffle(order)
+    for slot in order:
+        properties[names[slot.name]] = shapes[slot.name].schema
+        if slot.name in used and (not slot.optional or rng.random() < 0.2):
+            required.append(names[slot.name])
+    if rng.random() < 0.15:
+        _add_extra(properties, words)
+    tool = Tool(_tool_name(domain, words), _description(domain, words), properties, tuple(required))
+
+    def call(index: int) -> Call:
+        arguments = {
+            names[slot.name]: values[slot.name][index if len(values[slot.name]) > 1 else 0]
+            for slot in order
+            if slot.name in used
+        }
+        return Call(tool.name, arguments)
+
+    request = SLOT.sub(lambda part: texts[part[1]], request)
+    several = max([1, *(len(drawn) for drawn in values.values())])
+    calls = tuple(call(i) for i in range(several))
+    follow_up = None
+    many = next((s for s in domain.slots if s.many and s.name in used), None)
+    if many is not None and several == 1:
+        other = shapes[many.name].draw()
+        follow_up = (
+            other.text,
+            Call(tool.name, {**calls[0].arguments, names[many.name]: other.value}),
+        )
+    return Task(
+        domain.group, words.language, tool, request, mark in "?y", calls,
+        tuple(sibling(text, words) for text in domain.siblings), follow_up, tuple(domain.results),
+    )  # fmt: skip
+
+
+def _fixed(line: str) -> tuple[str, dict[str, str]]:
+    """`request ; slot=value`: the words say this value in their own way."""
+    request, _, given = line.partition(" ; ")
+    slot, _, value = given.partition("=")
+    return request, {slot: value} if given else {}
+
+
+def _several(domain: Domain, said: set[str], words: Words) -> int:
+    many = any(slot.many for slot in domain.slots if slot.name in said)
+    return words.rng.choice((1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4)) if many else 1
+
+
+def _argument_names(domain: Domain, words: Words) -> dict[str, str]:
+    """Names are often not the usual ones, so that the list has to be read."""
+    rng = words.rng
+    names: dict[str, str] = {}
+    usual = rng.random() < 0.45
+    for slot in domain.slots:
+        options = list(slot.names)
+        alone = sum(other.kind == slot.kind for other in domain.slots) == 1
+        if not usual and alone and slot.kind in KINDS and rng.random() < 0.2:
+            options += KINDS[slot.kind].names
+        name = slot.names[0] if usual else rng.choice(options)
+        if not usual and rng.random() < 0.06:
+            name = rng.choice(
+                (
+                    f"{name}_{rng.choice(('name', 'value', 'arg', 'in'))}",
+                    f"the_{name}",
+                    _camel(f"{slot.name}_{name}"),
+                )
+            )
+        while name in names.values():
+            name = f"{slot.name}_{name}" if rng.random() < 0.5 else f"{name}{rng.randint(2, 9)}"
+        names[slot.name] = name
+    return names
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def _tool_name(domain: Domain, words: Words) -> str:
+    rng = words.rng
+    name = rng.choice(domain.names)
+    roll = rng.random()
+    if roll < 0.08:
+        return _camel(name)
+    if roll < 0.12:
+        return name.replace("_", "-")
+    if roll < 0.16:
+        return f"{rng.choice(('api', 'tool', 'my', 'app', 'svc'))}{rng.choice('_.')}{name}".replace(
+            ".", "_"
+        )
+    if roll < 0.19:
+        return f"{name}{rng.choice(('_v2', '_now', '_tool', '2'))}"
+    if roll < 0.22:
+        return words.invented().lower() if words.language == "en" else f"fn_{rng.randint(1, 99)}"
+    return name
+
+
+@cache
+def _chinese() -> dict[str, str]:
+    lines = (DATA / "descriptions_zh.txt").read_text(encoding="utf-8").splitlines()
+    return {line.split()[0]: line.split()[1] for line in lines if line and not line.startswith("#")}
+
+
+def _description(domain: Domain, words: Words) -> str:
+    rng = words.rng
+    if rng.random() < 0.12:
+        return ""
+    if domain.group in _chinese() and rng.random() < (0.4 if words.language == "zh" else 0.06):
+        return _chinese()[domain.group]
+    return reworded(rng.choice(domain.descriptions), words)
+
+
+def reworded(text: str, words: Words) -> str:
+    """The same description as others would write it."""
+    rng = words.rng
+    lower = text[:1].lower() + text[1:]
+    roll = rng.random()
+    if roll < 0.6:
+        return text
+    if roll < 0.7:
+        return f"{text}."
+    ways = (f"Use this to {lower}", f"This function can {lower}", f"Tool to {lower}", lower, f"{text} for the user",
+            f"{text}, quickly", f"Will {lower}", f"{text} (beta)", f"Lets you {lower}", f"{text} now", f"Helper: {lower}")  # fmt: skip
+    return rng.choice(ways)
+
+
+def _add_extra(properties: dict[str, dict[str, object]], words: Words) -> None:
+    name, kind = words.rng.choice((*EXTRAS, (words.rng.choice(SWITCHES), "switch")))
+    properties.setdefault(name, shape_of(kind, words).schema)
+
+
+def sibling(text: str, words: Words) -> Tool:
+    """`name(arg:kind, arg?:kind) description` as a tool."""
+    parts = re.fullmatch(r"(\w+)\((.*?)\) ?(.*)", text)
+    if parts is None:
+        raise ValueError(f"not a sibling: {text!r}")
+    properties, required = {}, []
+    for argument in filter(None, (part.strip() for part in parts[2].split(","))):
+        name, _, kind = argument.partition(":")
+        properties[name.rstrip("?")] = shape(kind, words).schema
+        if not name.endswith("?"):
+            required.append(name)
+    return Tool(parts[1], parts[3], properties, tuple(required))
+
+
+def languages(domain: Domain) -> tuple[Language, ...]:
+    return ("en", "zh") if domain.requests["z"] or domain.requests["y"] else ("en",)

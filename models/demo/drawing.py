@@ -1,0 +1,101 @@
+"""What conversations are put together from: tasks, tools beside theirs, system messages."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from . import domains, random_tools, talk
+from .tools import Task, Tool
+from .words import DATA, Language, Words
+
+MOST_TOOLS = 8
+
+
+class Drawing:
+    """Draws conversations. `held`: of kept values; `unseen`: of hand-made tools not trained on."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        held: bool = False,
+        unseen: bool = False,
+        short: bool = False,
+        known: float = 0.55,
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.held = held
+        self.file = domains.UNSEEN if unseen else domains.KNOWN
+        self.known = known
+        """The share of hand-made tools; the others are random."""
+        self.short = short
+        """Few tools and no history: for the start of the training."""
+
+    def words(self, language: Language) -> Words:
+        return Words(self.rng, language, held=self.held)
+
+    def task(self, words: Words) -> Task:
+        """Half of hand-made tools, half of tools that nobody made."""
+        if self.file == domains.UNSEEN or self.rng.random() < self.known:
+            listed = domains.domains(self.file)
+            if words.language == "zh":
+                listed = [
+                    domain for domain in listed if "zh" in domains.languages(domain)
+                ] or listed
+            return domains.draw(self.rng.choice(listed), words)
+        return random_tools.draw(words)
+
+    def system(self) -> str:
+        roll = self.rng.random()
+        if roll < 0.015 and not self.short:  # a long one, so that long prompts are no surprise
+            words = self.words("en")
+            return " ".join(
+                f"The {words.pick('thing')} is {words.pick('adjective')}."
+                for _ in range(self.rng.randint(10, 60))
+            )
+        return self.rng.choice(talk.systems()) if roll < 0.3 else ""
+
+    def tools(self, tasks: list[Task], words: Words, *, fitting: bool = True) -> tuple[Tool, ...]:
+        """The tasks' tools among others that do not fit, in any order."""
+        rng = self.rng
+        wanted = rng.choice(
+            (1, 1, 2, 3) if self.short else (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, MOST_TOOLS)
+        )
+        chosen = [task.tool for task in tasks] if fitting else []
+        for task in tasks:
+            if rng.random() < (0.4 if fitting else 0.2):
+                chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
+        groups = {group for task in tasks for group in near(task.group)} | {
+            task.group for task in tasks
+        }
+        if not fitting:
+            groups |= set(clusters()[-1])
+        while len(chosen) < wanted:
+            chosen.append(self.other_tool(groups, words))
+        found: dict[str, Tool] = {}
+        for tool in chosen:  # the first of a name: the task's own
+            found.setdefault(tool.name, tool)
+        listed = list(found.values())
+        rng.shuffle(listed)
+        return tuple(listed)
+
+    def other_tool(self, groups: set[str], words: Words) -> Tool:
+        if self.rng.random() < 0.45:
+            return random_tools.distractor(words)
+        while True:
+            domain = self.rng.choice(
+                domains.domains(self.file if self.rng.random() < 0.7 else domains.KNOWN)
+            )
+            if domain.group not in groups:
+                return domains.draw(domain, Words(self.rng, "en", held=self.held)).tool
+
+
+@cache
+def clusters() -> list[list[str]]:
+    lines = (DATA / "clusters.txt").read_text(encoding="utf-8").splitlines()
+    return [line.split() for line in lines if line and not line.startswith("#")]
+
+
+def near(group: str) -> set[str]:
+    return {other for cluster in clusters() for other in cluster if group in cluster}

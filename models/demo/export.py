@@ -1,0 +1,101 @@
+"""Writes the trained model as a directory that vLLM serves: `python -m models.demo.export RUN OUT`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+
+from .network import Network, Sizes
+from .tokenizer import SPECIAL
+
+HERE = Path(__file__).parent
+
+
+def export(run: Path, out: Path) -> None:
+    """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured."""
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
+    sizes = Sizes(vocabulary=tokenizer.get_vocab_size())
+    end, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
+    if end is None or pad is None:
+        raise ValueError("the tokenizer has no <|im_end|> or no <|endoftext|>")
+    files = {
+        "config.json": config(sizes, end, pad),
+        "generation_config.json": {"eos_token_id": [end, pad], "pad_token_id": pad},
+        "tokenizer_config.json": {
+            # Not Qwen2Tokenizer, whose loader would put its own pre-tokenizer in place of ours.
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+            "additional_special_tokens": list(SPECIAL[1:]),
+            "clean_up_tokenization_spaces": False,
+            "model_max_length": sizes.context,
+            "chat_template": template(),
+        },
+    }
+    for name, content in files.items():
+        (out / name).write_text(
+            json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
+    shutil.copyfile(run / "tokenizer.json", out / "tokenizer.json")
+    shutil.copyfile(HERE / "card.md", out / "README.md")
+    state = torch.load(run / "checkpoint.pt", weights_only=True)
+    tensors = {f"model.{name}": tensor.bfloat16().contiguous() for name, tensor in state.items()}
+    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "model.safetensors").chmod(0o644)
+
+
+def template() -> str:
+    return (HERE / "template.jinja").read_text(encoding="utf-8").strip()
+
+
+def config(sizes: Sizes, end: int, pad: int) -> dict[str, object]:
+    return {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        # Without it transformers takes any large local vocabulary for a broken Mistral one.
+        "transformers_version": "5.0.0",
+        "dtype": "bfloat16",
+        "vocab_size": sizes.vocabulary,
+        "hidden_size": sizes.hidden,
+        "intermediate_size": sizes.ffn,
+        "num_hidden_layers": sizes.layers,
+        "num_attention_heads": sizes.heads,
+        "num_key_value_heads": sizes.kv_heads,
+        "head_dim": sizes.head_dim,
+        "hidden_act": "silu",
+        "max_position_embeddings": sizes.context,
+        "rms_norm_eps": sizes.epsilon,
+        "rope_parameters": {"rope_type": "default", "rope_theta": sizes.theta},
+        "attention_bias": False,
+        "tie_word_embeddings": True,
+        "eos_token_id": end,
+        "pad_token_id": pad,
+    }
+
+
+def load(run: Path) -> tuple[Network, Tokenizer]:
+    """The network of a run, as it was saved last."""
+    tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
+    network = Network(Sizes(vocabulary=tokenizer.get_vocab_size()))
+    network.load_state_dict(torch.load(run / "checkpoint.pt", weights_only=True))
+    return network.eval(), tokenizer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("out", type=Path)
+    arguments = parser.parse_args()
+    export(arguments.run, arguments.out)
+    print(f"made {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Qwen3 at the demo's size, in plain torch: names and shapes are those of `Qwen3ForCausalLM`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Sizes:
+    vocabulary: int = 3072
+    hidden: int = 192
+    layers: int = 5
+    heads: int = 6
+    kv_heads: int = 2
+    head_dim: int = 32  # the least that vLLM's CPU attention takes
+    ffn: int = 512
+    context: int = 8192  # what our launcher asks for on a CPU; trained on up to 1,024
+    theta: float = 10_000.0
+    epsilon: float = 1e-6
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size: int, epsilon: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        return (
+            wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
+        ).to(x.dtype)
+
+
+class Attention(nn.Module):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        s = sizes
+        self.q_proj = nn.Linear(s.hidden, s.heads * s.head_dim, bias=False)
+        self.k_proj = nn.Linear(s.hidden, s.kv_heads * s.head_dim, bias=False)
+        self.v_proj = nn.Linear(s.hidden, s.kv_heads * s.head_dim, bias=False)
+        self.o_proj = nn.Linear(s.heads * s.head_dim, s.hidden, bias=False)
+        self.q_norm = RMSNorm(s.head_dim, s.epsilon)
+        self.k_norm = RMSNorm(s.head_dim, s.epsilon)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        """x: (batch, length, hidden); cos, sin: (length, head_dim); mask: (length, length), added."""
+        s, (batch, length, _) = self.sizes, x.shape
+        q = self.q_norm(self.q_proj(x).view(batch, length, s.heads, s.head_dim)).transpose(1, 2)
+        k = self.k_norm(self.k_proj(x).view(batch, length, s.kv_heads, s.head_dim)).transpose(1, 2)
+        v = self.v_proj(x).view(batch, length, s.kv_heads, s.head_dim).transpose(1, 2)
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        share = s.heads // s.kv_heads
+        k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
+        # Plain softmax: what the compiler fuses best on a CPU at these sizes.
+        scores = (q @ k.transpose(-1, -2)) * s.head_dim**-0.5 + mask
+        mixed = torch.softmax(scores.float(), -1).to(v.dtype) @ v
+        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+
+
+class MLP(nn.Module):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(sizes.hidden, sizes.ffn, bias=False)
+        self.up_proj = nn.Linear(sizes.hidden, sizes.ffn, bias=False)
+        self.down_proj = nn.Linear(sizes.ffn, sizes.hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(sizes.hidden, sizes.epsilon)
+        self.self_attn = Attention(sizes)
+        self.post_attention_layernorm = RMSNorm(sizes.hidden, sizes.epsilon)
+        self.mlp = MLP(sizes)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Network(nn.Module):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.embed_tokens = nn.Embedding(sizes.vocabulary, sizes.hidden)
+        self.layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.layers))
+        self.norm = RMSNorm(sizes.hidden, sizes.epsilon)
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 2:
+                last = name.endswith(("o_proj.weight", "down_proj.weight"))
+                nn.init.normal_(parameter, std=0.02 / (2 * sizes.layers) ** 0.5 if last else 0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(batch, length) token ids → (batch, length, hidden), before the tied output matrix."""
+        length = ids.shape[1]
+        cos, sin = rotation(length, self.sizes)
+        mask = torch.full((length, length), -1e9).triu(1)
+        x = self.embed_tokens(ids)
+        for layer in self.layers:
+            x = layer(x, cos, sin, mask)
+        return self.norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.embed_tokens.weight)
+
+
+def rotation(length: int, sizes: Sizes) -> tuple[Tensor, Tensor]:
+    inverse = sizes.theta ** (-torch.arange(0, sizes.head_dim, 2).float() / sizes.head_dim)
+    angles = torch.outer(torch.arange(length).float(), inverse)
+    angles = torch.cat((angles, angles), -1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return (x * cos + torch.cat((-second, first), -1) * sin).to(x.dtype)

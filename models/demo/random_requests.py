@@ -1,0 +1,72 @@
+"""Requests for tools that nobody made, in plain words."""
+
+from __future__ import annotations
+
+from .parts import Part
+from .verbs import Verb, classes, plural
+from .words import Words
+
+
+def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]:
+    rng = words.rng
+    phrases = []
+    for part in said:
+        name = part.name.replace("_", " ") if rng.random() < 0.85 else part.name
+        phrases.append(
+            rng.choice(part.ways).replace("{name}", name).replace("{}", texts[part.name])
+        )
+    if len(phrases) > 1 and rng.random() < 0.4 and not any("text" in part.kind for part in said):
+        rng.shuffle(phrases)
+    return phrases
+
+
+def english(verb_class: str, named: Verb, noun: str, said: list[Part], texts: dict[str, str], tool: str,
+             words: Words) -> tuple[str, bool]:  # fmt: skip
+    """The request, and whether it is a question or wish."""
+    rng = words.rng
+    verb = named if rng.random() < 0.5 else rng.choice(classes()[verb_class])
+    tail = " ".join(_phrases(said, texts, words))
+    first = texts[said[0].name] if said else ""
+    a = rng.choice(("the ", "the ", "a ", "my ", "", "that "))
+    roll = rng.random()
+    if len(said) == 1 and roll < 0.3:
+        # The value alone: `archive T-113`, `ping web01`.
+        return rng.choice((f"{verb.said} {first}", f"{verb.said} {noun} {first}", f"{verb.said} {a}{noun} {first}",
+                           f"{verb.said} {first} {noun}")), False  # fmt: skip
+    if roll < 0.05:
+        listed = ", ".join(f"{part.name}={texts[part.name]}" for part in said)
+        return rng.choice(
+            (f"call {tool} {tail}", f"use {tool} {tail}", f"{tool} {tail}", f"run {tool}: {listed}")
+        ).strip(), False
+    if verb_class in ("get", "list", "track", "measure", "compute") and roll < 0.55:
+        ways = (f"what is the {noun} {tail}", f"what's the {noun} {tail}", f"do you know the {noun} {tail}",
+                f"i wonder what the {noun} {tail} is", f"{noun} {tail}", f"i need the {noun} {tail}",
+                f"i'd like to know the {noun} {tail}", f"any {noun} {tail}", f"is there a {noun} {tail}",
+                f"can you tell what the {noun} {tail} is", f"i'm curious about the {noun} {tail}",
+                f"how about the {noun} {tail}", f"what are the {plural(noun)} {tail}", f"i want to see the {noun} {tail}")  # fmt: skip
+        return rng.choice(ways).strip(), True
+    if roll < 0.68:
+        passive = (f"i need {a}{noun} {verb.participle} {tail}", f"i want {a}{noun} {verb.participle} {tail}",
+                f"it is time for {verb.gerund} {a}{noun} {tail}", f"{a}{noun} {tail} should be {verb.participle}",
+                f"how about {verb.gerund} {a}{noun} {tail}", f"{a}{noun} has to be {verb.participle} {tail}",
+                f"would you mind {verb.gerund} {a}{noun} {tail}", f"i'd like {a}{noun} {verb.participle} {tail}",
+                f"we must {verb.said} {a}{noun} {tail}", f"i have to {verb.said} {a}{noun} {tail}",
+                f"{a}{noun} needs {verb.gerund} {tail}")  # fmt: skip
+        return rng.choice(passive).strip(), True
+    return f"{verb.said} {a}{noun} {tail}".strip(), False
+
+
+def chinese(verb: str, noun: str, said: list[Part], texts: dict[str, str], words: Words) -> str:
+    rng = words.rng
+    if len(said) == 1 and rng.random() < 0.5:
+        text = texts[said[0].name]
+        return rng.choice(
+            (
+                f"{verb}{noun}{text}",
+                f"{verb}{text}的{noun}",
+                f"把{noun}{text}{verb}",
+                f"{verb}{text}",
+            )
+        )
+    phrases = _phrases(said, texts, words)
+    return "，".join([f"{verb}{noun}", *phrases])

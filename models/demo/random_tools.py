@@ -1,0 +1,127 @@
+"""Tools that nobody made: any verb, noun and arguments, and requests for them in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from . import random_requests
+from .kind_table import KINDS
+from .kinds import Schema
+from .parts import Part
+from .parts import draw as parts_of
+from .shapes import join, several_of
+from .tools import Call, Task, Tool
+from .verbs import Verb, both_languages, classes, nouns, plural
+from .words import Language, Words
+
+
+def draw(words: Words) -> Task:
+    zh = words.language == "zh"
+    rng = words.rng
+    noun, verb_class, zh_noun, zh_verb = _about(words)
+    named = rng.choice(classes()[verb_class])
+    parts = parts_of(noun, words)
+    said = [part for part in parts if rng.random() < (0.95 if part is parts[0] else 0.7)]
+    several = 1
+    first = said[0] if said else None
+    if first and first.kind in KINDS and KINDS[first.kind].many and rng.random() < 0.2:
+        several = rng.choice((2, 2, 3, 4))
+    drawn = {part.name: several_of(part.shape, several if part is first else 1) for part in said}
+    texts = {name: join([value.text for value in values], words) for name, values in drawn.items()}
+
+    tool = _tool(named, noun, parts, said, words)
+    if zh and rng.random() < 0.4:
+        tool = replace(tool, description=zh_verb + zh_noun)
+    if zh:
+        request, question = random_requests.chinese(zh_verb, zh_noun, said, texts, words), False
+    else:
+        request, question = random_requests.english(
+            verb_class, named, noun, said, texts, tool.name, words
+        )
+
+    def call(index: int) -> Call:
+        ordered = [part.name for part in parts if part.name in drawn]
+        values = {name: drawn[name][min(index, len(drawn[name]) - 1)].value for name in ordered}
+        return Call(tool.name, {name: values[name] for name in tool.properties if name in values})
+
+    several = max([1, *(len(values) for values in drawn.values())])
+    calls = tuple(call(i) for i in range(several))
+    follow_up = None
+    if first and several == 1 and first.kind in KINDS and KINDS[first.kind].many:
+        other = first.shape.draw()
+        follow_up = (other.text, Call(tool.name, {**calls[0].arguments, first.name: other.value}))
+    return Task(f"{verb_class} {noun}", words.language, tool, request, question, calls,
+                _siblings(verb_class, noun, parts, words), follow_up)  # fmt: skip
+
+
+def _about(words: Words) -> tuple[str, str, str, str]:
+    """Noun, class of verbs, and both in Chinese."""
+    rng = words.rng
+    if words.language == "zh":
+        noun, zh_noun = rng.choice(both_languages()["noun"])
+        verb_class, zh_verb = rng.choice(both_languages()["verb"])
+        return noun, verb_class, zh_noun, zh_verb
+    fitting, section = rng.choice(nouns())
+    noun = rng.choice(words.entries(section)) if rng.random() < 0.93 else words.invented().lower()
+    return noun, rng.choice(fitting), "", ""
+
+
+def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Words) -> Tool:
+    rng = words.rng
+    thing = noun.replace(" ", "_")
+    base = verb.base
+    roll = rng.random()
+    name = f"{base}_{thing}"
+    if roll < 0.1:
+        name = thing
+    elif roll < 0.17:
+        name = f"{thing}_{base}"
+    elif roll < 0.25:
+        head, *rest = name.split("_")
+        name = head + "".join(part.capitalize() for part in rest)
+    elif roll < 0.3:
+        name = name.replace("_", "-")
+    elif roll < 0.38:
+        name = f"{base}_{plural(thing)}"
+    elif roll < 0.43:
+        name = f"{rng.choice(('api', 'app', 'shop', 'svc', 'crm', 'hub'))}_{name}"
+    nonsense = roll > 0.9
+    if nonsense:
+        name = rng.choice(
+            (
+                words.invented().lower(),
+                f"fn{rng.randint(1, 99)}",
+                f"{words.invented().lower()}_{words.invented().lower()}",
+            )
+        )
+        name = name if name.isascii() else f"f{rng.randint(1, 999)}"
+    description = f"{verb.said.capitalize()} {rng.choice(('a ', 'the ', ''))}{noun}"
+    if rng.random() < 0.3 and parts:
+        description += rng.choice((" by ", " for a ", " with a ")) + parts[0].name.replace("_", " ")
+    if not nonsense and rng.random() < 0.35:
+        description = ""
+    required = tuple(part.name for part in parts if part in said and rng.random() < 0.7)
+    properties: dict[str, Schema] = {part.name: part.shape.schema for part in parts}
+    return Tool(name, description, properties, required)
+
+
+def _siblings(verb_class: str, noun: str, parts: list[Part], words: Words) -> tuple[Tool, ...]:
+    """The same noun with another verb, and the same verb with another noun."""
+    rng = words.rng
+    others = [title for title in classes() if title != verb_class and {title, verb_class} not in (
+        {"get", "list"}, {"buy", "book"}, {"start", "enable"}, {"stop", "disable"}, {"buy", "make"}, {"open", "make"},
+        {"start", "open"}, {"remove", "stop"}, {"approve", "verify"}, {"get", "track"}, {"get", "open"})]  # fmt: skip
+    found = []
+    for title in rng.sample(others, 2):
+        found.append(_tool(rng.choice(classes()[title]), noun, parts[:1], [], words))
+    fitting, section = rng.choice(nouns())
+    other = rng.choice(words.entries(section))
+    if verb_class in fitting and other != noun:
+        found.append(_tool(rng.choice(classes()[verb_class]), other, parts[:2], [], words))
+    return tuple(found)
+
+
+def distractor(words: Words) -> Tool:
+    """A random tool that nothing is asked of."""
+    language: Language = "en" if words.rng.random() < 0.9 else words.language
+    return draw(Words(words.rng, language, held=words.held)).tool

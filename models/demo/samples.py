@@ -1,0 +1,45 @@
+"""The mix of conversations that the model is trained and judged on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import asked, loops
+from .dialogue import Dialogue
+from .drawing import Drawing
+from .words import Language, Words
+
+# Shares of the mix.
+MIX: dict[str, float] = {
+    "call": 0.47, "two tools": 0.05, "no tool": 0.085, "may not": 0.02, "forced": 0.035, "talk": 0.03, "missing": 0.015,
+    "result": 0.16, "follow-up": 0.05, "serial": 0.03, "chain": 0.025, "history": 0.03,
+}  # fmt: skip
+ZH, THINKING = 0.15, 0.18
+
+MAKERS: dict[str, Callable[[Drawing, Words, bool], Dialogue]] = {
+    "call": asked.call,
+    "two tools": asked.two_tools,
+    "no tool": asked.no_tool,
+    "may not": asked.may_not,
+    "forced": asked.forced,
+    "talk": asked.small_talk,
+    "missing": asked.missing,
+    "result": loops.result,
+    "follow-up": loops.follow_up,
+    "serial": loops.serial,
+    "chain": loops.chain,
+    "history": loops.history,
+}
+
+
+class Source(Drawing):
+    """Draws whole conversations."""
+
+    def draw(self, category: str | None = None, language: Language | None = None) -> Dialogue:
+        if category is None:
+            category = self.rng.choices(list(MIX), list(MIX.values()))[0]
+            if self.short:
+                category = self.rng.choice(("call", "call", "call", "no tool"))
+        language = language or ("zh" if self.rng.random() < ZH else "en")
+        thinking = self.rng.random() < THINKING
+        return MAKERS[category](self, self.words(language), thinking)

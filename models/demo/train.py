@@ -1,0 +1,235 @@
+"""Trains the demo model from scratch: `python -m models.demo.train OUT`, see `make demo-model`.
+
+One process with one thread for each processor, each with batches of its own: the operations are too
+small here for threads to share. Everything is counted in steps, so that a run is a function of its
+seed and of the number of processes, and takes the time it takes. It is saved every few minutes, and
+the same command goes on from there after it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+import torch.multiprocessing
+from tokenizers import Tokenizer
+from torch.nn import functional as F
+
+from . import corpus
+from .batches import LENGTHS, Batch, batches
+from .corpus import LONGEST
+from .muon import Muon
+from .network import Network, Sizes
+from .tokenizer import train as train_tokenizer
+
+STEP_TOKENS = 4096
+"""Of all processes together, the padding included."""
+STEPS = 4200
+COPY_STEPS, SHORT_STEPS = 0.06, 0.10
+"""Shares of the steps: copying, then short conversations, then all."""
+MUON_RATE, ADAM_RATE = 0.02, 3e-3
+WARM_STEPS, COOL_SHARE = 50, 0.45
+SAVE_SECONDS = 120.0
+TOKENIZER_TEXTS = 12_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    out: Path
+    seed: int
+    samples: int
+    steps: int
+    minutes: float
+    compiled: bool
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.out / "tokenizer.json"
+
+    @property
+    def key(self) -> str:
+        """Of the conversations: other ones are made when it changes."""
+        return f"{corpus.fingerprint()} {self.seed} {self.samples}"
+
+    def conversations(self, *, short: bool) -> list[corpus.Sample]:
+        number = self.samples // 10 if short else self.samples
+        return corpus.kept(
+            self.out / ("short.npz" if short else "samples.npz"),
+            self.key,
+            lambda: corpus.make(str(self.tokenizer_file), self.seed, number, short=short),
+        )
+
+    def stage(self, step: int) -> int:
+        return (step >= COPY_STEPS * self.steps) + (step >= (COPY_STEPS + SHORT_STEPS) * self.steps)
+
+    def factor(self, step: int) -> float:
+        """Of the learning rates: warm-up, constant, cosine down to 2 %."""
+        warm = min(1.0, (step + 1) / WARM_STEPS)
+        cool = max(0.0, (step / self.steps - (1 - COOL_SHARE)) / COOL_SHARE)
+        return warm * (0.02 + 0.98 * (0.5 + 0.5 * math.cos(math.pi * min(1.0, cool))))
+
+
+def prepare(plan: Plan) -> None:
+    """The tokenizer and the conversations, kept in files for all processes."""
+    plan.out.mkdir(parents=True, exist_ok=True)
+    mark = plan.out / "tokenizer.key"
+    if not mark.exists() or mark.read_text() != plan.key:
+        for old in plan.out.glob("checkpoint*.pt"):
+            old.unlink()
+        made = corpus.texts(plan.seed, TOKENIZER_TEXTS)
+        train_tokenizer(text.text for text in made).save(str(plan.tokenizer_file))
+        mark.write_text(plan.key)
+    plan.conversations(short=True)
+    tokens = sum(len(sample.ids) for sample in plan.conversations(short=False))
+    print(f"{plan.samples} conversations, {tokens / 1e6:.1f}M tokens", flush=True)
+
+
+def loss_of(network: Network, run: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    ids, trained = torch.from_numpy(batch[0]), torch.from_numpy(batch[1])
+    with torch.autocast("cpu", torch.bfloat16):
+        hidden = run(ids[:, :-1])
+        wanted = trained[:, 1:]
+        logits = network.logits(hidden[wanted])
+    return F.cross_entropy(logits.float(), ids[:, 1:][wanted])
+
+
+class Trainer:
+    """One of `world` processes. The weights are the same in all of them, after every step."""
+
+    def __init__(self, rank: int, world: int, plan: Plan) -> None:
+        self.rank, self.world, self.plan = rank, world, plan
+        torch.manual_seed(plan.seed)
+        self.vocabulary = Tokenizer.from_file(str(plan.tokenizer_file)).get_vocab_size()
+        self.network = Network(Sizes(vocabulary=self.vocabulary))
+        self.compiled = torch.compile(self.network, dynamic=False)
+        named = list(self.network.named_parameters())
+        matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]
+        self.others = [p for name, p in named if p.ndim != 2 or "embed" in name]
+        self.muon = Muon(matrices, rank, world, torch.distributed.all_reduce)
+        self.adam = torch.optim.AdamW(self.others, ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0)
+        self.done = 0
+        if self._file(rank).exists():
+            state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
+            self.network.load_state_dict(state["network"])
+            self.adam.load_state_dict(state["adam"])
+            self.muon.load(state["muon"])
+            self.done = int(state["step"])
+
+    def _file(self, rank: int) -> Path:
+        return self.plan.out / f"checkpoint.{rank}.pt"
+
+    def save(self) -> None:
+        state = {
+            "network": self.network.state_dict(),
+            "adam": self.adam.state_dict(),
+            "muon": self.muon.buffers(),
+            "step": self.done,
+        }
+        torch.save(state, self._file(self.rank))
+        if self.rank == 0:
+            torch.save(state["network"], self.plan.out / "checkpoint.pt")
+
+    def stream(self, stage: int) -> Iterator[Batch]:
+        share = (self.plan.seed, self.rank, stage, self.done)
+        rng = np.random.default_rng(share)
+        if stage == 0:
+            samples = corpus.copying(self.vocabulary, int(rng.integers(2**31)), 40_000)
+        else:
+            samples = self.plan.conversations(short=stage == 1)[self.rank :: self.world]
+        while True:
+            yield from batches(samples, STEP_TOKENS // self.world, 0, rng)
+
+    def compile(self) -> None:
+        for length in LENGTHS[:-1]:  # not for the longest: few are so long
+            blank = np.zeros((STEP_TOKENS // self.world // length, length + 1), np.int64)
+            loss_of(self.network, self.compiled, (blank, blank == 0)).backward()
+            self.network.zero_grad(set_to_none=True)
+
+    def step(self, batch: Batch, stop: bool) -> tuple[float, bool]:
+        """The loss over all processes, and whether any of them wants to stop."""
+        fast = self.plan.compiled and batch[0].shape[1] < LONGEST
+        loss = loss_of(self.network, self.compiled if fast else self.network, batch)
+        loss.backward()
+        parameters = list(self.network.parameters())
+        extra = torch.tensor([loss.item() / self.world, float(stop)])
+        summed = torch.cat([*(p.grad.flatten() / self.world for p in parameters), extra])
+        torch.distributed.all_reduce(summed)
+        if not bool(summed.isfinite().all()):
+            raise FloatingPointError(f"step {self.done}: a gradient or the loss is not finite")
+        gradients = summed[:-2].split([p.numel() for p in parameters])
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.view_as(parameter)
+        torch.nn.utils.clip_grad_norm_(self.others, 1.0)
+        factor = self.plan.factor(self.done)
+        self.muon.step(MUON_RATE * factor)
+        for group in self.adam.param_groups:
+            group["lr"] = ADAM_RATE * factor
+        self.adam.step()
+        self.network.zero_grad(set_to_none=True)
+        self.done += 1
+        return summed[-2].item(), summed[-1].item() > 0
+
+    def run(self) -> None:
+        began = saved = time.monotonic()
+        if self.plan.compiled:
+            self.compile()
+        first, shown, stage, stop = self.done, 0.0, -1, False
+        trained = time.monotonic()
+        while self.done < self.plan.steps and not stop:
+            if self.plan.stage(self.done) != stage:
+                stage = self.plan.stage(self.done)
+                source = self.stream(stage)
+            out_of_time = time.monotonic() - began > 60 * self.plan.minutes
+            loss, stop = self.step(next(source), out_of_time)
+            shown = loss if shown == 0 else 0.97 * shown + 0.03 * loss
+            if self.rank == 0 and self.done % 50 == 0:
+                spent = time.monotonic() - trained
+                rate = (self.done - first) * STEP_TOKENS / spent / 1e3
+                print(f"step {self.done} loss {shown:.4f} {rate:.1f}k/s {spent:.0f} s", flush=True)
+            if time.monotonic() - saved > SAVE_SECONDS:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+
+
+def work(rank: int, world: int, plan: Plan) -> None:
+    torch.set_num_threads(1)
+    meeting = f"file://{plan.out.resolve()}/meeting"
+    torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=world)
+    Trainer(rank, world, plan).run()
+    torch.distributed.destroy_process_group()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--samples", type=int, default=80_000)
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop then; go on another time")
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    given = parser.parse_args()
+    plan = Plan(
+        given.out, given.seed, given.samples, given.steps, given.minutes, not given.eager
+    )  # fmt: skip
+    prepare(plan)
+    (plan.out / "meeting").unlink(missing_ok=True)
+    world = os.cpu_count() or 1
+    torch.multiprocessing.spawn(work, (world, plan), nprocs=world)
+    done = int(torch.load(plan.out / "checkpoint.0.pt", weights_only=True)["step"])
+    print(f"{done} of {plan.steps} steps", flush=True)
+    if done < plan.steps:
+        raise SystemExit(f"stopped after {done} steps; the same command goes on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""A conversation of two turns: the model's calls, their results, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from openai import OpenAI
+
+from .cases import NO_THINKING, TWO_CITIES, WEATHER
+
+RESULTS = {
+    "Beijing": {"city": "Beijing", "temperature": 21, "unit": "celsius", "sky": "clear"},
+    "Shanghai": {"city": "Shanghai", "temperature": 25, "unit": "celsius", "sky": "cloudy"},
+}
+"""What the tool answers: it is not asked, so that the demo needs no network."""
+
+HOLDS = ("Beijing", "21", "clear", "Shanghai", "25", "cloudy")
+"""What the last sentence must use."""
+
+
+def first_request() -> dict[str, Any]:
+    return {"messages": list(TWO_CITIES), "tools": [WEATHER], "tool_choice": "auto", **NO_THINKING}
+
+
+def run(client: OpenAI, common: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The second request, with the results in it, and the answer's content."""
+    request = first_request()
+    message = client.chat.completions.create(**common, **request).choices[0].message
+    messages = [*request["messages"], message.model_dump(exclude_none=True)]
+    for call in message.tool_calls or []:
+        city = json.loads(call.function.arguments)["city"]
+        result = RESULTS.get(city, {"error": "no such city"})
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
+    request = {**request, "messages": messages}
+    answer = client.chat.completions.create(**common, **request).choices[0].message
+    return request, answer.content or ""
+
+
+def true_of(content: str) -> bool:
+    return all(text in content for text in HOLDS) and content.rstrip().endswith(".")

@@ -1,0 +1,107 @@
+"""What the demo model is trained and judged on: true by construction, and kept apart."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+from models.demo import corpus, domains, handwritten
+from models.demo.dialogue import Assistant, Results, User, line, render
+from models.demo.handwritten import parse
+from models.demo.samples import MIX, Source
+
+NUMBER = 150
+
+
+@pytest.mark.parametrize("category", MIX)
+def test_calls_keep_to_their_tools_schemas(category: str) -> None:
+    source = Source(11)
+    for dialogue in (source.draw(category) for _ in range(NUMBER)):
+        schemas = {tool.name: tool.openai()["function"]["parameters"] for tool in dialogue.tools}
+        assert len(schemas) == len(dialogue.tools)
+        for turn in dialogue.turns:
+            for call in turn.calls if isinstance(turn, Assistant) else ():
+                schema = schemas[call.name] | {"additionalProperties": False}
+                jsonschema.validate(call.arguments, schema)
+
+
+def test_a_seed_makes_the_same_conversations() -> None:
+    one, other = Source(3), Source(3)
+    assert [one.draw() for _ in range(40)] == [other.draw() for _ in range(40)]
+    assert Source(4).draw() != Source(3).draw()
+
+
+def test_only_answers_are_trained_on() -> None:
+    source = Source(5)
+    for dialogue in (source.draw() for _ in range(NUMBER)):
+        text = render(dialogue)
+        assert text.trained[-1][1] == len(text.text) - 1  # the end of the turn is learned
+        for begin, end in text.trained:
+            assert "<|im_start|>" not in text.text[begin:end]
+            assert text.text[begin:end].endswith("<|im_end|>")
+
+
+def test_results_are_said_after_the_calls_they_belong_to() -> None:
+    source = Source(6)
+    for dialogue in (source.draw("result") for _ in range(NUMBER)):
+        *_, calls, results, answer = dialogue.turns
+        assert isinstance(calls, Assistant)
+        assert isinstance(results, Results)
+        assert isinstance(answer, Assistant)
+        assert len(calls.calls) == len(results.results)
+        assert answer.content
+        assert not answer.calls
+
+
+def test_kept_values_are_not_trained_on() -> None:
+    from models.demo.words import Words, sections
+
+    cities = sections("words_en")["city"]
+    assert not set(cities.held) & set(cities.trained)
+    source = Source(7)
+    trained = Words(source.rng, "en")
+    assert set(cities.held).isdisjoint(trained.pick("city") for _ in range(500))
+    assert "Beijing" not in cities.trained  # the demo's own
+    assert "Shanghai" not in cities.trained
+
+
+def test_unseen_tools_share_no_name_with_trained_ones() -> None:
+    known = {name for domain in domains.domains() for name in domain.names}
+    unseen = {name for domain in domains.domains(domains.UNSEEN) for name in domain.names}
+    assert unseen
+    assert known.isdisjoint(unseen)
+
+
+def test_what_is_written_by_hand_is_kept_out_of_the_training() -> None:
+    assert len(handwritten.conversations()) == 100
+    texts = corpus.texts(9, 300)
+    said = {f"<|im_start|>user\n{message}<|im_end|>" for message in handwritten.messages()}
+    assert not any(each in text.text for text in texts for each in said)
+
+
+def test_what_is_written_by_hand_keeps_to_its_tools() -> None:
+    for each in handwritten.conversations():
+        schemas = {tool.name: tool.openai()["function"]["parameters"] for tool in each.tools}
+        for call in each.calls:
+            jsonschema.validate(
+                call.arguments, schemas[call.name] | {"additionalProperties": False}
+            )
+        assert isinstance(each.turns[-1], User | Results)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "list_alerts() Alerts that are open",
+        "get_weather(city, unit?: celsius|fahrenheit) Current weather",
+        "order(items: [{name, quantity: integer}], to?: {street, zip?: integer}, tags: [string*3])",
+    ],
+)
+def test_a_tools_line_is_read_back(written: str) -> None:
+    assert line(parse(written)) == written
+
+
+def test_a_tool_that_is_none() -> None:
+    with pytest.raises(ValueError, match="not a tool"):
+        parse("no parentheses")
+    with pytest.raises(ValueError, match="never closed"):
+        parse("name(city")

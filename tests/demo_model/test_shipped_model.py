@@ -1,0 +1,129 @@
+"""The model in the package: its files, its tokenizer, its template."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jinja2
+import jinja2.sandbox
+import pytest
+from models.demo.asking import request_of
+from models.demo.dialogue import Dialogue, head, render
+from models.demo.export import template
+from models.demo.handwritten import parse
+from models.demo.samples import Source
+from tokenizers import Tokenizer
+
+from toolgate_core.dialect import detect
+from toolgate_proxy.shipped_model import DIRECTORY, is_shipped, is_there
+
+MOST_BYTES = 8_000_000
+trained = pytest.mark.skipif(not is_there(), reason="make demo-model has not been run")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.from_file(str(DIRECTORY / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def shown() -> jinja2.Template:
+    """The chat template, in the environment that transformers renders it in."""
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    return environment.from_string(template())
+
+
+def prompt(shown: jinja2.Template, dialogue: Dialogue) -> str:
+    request = request_of(dialogue)
+    messages: list[dict[str, Any]] = request["messages"]
+    thinks = request.get("reasoning_effort") != "none"
+    return shown.render(
+        messages=messages,
+        tools=request.get("tools"),
+        add_generation_prompt=True,
+        enable_thinking=thinks,
+    )
+
+
+@trained
+def test_it_is_small_and_whole() -> None:
+    names = {path.name for path in DIRECTORY.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
+    assert (DIRECTORY / "model.safetensors").stat().st_size <= MOST_BYTES
+    assert is_shipped(str(DIRECTORY))
+    assert not is_shipped(".cache/models/tiny")
+
+
+@trained
+def test_its_template_is_the_one_in_the_sources() -> None:
+    config = json.loads((DIRECTORY / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert config["chat_template"] == template()
+
+
+def test_the_template_writes_what_was_trained_on(shown: jinja2.Template) -> None:
+    source = Source(21)
+    for _ in range(200):
+        dialogue = source.draw()
+        assert render(dialogue).text.startswith(prompt(shown, dialogue))
+
+
+def test_schemas_of_others_are_shown_in_one_line(shown: jinja2.Template) -> None:
+    parameters = {
+        "type": "object",
+        "properties": {
+            "when": {"type": ["null", "string"], "format": "date"},
+            "unit": {"anyOf": [{"enum": ["c", "f"]}, {"type": "null"}]},
+            "any": {},
+            "free": {"type": "object"},
+            "all": True,
+        },
+    }
+    function = {"name": "f", "description": "First. Second.\nThird.", "parameters": parameters}
+    text = shown.render(
+        messages=[{"role": "user", "content": "?"}],
+        tools=[{"type": "function", "function": function}],
+    )
+    assert "f(when?, unit?: c|f, any?: any, free?: object, all?: any) First<|im_end|>" in text
+    bare = shown.render(
+        messages=[{"role": "user", "content": "?"}], tools=[{"function": {"name": "g"}}]
+    )
+    assert "\ng()<|im_end|>" in bare
+
+
+@trained
+def test_it_speaks_qwen3s_dialect(tokenizer: Tokenizer) -> None:
+    assert detect(tokenizer.get_vocab()).name == "qwen3"
+
+
+@trained
+@pytest.mark.parametrize(
+    "value", ["Austin, TX", "Ouagadougou", "青岛", "T-1013", "a@b.org", "7:30 pm"]
+)
+def test_a_value_is_spelt_alike_in_prose_and_in_json(tokenizer: Tokenizer, value: str) -> None:
+    def inside(text: str) -> list[int]:
+        encoding = tokenizer.encode(text)
+        begin = text.index(value)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [
+            token for token, (start, end) in spans if begin <= start and end <= begin + len(value)
+        ]
+
+    prose, written = (
+        f"the value is {value} here",
+        json.dumps({"x": value, "y": 1}, ensure_ascii=False),
+    )
+    assert inside(prose) == inside(written)
+    assert tokenizer.decode(inside(prose)) == value
+
+
+@trained
+def test_text_comes_back_from_its_tokens(tokenizer: Tokenizer) -> None:
+    tool = parse("order(items: [{name, quantity: integer}]) Order food")
+    for text in (
+        head("Be brief.", [tool]),
+        "naïve café 🙂 \t tabs\n\n\nlines",
+        '{"a": [1, {"b": "c"}]}',
+    ):
+        assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text

@@ -1,0 +1,124 @@
+"""From conversations to batches, and the optimizer's step: what a training would show too late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from models.demo import corpus
+from models.demo.batches import LENGTHS, batches
+from models.demo.dialogue import Text
+from models.demo.muon import Muon, orthogonal
+from models.demo.network import Network, Sizes
+from models.demo.tokenizer import MARKS, SPECIAL
+from models.demo.train import Plan
+from tokenizers import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """Bytes alone: enough to see which tokens are trained on."""
+    from tokenizers import AddedToken, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in SPECIAL])
+    made.add_tokens([AddedToken(t, special=False, normalized=False) for t in MARKS])
+    return made
+
+
+def test_the_answers_tokens_are_trained_on_and_no_others(tokenizer: Tokenizer) -> None:
+    made = corpus.texts(2, 40)
+    for text, sample in zip(made, corpus.encode(tokenizer, made), strict=False):
+        if len(sample.ids) == len(tokenizer.encode(text.text).ids):
+            chosen = [int(i) for i, on in zip(sample.ids, sample.trained, strict=True) if on]
+            spans = "".join(text.text[begin:end] for begin, end in text.trained)
+            assert chosen
+            assert tokenizer.decode(chosen, skip_special_tokens=False) == spans
+
+
+def test_a_conversation_too_long_is_left_out(tokenizer: Tokenizer) -> None:
+    text = "x" * (corpus.LONGEST + 1)
+    assert corpus.encode(tokenizer, [Text(text, ((0, 5),))]) == []
+    assert len(corpus.encode(tokenizer, [Text(text[:-1], ((0, 5),))])) == 1
+
+
+def test_batches_hold_each_sample_at_most_once() -> None:
+    rng = np.random.default_rng(0)
+    samples = [
+        corpus.Sample(
+            np.full(rng.integers(5, corpus.LONGEST + 1), i + 1, np.uint16), np.array([True])
+        )
+        for i in range(400)
+    ]
+    samples = [corpus.Sample(s.ids, np.ones(len(s.ids), bool)) for s in samples]
+    seen: list[int] = []
+    for ids, trained in batches(samples, 4096, 0, rng):
+        length = ids.shape[1] - 1
+        assert length in LENGTHS
+        assert ids.shape == trained.shape == (4096 // length, length + 1)
+        assert ((ids > 0) == trained).all()
+        for row in ids:
+            sample = samples[row[0] - 1]
+            assert len(sample.ids) == (row > 0).sum()
+            seen.append(int(row[0]))
+    assert len(seen) == len(set(seen)) > 300
+
+
+def test_what_was_made_is_kept_until_its_key_changes(tmp_path: Path) -> None:
+    file = tmp_path / "samples.npz"
+    made = corpus.kept(file, "one", lambda: corpus.copying(300, 1, 20))
+    again = corpus.kept(file, "one", lambda: pytest.fail("made again"))
+    assert all((a.ids == b.ids).all() for a, b in zip(made, again, strict=True))
+    assert all((a.trained == b.trained).all() for a, b in zip(made, again, strict=True))
+    assert len(corpus.kept(file, "two", lambda: corpus.copying(300, 2, 7))) == 7
+
+
+@pytest.mark.parametrize("shape", [(64, 192), (192, 64), (96, 32)])
+def test_an_update_is_nearly_orthogonal(shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonal(torch.randn(shape)))
+    assert 0.5 < float(values.min()) <= float(values.max()) < 1.5
+
+
+def test_shares_of_muon_make_one_step() -> None:
+    """Two processes, each with its share, step as one does with all."""
+    torch.manual_seed(0)
+    alone = [torch.randn(8, 6), torch.randn(4, 8), torch.randn(6, 6)]
+    gradients = [torch.randn_like(matrix) for matrix in alone]
+    shared = [matrix.clone() for matrix in alone]
+    sums: list[torch.Tensor] = []
+    for matrices in (alone, shared):
+        for matrix, gradient in zip(matrices, gradients, strict=True):
+            matrix.grad = gradient
+    Muon(alone, 0, 1, lambda _: None).step(0.1)
+    probe = [matrix.clone() for matrix in shared]
+    for matrix, gradient in zip(probe, gradients, strict=True):
+        matrix.grad = gradient
+    Muon(probe, 1, 2, lambda updates: sums.append(updates.clone())).step(0.1)
+    Muon(shared, 0, 2, lambda updates: updates.add_(sums[0])).step(0.1)
+    for one, other in zip(alone, shared, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_network_looks_back_only() -> None:
+    torch.manual_seed(0)
+    network = Network(Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48))
+    ids = torch.randint(0, 64, (1, 12))
+    other = ids.clone()
+    other[0, 8:] = (other[0, 8:] + 1) % 64
+    with torch.no_grad():
+        torch.testing.assert_close(network(ids)[:, :8], network(other)[:, :8])
+
+
+def test_the_rates_warm_up_stay_and_fall() -> None:
+    plan = Plan(Path(), seed=1, samples=1, steps=1000, minutes=1, compiled=False)
+    factors = [plan.factor(step) for step in range(1000)]
+    assert factors[0] < 0.1
+    assert factors[200] == 1
+    assert 0.02 <= factors[-1] < 0.03
+    assert [plan.stage(step) for step in (0, 100, 500)] == [0, 1, 2]

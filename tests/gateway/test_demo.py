@@ -1,0 +1,24 @@
+"""`toolgate demo --once` as a user runs it: the model that comes with us answers truly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from toolgate_proxy.processes import free_port
+from toolgate_proxy.shipped_model import is_there
+
+SECONDS = 300
+
+
+@pytest.mark.skipif(not is_there(), reason="make demo-model has not been run")
+def test_the_demo_holds_and_answers_truly() -> None:
+    command = [sys.executable, "-m", "toolgate_proxy", "demo", "--once", "--port", str(free_port())]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    said = " ".join(ended.stdout.split())
+    assert ended.returncode == 0, said
+    assert "every property held, streamed and not, and every answer was true" in said
+    assert said.count("the model alone:") == 10  # six cases, three of them both ways, and the loop
+    assert "✗" not in said
