@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import xgrammar
@@ -79,17 +80,20 @@ class Setup:
         )
 
     def compiler(self, *, cache_bytes: int) -> Compiler:
-        info = xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
         tokenizer = make_tokenizer(self.tokenizer, size=self.vocabulary_size, end=self.end)
         return Compiler(
             DIALECTS[self.dialect],
-            XGrammarEngine(info, cache_bytes=cache_bytes),
+            XGrammarEngine(self._info, cache_bytes=cache_bytes),
             LLGuidanceEngine(tokenizer),
         )
 
     def completion(self) -> Completion:
-        info = xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
-        return Completion(info.decoded_vocab, frozenset(self.special))
+        return Completion(self._info.decoded_vocab, frozenset(self.special))
+
+    @cached_property
+    def _info(self) -> Any:
+        """Read once: some megabytes of JSON."""
+        return xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
 
 
 @dataclass(frozen=True)
