@@ -70,6 +70,10 @@ async def test_an_image_at_an_address_becomes_data() -> None:
     assert "authorization" not in request.headers
 
 
+def never(_: httpx.Request) -> httpx.Response:
+    raise AssertionError("nothing may be sent there")
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -93,14 +97,11 @@ async def test_an_image_at_an_address_becomes_data() -> None:
     ],
 )
 async def test_private_addresses_are_refused(address: str) -> None:
-    def answer(_: httpx.Request) -> httpx.Response:
-        raise AssertionError("nothing may be sent there")
-
-    message = await refusal("http://innocent.example/a.png", addresses=(address,), answer=answer)
+    message = await refusal("http://innocent.example/a.png", addresses=(address,), answer=never)
     assert "not public" in message
     # Nor where one of several is public.
     both = (PUBLIC, address)
-    await refusal("http://innocent.example/a.png", addresses=both, answer=answer)
+    await refusal("http://innocent.example/a.png", addresses=both, answer=never)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +121,10 @@ async def test_private_addresses_are_refused(address: str) -> None:
     ],
 )
 async def test_other_ways_in_are_refused(url: str) -> None:
-    def answer(_: httpx.Request) -> httpx.Response:
-        raise AssertionError("nothing may be sent there")
-
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"] if host == "2130706433" else [host]
 
-    fetching = Images(Settings(), resolve, httpx.MockTransport(answer))
+    fetching = Images(Settings(), resolve, httpx.MockTransport(never))
     with pytest.raises(InvalidRequest):
         await fetching.inlined(asking(url), sees=True)
 
