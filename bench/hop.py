@@ -12,7 +12,6 @@ there; requests/s are of all processes on the same cores.
 import argparse
 import asyncio
 import os
-import random
 import statistics
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any
 import httpx
 import yaml
 
+from ratios import ratio
 from toolgate_proxy.app import Route as Model
 from toolgate_proxy.app import make_config
 from toolgate_proxy.processes import Child, free_port
@@ -199,10 +199,8 @@ def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) 
         ours, theirs = (statistics.median(value(pair[at]) for pair in pairs) for at in (0, 1))
         return f"{ours:.{digits}f} : {theirs:.{digits}f}"
 
-    def ratio(value: Callable[[Round], float]) -> str:
-        ratios = [value(one) / value(other) for one, other in pairs]
-        low, high = interval(ratios)
-        return f"**{statistics.median(ratios):.2f}** ({low:.2f}–{high:.2f})"
+    def of(value: Callable[[Round], float]) -> str:
+        return ratio([value(one) for one, _ in pairs], [value(other) for _, other in pairs])
 
     def requests(each: Round) -> float:
         return each.requests_per_second
@@ -214,15 +212,8 @@ def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) 
         return each.first_ms
 
     cells = [both(requests, 0), both(cpu, 1), both(first, 0)]
-    cells += [ratio(requests), ratio(cpu), ratio(first)]
+    cells += [of(requests), of(cpu), of(first)]
     return f"| {'streamed' if stream else 'whole'} | {concurrency} | " + " | ".join(cells) + " |"
-
-
-def interval(values: Sequence[float], samples: int = 2000) -> tuple[float, float]:
-    """The middle 95 % of the medians of resampled values."""
-    rng = random.Random(0)
-    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(samples))
-    return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""A backend past its gateway: grammars loaded and answers asked for over its own wire."""
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import httpx
+
+from toolgate_core import wire
+from toolgate_core.keys import grammar_key
+from toolgate_core.plan import Tool, parse_tools
+
+
+class RawBackend:
+    """`http` has the backend as its base and its key in its headers."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._info: wire.Info | None = None
+
+    async def info(self) -> wire.Info:
+        if self._info is None:
+            answer = await self._http.get("/v1/toolgate/info")
+            self._info = wire.Info.model_validate_json(answer.raise_for_status().content)
+        return self._info
+
+    async def load(self, tools: Sequence[dict[str, Any]]) -> list[wire.Candidate]:
+        """Candidates of tools in the OpenAI form; those that are refused are left out."""
+        info = await self.info()
+        parsed = {self._key(tool, info): tool for tool in parse_tools(list(tools))}
+        sources = tuple(
+            wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+            for key, tool in parsed.items()
+        )
+        message = wire.LoadGrammars(grammars=sources).model_dump_json()
+        answer = await self._http.put("/v1/toolgate/grammars", content=message)
+        verdicts = wire.GrammarVerdicts.model_validate_json(answer.raise_for_status().content)
+        ready = {verdict.key for verdict in verdicts.grammars if verdict.status == "ready"}
+        return [wire.Candidate(name=t.name, key=k) for k, t in parsed.items() if k in ready]
+
+    async def stream(
+        self,
+        text: str,
+        tools: Sequence[dict[str, Any]],
+        enforcement: wire.Enforcement | None,
+        sampling: wire.Sampling,
+        **options: Any,
+    ) -> AsyncIterator[wire.StreamEvent]:
+        """The events of an answer to `text`. Raises httpx.HTTPStatusError, and RuntimeError for an
+        error in the stream."""
+        request = wire.GenerateRequest(
+            request_id=uuid.uuid4().hex,
+            model=(await self.info()).model,
+            prompt=wire.ChatPrompt(
+                messages=({"role": "user", "content": text},),
+                tools=tuple(tools) or None,
+                template_kwargs={"enable_thinking": False},
+            ),
+            sampling=sampling,
+            enforcement=enforcement,
+            **options,
+        )
+        content = request.model_dump_json()
+        async with self._http.stream("POST", "/v1/toolgate/generate", content=content) as answer:
+            if answer.is_error:
+                raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    event = wire.stream_event.validate_json(line[6:])
+                    if isinstance(event, wire.ErrorEvent):
+                        raise RuntimeError(str(event.error))
+                    yield event
+
+    @staticmethod
+    def _key(tool: Tool, info: wire.Info) -> str:
+        return grammar_key(
+            tool.hash,
+            dialect=info.dialect,
+            tokenizer=info.tokenizer,
+            grammar_format=info.grammar_format,
+        )
