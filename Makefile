@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench-grammars \
+.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench bench-grammars \
 	bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks bench-affinity \
 	conformance surface
 
@@ -62,6 +62,14 @@ docs: tiny
 fuzz: setup
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }
 	@python bench/fuzz.py "$(URL)" "$(KEY)" $(ARGS)
+
+# Tokens a second beside every alternative, on the tiny model and on one over a vocabulary of real
+# size; about half an hour. The tables go to stdout, the plots into docs/plots.
+bench: tiny
+	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
+	@python bench/throughput.py .cache/models/tiny-qwen3-vocab --plots docs/plots $(ARGS)
+	@python bench/throughput.py .cache/models/tiny --plots docs/plots --rounds 3 $(ARGS)
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \

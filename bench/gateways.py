@@ -67,10 +67,10 @@ def start(
     return Gateway(name, f"http://127.0.0.1:{port}", child)
 
 
-def stock_config(upstreams: Mapping[str, str]) -> dict[str, Any]:
-    """LiteLLM's `hosted_vllm/` before each of the upstreams, by the model's name."""
+def stock_config(upstreams: Mapping[str, str], model: str) -> dict[str, Any]:
+    """LiteLLM's `hosted_vllm/` before `model` of each upstream, by the name it has here."""
     params = {
-        name: {"model": f"hosted_vllm/{name}", "api_base": f"{url}/v1", "api_key": "x"}
+        name: {"model": f"hosted_vllm/{model}", "api_base": f"{url}/v1", "api_key": "x"}
         for name, url in upstreams.items()
     }
     return {

@@ -123,7 +123,7 @@ def started() -> Iterator[tuple[Gateway, Gateway]]:
         held.callback(child.stop)
         configs = {
             "toolgate": make_config([Model("fake", "fake")]),
-            "hosted_vllm": stock_config({"fake": upstream}),
+            "hosted_vllm": stock_config({"fake": upstream}, "fake"),
         }
         environment = {"TOOLGATE_BACKEND_URL": upstream, "TOOLGATE_BACKEND_KEY": "x"}
         gateways = [start(name, configs[name], logs, held, environment) for name in configs]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import aiohttp
@@ -14,27 +13,15 @@ from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr, ValidationError
 
 from toolgate_core import errors, wire
-from toolgate_core.errors import (
-    BackendFailed,
-    BackendLost,
-    BackendTimeout,
-    BackendUnavailable,
-    InvalidRequest,
-    ToolgateError,
-)
+from toolgate_core.errors import BackendFailed, BackendLost, InvalidRequest, ToolgateError
 
-from .inbox import Inbox
+from .backend_wait import within
+from .event_stream import EventStream
 from .settings import Settings
-from .sse import SseParser
 
 KEEPALIVE_EXPIRY = 4.0
 """Seconds an idle connection is kept. vLLM closes them after 5 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); one
 that is let go earlier here can't be closed there just as a request is written to it."""
-
-UNREACHABLE = "No backend can be reached for this model; try again shortly."
-BROKE_OFF = "The connection to the backend broke off."
-RETRY_AFTER = 2
-"""Seconds after which a client may try again when a backend could not be reached."""
 
 
 class Backend:
@@ -132,7 +119,7 @@ class Backend:
         limit = self._settings.grammar_timeout
         response = await self._send(method, path, message, limit)
         try:
-            async with _within(limit, "answer"):
+            async with within(limit, "answer"):
                 await response.aread()
             return response.json()
         except ValueError as error:
@@ -150,7 +137,7 @@ class Backend:
         headers = {"Content-Type": "application/json"} if message else None
         request = self._http.build_request(method, path, content=content, headers=headers)
         try:
-            async with _within(limit, "begin its answer", begun=False):
+            async with within(limit, "begin its answer", begun=False):
                 response = await self._sent(request)
         except ToolgateError:
             self.forget_info()
@@ -158,7 +145,7 @@ class Backend:
         if response.is_success:
             return response
         try:
-            async with _within(self._settings.idle_timeout, "finish its answer"):
+            async with within(self._settings.idle_timeout, "finish its answer"):
                 await response.aread()
             raise self._error(response)
         finally:
@@ -195,92 +182,6 @@ def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
     return AiohttpTransport(limits=limits, trust_env=False)
 
 
-class EventStream:
-    """The events of one answer, in lists: all that had arrived when it was looked for.
-
-    Raises the error of an ErrorEvent, and BackendFailed when the stream ends before its choices.
-    """
-
-    def __init__(
-        self,
-        response: httpx.Response,
-        request: wire.GenerateRequest,
-        idle_timeout: float,
-        deadline: float,
-    ) -> None:
-        self._response = response
-        self._choices_left = request.sampling.n
-        self._idle_timeout = idle_timeout
-        self.deadline = deadline
-        """When it must be over, by time.monotonic."""
-        self._batches = self._streamed() if request.stream else self._collected()
-
-    def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
-        return self._batches
-
-    async def aclose(self) -> None:
-        await self._batches.aclose()
-        await self._response.aclose()
-
-    async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        parser, inbox = SseParser(), Inbox(self._response.aiter_bytes())
-        async with aclosing(inbox):
-            while (data := await self._take(inbox)) is not None:
-                for batch in self._checked(_events(parser.feed(data))):
-                    yield batch
-        self._check_ended()
-
-    async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        async with _within(self.deadline - time.monotonic(), "finish its answer"):
-            body = await self._response.aread()
-        try:
-            events = wire.stream_events.validate_json(body)
-        except ValidationError as error:
-            raise BackendFailed("The backend's answer is not understood.") from error
-        for batch in self._checked(events):
-            yield batch
-        self._check_ended()
-
-    async def _take(self, inbox: Inbox) -> bytes | None:
-        limit = min(self._idle_timeout, self.deadline - time.monotonic())
-        async with _within(limit, "go on with its answer"):
-            return await inbox.take()
-
-    def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
-        """The events up to an ErrorEvent, whose error is raised after them."""
-        for position, event in enumerate(events):
-            if isinstance(event, wire.ErrorEvent):
-                if position:
-                    yield events[:position]
-                raise errors.from_body(event.status, {"error": event.error})
-            if isinstance(event, wire.EndEvent):
-                self._choices_left -= 1
-        if events:
-            yield events
-
-    def _check_ended(self) -> None:
-        if self._choices_left > 0:
-            raise BackendLost("The backend broke off in the middle of its answer.")
-
-
-@asynccontextmanager
-async def _within(seconds: float, what: str, *, begun: bool = True) -> AsyncIterator[None]:
-    """Times a wait on the backend and names the network's failures; `begun`: the answer has, so
-    what breaks now is lost."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except (TimeoutError, httpx.WriteTimeout) as error:
-        raise BackendTimeout(f"The backend did not {what} in time.") from error
-    except (httpx.TransportError, aiohttp.ClientError) as error:
-        if begun:
-            raise BackendLost(BROKE_OFF, retry_after=RETRY_AFTER) from error
-        unreachable = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-        raise BackendUnavailable(
-            UNREACHABLE if unreachable else BROKE_OFF, retry_after=RETRY_AFTER
-        ) from error
-
-
 def _checked_info(answer: object) -> wire.Info:
     spoken = answer.get("format") if isinstance(answer, dict) else None
     if spoken != wire.FORMAT:
@@ -292,13 +193,6 @@ def _checked_info(answer: object) -> wire.Info:
         return wire.Info.model_validate(answer)
     except ValidationError as error:
         raise BackendFailed("What the backend says of itself is not understood.") from error
-
-
-def _events(payloads: list[bytes]) -> list[wire.StreamEvent]:
-    try:
-        return wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
-    except ValidationError as error:
-        raise BackendFailed("The backend sent an event that is not understood.") from error
 
 
 def _body(response: httpx.Response) -> object:

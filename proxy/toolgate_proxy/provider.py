@@ -28,8 +28,8 @@ from . import litellm_busy, meter, metrics, receipt
 from . import litellm_host as host
 from .admission import admit
 from .answer import Answer, Piece
-from .backend_client import EventStream
 from .deployments import Deployment, Deployments
+from .event_stream import EventStream
 from .frames import Frame, shaped
 from .grammars import Loaded
 from .images import Images

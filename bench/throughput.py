@@ -1,0 +1,159 @@
+"""Tokens a second under enforcement: ours by each adapter, beside vLLM free and vLLM's own strict
+tools; asked directly, behind LiteLLM's `hosted_vllm/`, and behind our gateway.
+
+    python bench/throughput.py MODEL_DIR [--rounds N] [--plots DIR] > table.md
+
+All servers stand ready side by side, on the same model with the same flags, and are asked in turn:
+a round asks each of them once for every cell, so that a ratio is of two measurements next to each
+other. Batches of streams are begun together, each of up to `--tokens` tokens, with tools of BFCL
+(`$TOOLGATE_SHARED/data`) in the prompt and grammars that are known. What runs free ignores the end
+of turn; a random model's calls hardly ever end by themselves.
+"""
+
+import argparse
+import asyncio
+import gzip
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from contenders import MASTER_KEY, running
+from gateways import KEY, start, stock_config
+from lanes import Lane, chat_lane, raw_lane
+from throughput_report import ADAPTERS, Cell, Found, Measured, report, write_plots
+from toolgate_proxy.processes import free_port
+
+SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
+BEHIND_TOOLS = 8
+"""The number of tools with which the ways through gateways are measured."""
+REQUESTS = {1: 4, 16: 2, 64: 1}
+"""Of each of a batch's streams, one after another in a measurement."""
+LENGTH = 8192
+FLAGS = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))
+BACKEND_KEY = "sk-bench-backend"
+
+
+def small_tools(number: int) -> list[dict[str, Any]]:
+    """BFCL's shortest functions of different names that have two properties or more, one of them
+    a required string."""
+    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
+        tools = [tool for line in lines for tool in json.loads(line)["tools"]]
+    found: dict[str, dict[str, Any]] = {}
+    for tool in sorted(tools, key=lambda tool: (len(json.dumps(tool)), json.dumps(tool))):
+        function = tool["function"]
+        name = function["name"].replace(".", "_")
+        properties = function["parameters"].get("properties", {})
+        required = function["parameters"].get("required", [])
+        texts = [each for each in required if properties.get(each, {}).get("type") == "string"]
+        if len(properties) > 1 and texts and len(name) <= 64:
+            kept = {"name": name, "parameters": function["parameters"], "strict": True}
+            kept["description"] = function.get("description", "")
+            found.setdefault(name, {"type": "function", "function": kept})
+        if len(found) == number:
+            return list(found.values())
+    raise ValueError(f"BFCL has no {number} such tools")
+
+
+async def measure(lane: Lane, cell: Cell, tools: Sequence[dict[str, Any]]) -> Measured:
+    """One batch of streams on one lane."""
+
+    async def one() -> list[tuple[float, int]]:
+        return [await lane.ask(tools) for _ in range(REQUESTS[cell.batch])]
+
+    began = asyncio.get_running_loop().time()
+    streams = await asyncio.gather(*(one() for _ in range(cell.batch)))
+    took = asyncio.get_running_loop().time() - began
+    answers = [answer for stream in streams for answer in stream]
+    tokens = sum(count for _, count in answers)
+    firsts = statistics.median(first for first, _ in answers)
+    return Measured(tokens / took, 1e3 * firsts, tokens / len(answers))
+
+
+async def lanes_of(
+    held: AsyncExitStack, servers: dict[str, str], gateways: dict[str, str], model: str, tokens: int
+) -> list[Lane]:
+    """`servers` and `gateways`: their URLs by what they are."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=max(BATCHES))
+    http = await held.enter_async_context(
+        httpx.AsyncClient(timeout=300, limits=limits, trust_env=False)
+    )
+    lanes = [
+        chat_lane("vllm, free", "direct", http, servers["vllm"], "x", model, tokens),
+        chat_lane("vllm, strict", "direct", http, servers["vllm-strict"], "x", model, tokens),
+        chat_lane("vllm, free", "hosted_vllm", http, gateways["stock"], KEY, "vllm", tokens),
+        chat_lane(
+            "vllm, strict", "hosted_vllm", http, gateways["stock"], KEY, "vllm-strict", tokens
+        ),
+    ]
+    for adapter in ADAPTERS:
+        url, gateway = servers[adapter], gateways[adapter]
+        lanes += [
+            raw_lane(adapter, "direct", http, url, BACKEND_KEY, tokens),
+            raw_lane(adapter, "direct, free", http, url, BACKEND_KEY, tokens),
+            chat_lane(adapter, "toolgate", http, gateway, MASTER_KEY, model, tokens),
+        ]
+    return lanes
+
+
+async def run(lanes: Sequence[Lane], rounds: int) -> Found:
+    tools = small_tools(max(TOOLS))
+    cells = [Cell(batch, number) for number in TOOLS for batch in BATCHES]
+    found: Found = {}
+    for round_ in range(-1, rounds):  # the first one warms caches, and is not counted
+        for cell in cells:
+            for lane in lanes:
+                behind = lane.way in ("hosted_vllm", "toolgate")
+                if behind and cell.tools != BEHIND_TOOLS:
+                    continue
+                measured = await measure(lane, cell, tools[: cell.tools])
+                if round_ >= 0:
+                    found.setdefault((lane.name, cell), []).append(measured)
+        print(f"round {round_ + 1} of {rounds}", file=sys.stderr, flush=True)
+    return found
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=128, help="of an answer, at most")
+    parser.add_argument("--plots", type=Path, help="directory for the SVG")
+    options = parser.parse_args()
+    model = options.model.resolve()
+    with ExitStack() as stack:
+        servers, gateways = dict[str, str](), dict[str, str]()
+        for name in ("vllm", "vllm-strict"):
+            server = stack.enter_context(running(name, model, LENGTH, flags=FLAGS))
+            servers[name] = server.url
+        for adapter in ADAPTERS:
+            port = free_port()
+            env = {"TOOLGATE_ADAPTER": adapter, "TOOLGATE_BACKEND_KEY": BACKEND_KEY}
+            flags = ("--backend-port", str(port), *FLAGS)
+            server = stack.enter_context(
+                running("toolgate", model, label=adapter, flags=flags, env=env)
+            )
+            servers[adapter], gateways[adapter] = f"http://127.0.0.1:{port}", server.url
+        logs = Path(tempfile.mkdtemp(prefix="toolgate-throughput-"))
+        free_and_strict = {name: servers[name] for name in ("vllm", "vllm-strict")}
+        stock = start("stock", stock_config(free_and_strict, model.name), logs, stack, {})
+        stock.wait()
+        gateways["stock"] = stock.url
+        async with AsyncExitStack() as held:
+            lanes = await lanes_of(held, servers, gateways, model.name, options.tokens)
+            found = await run(lanes, options.rounds)
+    print(report(found))
+    if options.plots is not None:
+        write_plots(found, options.plots, model.name)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

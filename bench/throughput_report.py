@@ -1,0 +1,127 @@
+"""What `throughput.py` found, as tables of ratios and as plots."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanes import Engine
+from plots import bars
+from ratios import interval, ratio
+
+
+@dataclass(frozen=True)
+class Cell:
+    batch: int
+    tools: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    tokens_per_second: float
+    first_ms: float
+    """Median of the times to the first event."""
+    tokens: float
+    """Of an answer, on average."""
+
+
+Found = dict[tuple[str, Cell], list[Measured]]
+"""By the lane's name: one measurement a round, in their order."""
+
+Value = Callable[[Measured], float]
+
+ADAPTERS: tuple[Engine, ...] = ("structured_output", "logits_processor")
+BASES = {
+    "the same server, free": "{} · direct, free",
+    "vLLM, free": "vllm, free · direct",
+    "vLLM, strict": "vllm, strict · direct",
+}
+BEHIND = {
+    "`hosted_vllm/`, vLLM free": "vllm, free · hosted_vllm",
+    "`hosted_vllm/`, vLLM strict": "vllm, strict · hosted_vllm",
+}
+
+
+def report(found: Found) -> str:
+    cells = list(dict.fromkeys(cell for _, cell in found))
+    parts = ["Tokens/s, ours ÷ theirs, asked directly:", "", *_table("direct", BASES, found, cells)]
+    behind = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
+    parts += [
+        "",
+        "Tokens/s, our gateway ÷ LiteLLM's:",
+        "",
+        *_table("toolgate", BEHIND, found, behind),
+    ]
+    parts += ["", "Median first event, our gateway ÷ LiteLLM's:", ""]
+    parts += _table("toolgate", BEHIND, found, behind, lambda each: each.first_ms)
+    parts += ["", "Medians of tokens/s, first event in ms, tokens of an answer:", ""]
+    return "\n".join([*parts, *_medians(found, cells)])
+
+
+def _table(
+    way: str,
+    bases: dict[str, str],
+    found: Found,
+    cells: Sequence[Cell],
+    value: Value = lambda each: each.tokens_per_second,
+) -> list[str]:
+    heads = [f"{adapter} ÷ {base}" for adapter in ADAPTERS for base in bases]
+    lines = ["| batch | tools | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
+    for cell in cells:
+        ratios = [
+            ratio(
+                [value(each) for each in found[f"{adapter} · {way}", cell]],
+                [value(each) for each in found[base.format(adapter), cell]],
+            )
+            for adapter in ADAPTERS
+            for base in bases.values()
+        ]
+        lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(ratios) + " |")
+    return lines
+
+
+def _medians(found: Found, cells: Sequence[Cell]) -> list[str]:
+    lanes = list(dict.fromkeys(lane for lane, _ in found))
+    head = [f"{cell.batch} × {cell.tools}" for cell in cells]
+    lines = ["| lane | " + " | ".join(head) + " |", "| --- " * (1 + len(head)) + "|"]
+    for lane in lanes:
+        row = [_median(found.get((lane, cell), [])) for cell in cells]
+        lines.append(f"| {lane} | " + " | ".join(row) + " |")
+    return lines
+
+
+def _median(measured: Sequence[Measured]) -> str:
+    if not measured:
+        return ""
+    values: tuple[Value, ...] = (
+        lambda each: each.tokens_per_second,
+        lambda each: each.first_ms,
+        lambda each: each.tokens,
+    )
+    return ", ".join(f"{statistics.median(map(value, measured)):,.0f}" for value in values)
+
+
+def write_plots(found: Found, directory: Path, model: str) -> None:
+    """Bars of the ratios to vLLM, free, for every cell, with their intervals."""
+    cells = list(dict.fromkeys(cell for _, cell in found))
+    base = BASES["vLLM, free"]
+    lanes = ("vllm, strict · direct", *(f"{adapter} · direct" for adapter in ADAPTERS))
+    ratios = {
+        lane: [
+            [
+                one.tokens_per_second / other.tokens_per_second
+                for one, other in zip(found[lane, cell], found[base, cell], strict=True)
+            ]
+            for cell in cells
+        ]
+        for lane in lanes
+    }
+    bars(
+        directory / f"throughput-{model}.svg",
+        f"Tokens/s under enforcement ÷ vLLM without ({model})",
+        "ratio",
+        [f"{cell.batch} streams\n{cell.tools} tools" for cell in cells],
+        {lane: [statistics.median(each) for each in some] for lane, some in ratios.items()},
+        {lane: [interval(each) for each in some] for lane, some in ratios.items()},
+        line_at=1.0,
+    )
