@@ -7,13 +7,14 @@ it, and on few cores it starves itself.
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,19 +70,24 @@ class Server:
         return True
 
 
-def command(contender: str, model: Path, port: int, max_model_len: int) -> list[str]:
+def command(
+    contender: str, model: Path, port: int, max_model_len: int, flags: Sequence[str] = ()
+) -> list[str]:
+    """`flags` are vLLM's, or of `toolgate serve`, which hands on what it does not know."""
     if contender == "toolgate":
         make = ("make", "-C", str(ROOT), "--no-print-directory")
-        return [*make, "serve", f"MODEL={model}", f"PORT={port}"]
+        arguments = shlex.join(flags).replace("$", "$$")  # make would expand it
+        return [*make, "serve", f"MODEL={model}", f"PORT={port}", f"ARGS={arguments}"]
     return [
         *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
         *launch.cpu_flags(str(model), ["--max-model-len", str(max_model_len)]),
         *FLAGS[contender],
+        *flags,
     ]
 
 
-def environment(contender: str) -> dict[str, str]:
+def environment(contender: str, extra: Mapping[str, str] = {}) -> dict[str, str]:
     env = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
@@ -96,7 +102,7 @@ def environment(contender: str) -> dict[str, str]:
         # Without it vLLM loads every plug-in that is installed, so also ours.
         env["VLLM_PLUGINS"] = ""
         env.pop("VLLM_API_KEY", None)  # it is asked with any
-    return env
+    return {**env, **extra}
 
 
 def family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -144,8 +150,11 @@ def running(
     patience: float = 300,
     nice: int = 0,
     label: str | None = None,
+    flags: Sequence[str] = (),
+    env: Mapping[str, str] = {},
 ) -> Iterator[Server]:
-    """The contender, ready, its log in `OUT` under `label`; ended after. `patience` in seconds.
+    """The contender, ready, its log in `OUT` under `label`; ended after. `patience` in seconds;
+    `flags` and `env` come after what it is started with anyway, and so win.
 
     Raises NotStarted with the end of the log.
     """
@@ -154,9 +163,9 @@ def running(
     log = OUT / f"{label or contender}-{model.name}.server.log"
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            ["nice", "-n", str(nice), *command(contender, model, port, max_model_len)],
+            ["nice", "-n", str(nice), *command(contender, model, port, max_model_len, flags)],
             cwd=ROOT,
-            env=environment(contender),
+            env=environment(contender, env),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
