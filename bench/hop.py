@@ -11,7 +11,6 @@ there; requests/s are of all processes on the same cores.
 
 import argparse
 import asyncio
-import os
 import statistics
 import sys
 import tempfile
@@ -20,32 +19,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
-import yaml
 
+from gateways import HEADERS, Gateway, start, stock_config
 from ratios import ratio
 from toolgate_proxy.app import Route as Model
 from toolgate_proxy.app import make_config
 from toolgate_proxy.processes import Child, free_port
 
-KEY = "sk-bench"
-HEADERS = {"Authorization": f"Bearer {KEY}"}
 CONCURRENCY = (1, 8, 32)
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class Gateway:
-    name: str
-    url: str
-    child: Child
-
-    def cpu_seconds(self) -> float:
-        """Of its process, user and system."""
-        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @dataclass(frozen=True)
@@ -140,58 +123,13 @@ def started() -> Iterator[tuple[Gateway, Gateway]]:
         held.callback(child.stop)
         configs = {
             "toolgate": make_config([Model("fake", "fake")]),
-            "hosted_vllm": _stock(upstream),
+            "hosted_vllm": stock_config({"fake": upstream}),
         }
-        gateways = []
-        for name, config in configs.items():
-            path = logs / f"{name}.yaml"
-            path.write_text(yaml.safe_dump(config))
-            url = f"http://127.0.0.1:{free_port()}"
-            environment = {
-                "TOOLGATE_BACKEND_URL": upstream,
-                "TOOLGATE_BACKEND_KEY": "x",
-                "TOOLGATE_MASTER_KEY": KEY,
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "LITELLM_LOG": "ERROR",
-            }
-            child = Child(name, _command(name, path, url), environment, logs / f"{name}.log")
-            held.callback(child.stop)
-            gateways.append(Gateway(name, url, child))
+        environment = {"TOOLGATE_BACKEND_URL": upstream, "TOOLGATE_BACKEND_KEY": "x"}
+        gateways = [start(name, configs[name], logs, held, environment) for name in configs]
         for gateway in gateways:
-            _wait(gateway)
+            gateway.wait()
         yield gateways[0], gateways[1]
-
-
-def _stock(upstream: str) -> dict[str, Any]:
-    """LiteLLM as its users run it before vLLM."""
-    params = {"model": "hosted_vllm/fake", "api_base": f"{upstream}/v1", "api_key": "x"}
-    return {
-        "model_list": [{"model_name": "fake", "litellm_params": params}],
-        "general_settings": {"master_key": KEY},
-    }
-
-
-def _command(name: str, config: Path, url: str) -> list[str]:
-    port = url.rpartition(":")[2]
-    if name == "toolgate":
-        ours = [sys.executable, "-m", "toolgate_proxy", "proxy", "--config", str(config)]
-        return [*ours, "--host", "127.0.0.1", "--port", port]
-    litellm = str(Path(sys.executable).with_name("litellm"))
-    return [litellm, "--config", str(config), "--host", "127.0.0.1", "--port", port]
-
-
-def _wait(gateway: Gateway) -> None:
-    give_up = time.monotonic() + 180
-    while time.monotonic() < give_up:
-        gateway.child.check()
-        try:
-            url = f"{gateway.url}/v1/models"
-            if httpx.get(url, headers=HEADERS, timeout=5, trust_env=False).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.3)
-    raise TimeoutError(gateway.name)
 
 
 def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) -> str:

@@ -10,6 +10,8 @@ from toolgate_core import wire
 from toolgate_core.keys import grammar_key
 from toolgate_core.plan import Tool, parse_tools
 
+PATH = "/v1/toolgate/generate"
+
 
 class RawBackend:
     """`http` has the backend as its base and its key in its headers."""
@@ -38,16 +40,15 @@ class RawBackend:
         ready = {verdict.key for verdict in verdicts.grammars if verdict.status == "ready"}
         return [wire.Candidate(name=t.name, key=k) for k, t in parsed.items() if k in ready]
 
-    async def stream(
+    async def request(
         self,
         text: str,
         tools: Sequence[dict[str, Any]],
         enforcement: wire.Enforcement | None,
         sampling: wire.Sampling,
         **options: Any,
-    ) -> AsyncIterator[wire.StreamEvent]:
-        """The events of an answer to `text`. Raises httpx.HTTPStatusError, and RuntimeError for an
-        error in the stream."""
+    ) -> bytes:
+        """The body that asks for an answer to `text`."""
         request = wire.GenerateRequest(
             request_id=uuid.uuid4().hex,
             model=(await self.info()).model,
@@ -60,8 +61,19 @@ class RawBackend:
             enforcement=enforcement,
             **options,
         )
-        content = request.model_dump_json()
-        async with self._http.stream("POST", "/v1/toolgate/generate", content=content) as answer:
+        return request.model_dump_json().encode()
+
+    async def stream(
+        self,
+        text: str,
+        tools: Sequence[dict[str, Any]],
+        enforcement: wire.Enforcement | None,
+        sampling: wire.Sampling,
+        **options: Any,
+    ) -> AsyncIterator[wire.StreamEvent]:
+        """The events of the answer. Raises RuntimeError for an error, before it or in it."""
+        content = await self.request(text, tools, enforcement, sampling, **options)
+        async with self._http.stream("POST", PATH, content=content) as answer:
             if answer.is_error:
                 raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
             async for line in answer.aiter_lines():
