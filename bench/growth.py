@@ -145,7 +145,8 @@ async def output_part(load: Load, rounds: int, folder: Path) -> str:
     title = f"Time a token as an answer grows, each {SLICE} tokens"
     plots.lines(folder / "growth-output.svg", title, "tokens of the answer", "ms a token", lines)
     head = ["answer of", *columns("ms a token"), "its tokens", *columns("ms a token")]
-    return f"{table(head, rows)}\n\nAnswers of each kind: {len(pairs)}; the shortest had {longest:,} tokens."
+    counted = f"Answers of each kind: {len(pairs)}; the shortest had {longest:,} tokens."
+    return f"{table(head, rows)}\n\n{counted}"
 
 
 def first_ms(batch: Batch) -> float:
