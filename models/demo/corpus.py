@@ -17,7 +17,9 @@ from .handwritten import messages
 from .samples import Source
 
 CHUNK = 500
-UNRELATED = ("train", "batches", "muon", "network", "export", "probe", "evaluate", "asking")
+UNRELATED = (
+    "train", "batches", "copying", "muon", "network", "export", "probe", "evaluate", "asking"
+)  # fmt: skip
 """Modules that conversations do not depend on."""
 LONGEST = 1025
 """Tokens; the few conversations that are longer are left out."""
@@ -106,16 +108,3 @@ def fingerprint() -> str:
         if path.stem not in UNRELATED:
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
-
-
-def copying(tokenizer_size: int, seed: int, number: int, first: int = 9) -> list[Sample]:
-    """Runs of random tokens said twice: what copying is first learned from."""
-    rng = np.random.default_rng(seed)
-    samples = []
-    for _ in range(number):
-        length = int(rng.integers(24, 96))  # twice that fits the shortest batches
-        run = rng.integers(0, tokenizer_size - first, length)
-        ids = np.concatenate([run, run]).astype(np.uint16)
-        trained = np.arange(2 * length) > length
-        samples.append(Sample(ids, trained))
-    return samples

@@ -24,7 +24,7 @@ import torch.multiprocessing
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from . import corpus
+from . import copying, corpus
 from .batches import LENGTHS, Batch, batches
 from .corpus import LONGEST
 from .muon import Muon
@@ -33,9 +33,11 @@ from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 4200
-COPY_STEPS, SHORT_STEPS = 0.06, 0.10
-"""Shares of the steps: copying, then short conversations, then all."""
+STEPS = 5000
+COPIED, COPY_STEPS = 0.3, 1000
+"""First nothing but copying is learned: until the loss is so low, or for so many steps."""
+SHORT_STEPS = 0.08
+"""Then short conversations, for this share of the steps; then all."""
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 WARM_STEPS, COOL_SHARE = 50, 0.45
 SAVE_SECONDS = 120.0
@@ -68,8 +70,9 @@ class Plan:
             lambda: corpus.make(str(self.tokenizer_file), self.seed, number, short=short),
         )
 
-    def stage(self, step: int) -> int:
-        return (step >= COPY_STEPS * self.steps) + (step >= (COPY_STEPS + SHORT_STEPS) * self.steps)
+    def stage(self, step: int, copied: int) -> int:
+        """0 copying, 1 short conversations, 2 all of them. `copied`: steps that copying took."""
+        return (step >= copied) + (step >= copied + SHORT_STEPS * self.steps)
 
     def factor(self, step: int) -> float:
         """Of the learning rates: warm-up, constant, cosine down to 2 %."""
@@ -116,13 +119,14 @@ class Trainer:
         self.others = [p for name, p in named if p.ndim != 2 or "embed" in name]
         self.muon = Muon(matrices, rank, world, torch.distributed.all_reduce)
         self.adam = torch.optim.AdamW(self.others, ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0)
-        self.done = 0
+        self.done, self.copied, self.shown = 0, COPY_STEPS, 0.0
         if self._file(rank).exists():
             state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
             self.network.load_state_dict(state["network"])
             self.adam.load_state_dict(state["adam"])
             self.muon.load(state["muon"])
-            self.done = int(state["step"])
+            self.done, self.copied = int(state["step"]), int(state["copied"])
+            self.shown = float(state["shown"])
 
     def _file(self, rank: int) -> Path:
         return self.plan.out / f"checkpoint.{rank}.pt"
@@ -133,6 +137,8 @@ class Trainer:
             "adam": self.adam.state_dict(),
             "muon": self.muon.buffers(),
             "step": self.done,
+            "copied": self.copied,
+            "shown": self.shown,
         }
         torch.save(state, self._file(self.rank))
         if self.rank == 0:
@@ -141,12 +147,15 @@ class Trainer:
     def stream(self, stage: int) -> Iterator[Batch]:
         share = (self.plan.seed, self.rank, stage, self.done)
         rng = np.random.default_rng(share)
+        tokens = STEP_TOKENS // self.world
         if stage == 0:
-            samples = corpus.copying(self.vocabulary, int(rng.integers(2**31)), 40_000)
-        else:
-            samples = self.plan.conversations(short=stage == 1)[self.rank :: self.world]
+            order = np.random.default_rng(self.plan.seed).permutation(self.vocabulary)
+            while True:
+                size = copying.alphabet(self.done, self.vocabulary)
+                yield copying.batch(tokens, size, order, rng)
+        samples = self.plan.conversations(short=stage == 1)[self.rank :: self.world]
         while True:
-            yield from batches(samples, STEP_TOKENS // self.world, 0, rng)
+            yield from batches(samples, tokens, 0, rng)
 
     def compile(self) -> None:
         for length in LENGTHS[:-1]:  # not for the longest: few are so long
@@ -182,19 +191,25 @@ class Trainer:
         began = saved = time.monotonic()
         if self.plan.compiled:
             self.compile()
-        first, shown, stage, stop = self.done, 0.0, -1, False
+        first, stage, stop = self.done, -1, False
         trained = time.monotonic()
         while self.done < self.plan.steps and not stop:
-            if self.plan.stage(self.done) != stage:
-                stage = self.plan.stage(self.done)
+            if self.plan.stage(self.done, self.copied) != stage:
+                stage = self.plan.stage(self.done, self.copied)
                 source = self.stream(stage)
             out_of_time = time.monotonic() - began > 60 * self.plan.minutes
             loss, stop = self.step(next(source), out_of_time)
-            shown = loss if shown == 0 else 0.97 * shown + 0.03 * loss
+            self.shown = loss if self.shown == 0 else 0.97 * self.shown + 0.03 * loss
+            all_of_them = copying.alphabet(self.done, self.vocabulary) == self.vocabulary
+            if stage == 0 and all_of_them and self.shown < COPIED:
+                self.copied = self.done
             if self.rank == 0 and self.done % 50 == 0:
                 spent = time.monotonic() - trained
                 rate = (self.done - first) * STEP_TOKENS / spent / 1e3
-                print(f"step {self.done} loss {shown:.4f} {rate:.1f}k/s {spent:.0f} s", flush=True)
+                print(
+                    f"step {self.done} loss {self.shown:.4f} {rate:.1f}k/s {spent:.0f} s",
+                    flush=True,
+                )
             if time.monotonic() - saved > SAVE_SECONDS:
                 self.save()
                 saved = time.monotonic()

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from models.demo import corpus
+from models.demo import copying, corpus
 from models.demo.batches import LENGTHS, batches
 from models.demo.dialogue import Text
 from models.demo.muon import Muon, orthogonal
 from models.demo.network import Network, Sizes
 from models.demo.tokenizer import MARKS, SPECIAL
-from models.demo.train import Plan
+from models.demo.train import COPY_STEPS, Plan
 from tokenizers import Tokenizer
 
 
@@ -71,11 +71,37 @@ def test_batches_hold_each_sample_at_most_once() -> None:
 
 def test_what_was_made_is_kept_until_its_key_changes(tmp_path: Path) -> None:
     file = tmp_path / "samples.npz"
-    made = corpus.kept(file, "one", lambda: corpus.copying(300, 1, 20))
+    made = corpus.kept(file, "one", lambda: _samples(20))
     again = corpus.kept(file, "one", lambda: pytest.fail("made again"))
     assert all((a.ids == b.ids).all() for a, b in zip(made, again, strict=True))
     assert all((a.trained == b.trained).all() for a, b in zip(made, again, strict=True))
-    assert len(corpus.kept(file, "two", lambda: corpus.copying(300, 2, 7))) == 7
+    assert len(corpus.kept(file, "two", lambda: _samples(7))) == 7
+
+
+def _samples(number: int) -> list[corpus.Sample]:
+    rng = np.random.default_rng(number)
+    return [
+        corpus.Sample(rng.integers(0, 300, length).astype(np.uint16), rng.random(length) < 0.5)
+        for length in rng.integers(1, 50, number)
+    ]
+
+
+def test_a_run_is_repeated_and_then_learned() -> None:
+    rng = np.random.default_rng(0)
+    order = rng.permutation(3000)
+    size = copying.alphabet(copying.DOUBLING, 3000)
+    ids, trained = copying.batch(2048, size, order, rng)
+    assert size == 2 * copying.FIRST
+    assert set(ids.flatten()) <= set(order[:size])
+    for row, learned in zip(ids, trained, strict=True):
+        length = int(np.argmax(learned)) - 1
+        assert copying.SHORTEST <= length < copying.LONGEST
+        assert (row[length:] == row[:-length]).all()
+        assert learned[length + 1 :].all()
+
+
+def test_all_tokens_are_copied_in_the_end() -> None:
+    assert copying.alphabet(COPY_STEPS, 3072) == 3072
 
 
 @pytest.mark.parametrize("shape", [(64, 192), (192, 64), (96, 32)])
@@ -121,4 +147,4 @@ def test_the_rates_warm_up_stay_and_fall() -> None:
     assert factors[0] < 0.1
     assert factors[200] == 1
     assert 0.02 <= factors[-1] < 0.03
-    assert [plan.stage(step) for step in (0, 100, 500)] == [0, 1, 2]
+    assert [plan.stage(step, copied=300) for step in (0, 299, 300, 379, 380)] == [0, 0, 1, 1, 2]
