@@ -29,7 +29,7 @@ from toolgate_core import keys
 from toolgate_core.plan import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-COUNTS = (1, 10, 100, 1_000, 10_000)
+COUNTS = (1, 10, 100, 1_000, 3_000, 10_000)
 BATCH = 100
 """Grammars that are asked for at once."""
 KINDS = 300
