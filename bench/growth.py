@@ -86,7 +86,7 @@ async def tools_part(load: Load, rounds: int, folder: Path) -> str:
             for streams, by_size in found.items()
             for kind, line in medians(by_size, value).items()
         }
-        plots.lines(folder / f"growth-{name}.svg", title, "tools", "ms", lines, log_x=True)
+        plots.lines(folder / f"growth-{name}.svg", title, "tools", "ms", lines)
     rows = [
         [streams, len(candidates[size]), *compared(pairs, first_ms), *compared(pairs, token_ms)]
         for streams, by_size in found.items()
@@ -105,7 +105,7 @@ async def streams_part(load: Load, rounds: int, folder: Path) -> str:
         for streams, pairs in found.items():
             pairs.append(await load.pair(candidates, streams, TOKENS, number))
     path, lines = folder / "growth-streams.svg", medians(found, per_second)
-    plots.lines(path, "Tokens a second, by streams", "streams", "tokens/s", lines, log_x=True)
+    plots.lines(path, "Tokens a second, by streams", "streams", "tokens/s", lines)
     rows = [[streams, *compared(pairs, per_second, digits=0)] for streams, pairs in found.items()]
     head = ["streams", *columns("tokens/s")]
     return f"{table(head, rows)}\n\n{SET} tools. {lengths([found])}"

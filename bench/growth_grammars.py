@@ -81,7 +81,7 @@ def grammars_part(models: Sequence[Path], counts: Sequence[int], folder: Path) -
                 for row, before in zip(rows, [None, *rows], strict=False)
             ]
     title = "Memory, by grammars asked for"
-    plots.lines(folder / "growth-grammars.svg", title, "grammars", "MB", lines, log_x=True)
+    plots.lines(folder / "growth-grammars.svg", title, "grammars", "MB", lines)
     return "\n".join(text)
 
 
