@@ -1,6 +1,7 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
 .PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench bench-grammars \
-	bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks bench-affinity \
+	bench-growth bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks \
+	bench-affinity \
 	conformance surface
 
 PORT ?= 4000
@@ -80,6 +81,11 @@ bench-masks bench-drafts: bench-%: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
+
+bench-growth: tiny
+	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
+	@python bench/growth.py .cache/models/tiny .cache/models/tiny-qwen3-vocab $(ARGS)
 
 bench-affinity: tiny
 	@python bench/affinity.py .cache/models/tiny $(ARGS)

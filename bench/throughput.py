@@ -12,9 +12,6 @@ of turn; a random model's calls hardly ever end by themselves.
 
 import argparse
 import asyncio
-import gzip
-import json
-import os
 import statistics
 import sys
 import tempfile
@@ -27,11 +24,11 @@ import httpx
 
 from contenders import MASTER_KEY, running
 from gateways import KEY, start, stock_config
+from growth_tools import small_tools
 from lanes import Lane, chat_lane, raw_lane
 from throughput_report import ADAPTERS, Cell, Found, Measured, report, write_plots
 from toolgate_proxy.processes import free_port
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
 BEHIND_TOOLS = 8
 """The number of tools with which the ways through gateways are measured."""
@@ -40,27 +37,6 @@ REQUESTS = {1: 4, 16: 2, 64: 1}
 LENGTH = 8192
 FLAGS = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))
 BACKEND_KEY = "sk-bench-backend"
-
-
-def small_tools(number: int) -> list[dict[str, Any]]:
-    """BFCL's shortest functions of different names that have two properties or more, one of them
-    a required string."""
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
-        tools = [tool for line in lines for tool in json.loads(line)["tools"]]
-    found: dict[str, dict[str, Any]] = {}
-    for tool in sorted(tools, key=lambda tool: (len(json.dumps(tool)), json.dumps(tool))):
-        function = tool["function"]
-        name = function["name"].replace(".", "_")
-        properties = function["parameters"].get("properties", {})
-        required = function["parameters"].get("required", [])
-        texts = [each for each in required if properties.get(each, {}).get("type") == "string"]
-        if len(properties) > 1 and texts and len(name) <= 64:
-            kept = {"name": name, "parameters": function["parameters"], "strict": True}
-            kept["description"] = function.get("description", "")
-            found.setdefault(name, {"type": "function", "function": kept})
-        if len(found) == number:
-            return list(found.values())
-    raise ValueError(f"BFCL has no {number} such tools")
 
 
 async def measure(lane: Lane, cell: Cell, tools: Sequence[dict[str, Any]]) -> Measured:

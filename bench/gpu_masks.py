@@ -1,0 +1,204 @@
+"""What masks add to a step on a GPU: the mask path alone, beside a stand-in for the forward pass.
+
+    python gpu_masks.py [--batches 64 256] [--forward-ms 10] [--fill-us 0] [--blocks 12] > table.md
+
+Needs torch, xgrammar and a GPU, nothing else: it can be copied to a bare machine. The path is that
+of vLLM's runners (v1/worker/gpu/structured_outputs.py): while the forward pass, here matrix
+products, runs on the main stream, rows of the bitmask are written into pinned memory and copied on
+a stream of their own; the main stream waits for the copy, and one kernel puts them on the logits of
+the batch (151,936 entries, float32). Rows are sparse (40 tokens allowed, as inside a call) or dense
+(1 % forbidden, as in free text). `--fill-us` is what making one row takes beyond writing it.
+
+Blocks of steps with masks and without alternate. Prints Markdown: µs that masks add to a step, by
+CUDA events (the median of the blocks' differences of medians, the least and the greatest of them;
+the difference of the 99th percentiles of all steps), the kernel alone, and how long the processor
+is busy with the masks, which the forward pass hides as long as it takes longer. Ends with status 2
+where there is no GPU.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import xgrammar
+
+VOCABULARY = 151_936
+STEPS = 20
+"""In a block."""
+SIZE = 4096
+"""Of the matrices that are multiplied."""
+ALLOWED, FORBIDDEN = 40, VOCABULARY // 100
+"""Tokens of a sparse row, and those that a dense one lacks."""
+VARIETY = 4
+"""Different bitmasks that take turns."""
+
+Kind = Literal["sparse", "dense"]
+Bitmask = npt.NDArray[np.int32]
+
+
+@dataclass
+class Times:
+    """µs."""
+
+    free: list[list[float]] = field(default_factory=list)
+    """Of the steps without masks, by block."""
+    masked: list[list[float]] = field(default_factory=list)
+    kernel: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batches", type=int, nargs="+", default=(64, 256))
+    parser.add_argument("--forward-ms", type=float, default=10)
+    parser.add_argument("--fill-us", type=float, default=0, help="to make one row")
+    parser.add_argument("--blocks", type=int, default=12, help=f"of {STEPS} steps, of each kind")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("gpu_masks: no CUDA device here; run it on a machine with a GPU.", file=sys.stderr)
+        return 2
+    forward, took = stand_in(options.forward_ms)
+    print(
+        f"{torch.cuda.get_device_name()}; torch {torch.__version__}; {VOCABULARY:,} entries; a "
+        f"forward pass of {took:.1f} ms; {options.fill_us:g} µs to make a row; "
+        f"{options.blocks * STEPS} steps each.\n"
+    )
+    print("| batch | rows | step without, µs | added, median (blocks) | added at p99 ", end="")
+    print("| kernel, µs | processor, µs p50 / p99 |\n" + "| --- " * 7 + "|")
+    rng = np.random.default_rng(1)
+    kinds: tuple[Kind, ...] = ("sparse", "dense")
+    for batch in options.batches:
+        for kind in kinds:
+            masks = Masks([bitmask(kind, batch, rng) for _ in range(VARIETY)], options.fill_us)
+            times = measure(forward, masks, options.blocks)
+            print(f"| {batch} | {kind} | {' | '.join(cells(times))} |", flush=True)
+    return 0
+
+
+def bitmask(kind: Kind, batch: int, rng: np.random.Generator) -> Bitmask:
+    """A row of words for each of the batch; a bit is set for each token that is allowed."""
+    rows = np.zeros((batch, VOCABULARY), dtype=bool)
+    for row in rows:
+        row[rng.choice(VOCABULARY, ALLOWED if kind == "sparse" else FORBIDDEN, replace=False)] = (
+            True
+        )
+    allowed = rows if kind == "sparse" else ~rows
+    return np.packbits(allowed, axis=1, bitorder="little").view(np.int32)
+
+
+def stand_in(wanted_ms: float) -> tuple[Callable[[], None], float]:
+    """As many matrix products as take so long, and the milliseconds they take."""
+    left, right, out = (
+        torch.randn(SIZE, SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(3)
+    )
+
+    def products(count: int) -> float:
+        start, end = event(), event()
+        start.record()
+        for _ in range(count):
+            torch.mm(left, right, out=out)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end))
+
+    products(200)  # the clock rises
+    count = max(1, round(wanted_ms / (products(200) / 200)))
+
+    def forward() -> None:
+        for _ in range(count):
+            torch.mm(left, right, out=out)
+
+    return forward, products(count)
+
+
+class Masks:
+    """The rows of a batch on their way to its logits."""
+
+    def __init__(self, bitmasks: Sequence[Bitmask], fill_us: float) -> None:
+        shape = bitmasks[0].shape
+        self._bitmasks, self._fill_us = bitmasks, fill_us
+        self._staged = torch.empty(shape, dtype=torch.int32, pin_memory=True)
+        self._rows = self._staged.numpy()
+        self._there = torch.empty(shape, dtype=torch.int32, device="cuda")
+        self._logits = torch.zeros((shape[0], VOCABULARY), device="cuda")
+        self._copies = torch.cuda.Stream()
+        torch.cuda.synchronize()
+
+    def put_on(self, step: int, kernel_begins: Any) -> None:
+        """Called when the forward pass has been launched; returns when the kernel has been."""
+        for row, made in zip(self._rows, self._bitmasks[step % len(self._bitmasks)], strict=True):
+            ready = time.perf_counter() + self._fill_us * 1e-6
+            row[:] = made
+            while time.perf_counter() < ready:
+                pass
+        with torch.cuda.stream(self._copies):
+            self._there.copy_(self._staged, non_blocking=True)
+        main = torch.cuda.current_stream()
+        main.wait_stream(self._copies)
+        kernel_begins.record()
+        xgrammar.apply_token_bitmask_inplace(self._logits, self._there)
+        self._copies.wait_stream(main)
+
+
+def measure(forward: Callable[[], None], masks: Masks, blocks: int) -> Times:
+    times = Times()
+    block(forward, masks, Times())  # compiles the kernel
+    for number in range(blocks):
+        for masked in (number % 2 == 0, number % 2 == 1):
+            steps = block(forward, masks if masked else None, times)
+            (times.masked if masked else times.free).append(steps)
+    return times
+
+
+def block(forward: Callable[[], None], masks: Masks | None, times: Times) -> list[float]:
+    """µs of its steps, each ended before the next begins, as a token is needed for the next."""
+    steps = []
+    for step in range(STEPS):
+        start, kernel, end = event(), event(), event()
+        start.record()
+        forward()
+        began = time.perf_counter()
+        if masks is not None:
+            masks.put_on(step, kernel)
+            times.processor.append((time.perf_counter() - began) * 1e6)
+        end.record()
+        end.synchronize()
+        steps.append(1e3 * float(start.elapsed_time(end)))
+        if masks is not None:
+            times.kernel.append(1e3 * float(kernel.elapsed_time(end)))
+    return steps
+
+
+def event() -> Any:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def cells(times: Times) -> list[str]:
+    differences = [
+        statistics.median(one) - statistics.median(other)
+        for one, other in zip(times.masked, times.free, strict=True)
+    ]
+    free, masked = list(chain(*times.free)), list(chain(*times.masked))
+    return [
+        f"{statistics.median(free):,.0f}",
+        f"**{statistics.median(differences):.1f}** ({min(differences):.1f}–{max(differences):.1f})",
+        f"{p99(masked) - p99(free):.1f}",
+        f"{statistics.median(times.kernel):.1f}",
+        f"{statistics.median(times.processor):,.0f} / {p99(times.processor):,.0f}",
+    ]
+
+
+def p99(values: Sequence[float]) -> float:
+    return sorted(values)[int(0.99 * (len(values) - 1))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
