@@ -30,7 +30,7 @@ import numpy as np
 import torch
 import transformers
 
-from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor, _Row
+from toolgate_backend.adapters.logits_rows import LogitsRows
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.rules import Rules
@@ -108,9 +108,7 @@ def measure(
     steps: int,
 ) -> dict[str, Times]:
     """Times by phase. Several answers one after another, each begun when the last has ended."""
-    processor = EnforcementLogitsProcessor.__new__(EnforcementLogitsProcessor)
-    processor._rules, processor._device = rules, torch.device("cpu")
-    processor._forbidden, processor._rows = {}, {}
+    applied = LogitsRows(torch.device("cpu"))
     found: dict[str, Times] = defaultdict(lambda: defaultdict(list))
     logits = torch.zeros(1, vocabulary.size)
     row = np.empty(words_for(vocabulary.size), dtype=np.int32)
@@ -138,23 +136,13 @@ def measure(
         times["mask"].append(_timed(automaton.next_mask))
         times["row"].append(_timed(lambda: automaton.fill_bitmask(row)))  # noqa: B023
         allowed = masks.unpack(row)
-        processor._rows = {0: _Row(_Fixed(automaton.next_mask()), [])}  # type: ignore[arg-type]
-        times["apply"].append(_timed(lambda: processor.apply(logits)))
+        mask = automaton.next_mask()
+        times["apply"].append(_timed(lambda: applied.apply(logits, [(0, mask)])))  # noqa: B023
         logits.zero_()
         closing = [token for token in allowed[:4000].tolist() if token in closers]
         early = closing and rng.random() < CALL_BIAS
         last = rng.choice(closing) if early else int(allowed[rng.randrange(len(allowed))])
     return found
-
-
-class _Fixed:
-    """An automaton whose mask is known: what is timed is what the adapter does with it."""
-
-    def __init__(self, mask: masks.Mask) -> None:
-        self._mask = mask
-
-    def next_mask(self) -> masks.Mask:
-        return self._mask
 
 
 def _phase(automaton: Automaton) -> str:

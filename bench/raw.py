@@ -1,7 +1,7 @@
 """A backend past its gateway: grammars loaded and answers asked for over its own wire."""
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -62,26 +62,6 @@ class RawBackend:
             **options,
         )
         return request.model_dump_json().encode()
-
-    async def stream(
-        self,
-        text: str,
-        tools: Sequence[dict[str, Any]],
-        enforcement: wire.Enforcement | None,
-        sampling: wire.Sampling,
-        **options: Any,
-    ) -> AsyncIterator[wire.StreamEvent]:
-        """The events of the answer. Raises RuntimeError for an error, before it or in it."""
-        content = await self.request(text, tools, enforcement, sampling, **options)
-        async with self._http.stream("POST", PATH, content=content) as answer:
-            if answer.is_error:
-                raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
-            async for line in answer.aiter_lines():
-                if line.startswith("data: {"):
-                    event = wire.stream_event.validate_json(line[6:])
-                    if isinstance(event, wire.ErrorEvent):
-                        raise RuntimeError(str(event.error))
-                    yield event
 
     @staticmethod
     def _key(tool: Tool, info: wire.Info) -> str:

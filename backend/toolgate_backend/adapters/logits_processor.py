@@ -12,9 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
-import xgrammar
 from vllm.logger import init_logger
 from vllm.v1.sample.logits_processor.interface import (
     BatchUpdate,
@@ -28,13 +26,11 @@ from ..enforcement.patience import Patience
 from ..enforcement.rules import Rules
 from ..errors import BackendError
 from ..grammars import store
-from ..grammars.engine import Words
 from ..settings import settings
 from ..vocabulary import from_model_config
+from .logits_rows import LogitsRows
 
 logger = init_logger(__name__)
-
-FORBIDDEN = float("-inf")
 
 
 @dataclass
@@ -53,11 +49,10 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         vocabulary = from_model_config(vllm_config.model_config)
         self._rules = Rules(vocabulary)
-        self._device = device
+        self._on = LogitsRows(device)
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
         self._rows: dict[int, _Row] = {}
-        self._forbidden: dict[str, torch.Tensor] = {}
 
     def is_argmax_invariant(self) -> bool:
         return False
@@ -84,23 +79,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if not self._rows:
             return logits
-        free: dict[str | None, tuple[masks.Forbid, list[int]]] = {}
-        bits: list[tuple[int, masks.Bits]] = []
-        for index, row in self._rows.items():
-            mask = self._next_mask(row)
-            if isinstance(mask, masks.Forbid) and mask.key is None:
-                logits[index, torch.from_numpy(mask.ids).to(self._device)] = FORBIDDEN
-            elif isinstance(mask, masks.Forbid):
-                free.setdefault(mask.key, (mask, []))[1].append(index)
-            elif isinstance(mask, masks.Bits):
-                bits.append((index, mask))
-            else:
-                self._allow_only(logits[index], mask.ids)
-        for mask, indices in free.values():
-            rows = torch.tensor(indices, device=self._device)
-            logits[rows[:, None], self._ids_on_device(mask)] = FORBIDDEN
-        if bits:
-            self._apply_bits(logits, bits)
+        self._on.apply(logits, [(at, self._next_mask(row)) for at, row in self._rows.items()])
         return logits
 
     def _automaton(self, held: spec.Spec) -> Automaton | None:
@@ -131,40 +110,3 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         row.accepted = len(output)
         with row.patience.timed():
             return automaton.next_mask()
-
-    def _ids_on_device(self, mask: masks.Forbid) -> torch.Tensor:
-        assert mask.key is not None
-        held = self._forbidden.get(mask.key)
-        if held is None:
-            held = torch.from_numpy(mask.ids).to(self._device)
-            self._forbidden[mask.key] = held
-        return held
-
-    def _allow_only(self, row: torch.Tensor, ids: masks.Ids) -> None:
-        allowed = torch.from_numpy(ids).to(self._device)
-        # A single token is forced whatever stood there: a ban elsewhere must not leave nothing.
-        kept = row[allowed] if len(ids) > 1 else torch.zeros(1, device=row.device, dtype=row.dtype)
-        row.fill_(FORBIDDEN)
-        row[allowed] = kept
-
-    def _apply_sparse(self, row: torch.Tensor, words: Words) -> None:
-        if np.bitwise_count(words.view(np.uint32)).sum() * 2 < len(row):
-            self._allow_only(row, masks.unpack(words))
-        else:
-            forbidden = masks.unpack(~words)
-            row[torch.from_numpy(forbidden[forbidden < len(row)])] = FORBIDDEN
-
-    def _apply_bits(self, logits: torch.Tensor, rows: list[tuple[int, masks.Bits]]) -> None:
-        if self._device.type == "cpu":
-            # Touches the smaller side only: xgrammar's CPU kernel takes 490 µs a row of 151,936
-            # entries when few are allowed, this 36.
-            for index, mask in rows:
-                self._apply_sparse(logits[index], mask.words)
-            return
-        indices = [index for index, _ in rows]
-        words = np.stack([mask.words for _, mask in rows])
-        bitmask = torch.zeros(logits.shape[0], words.shape[1], dtype=torch.int32)
-        bitmask[indices] = torch.from_numpy(words)
-        xgrammar.apply_token_bitmask_inplace(
-            logits, bitmask.to(self._device, non_blocking=True), indices=indices
-        )

@@ -16,11 +16,9 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Forbid:
-    """Everything but `ids`. The free phases share a handful of these: `key` tells them apart, and
-    is None for one that is a single sequence's own."""
+    """Everything but `ids`. The free phases share a handful of these."""
 
     ids: Ids
-    key: str | None
 
 
 @dataclass(frozen=True, eq=False)

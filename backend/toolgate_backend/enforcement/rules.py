@@ -70,13 +70,12 @@ class Rules:
         static = self._free.get(key)
         if static is None:
             whole = self._spelling.whole if self._spelling else frozenset()
-            static = masks.Forbid(masks.ids((self.special - marks) | whole), key)
+            static = masks.Forbid(masks.ids((self.special - marks) | whole))
             self._free[key] = static
         completing = self._spelling.completing(tail) if self._spelling and tail else frozenset()
         if not completing and not banned:
             return static
-        ids = np.union1d(static.ids, masks.ids(completing | banned))
-        return masks.Forbid(ids, None if banned else f"{key}:{sorted(completing)}")
+        return masks.Forbid(np.union1d(static.ids, masks.ids(completing | banned)))
 
     def spelling(self, tail: bytes) -> frozenset[int]:
         """Ordinary tokens that may not come after `tail` in a free phase."""
