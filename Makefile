@@ -65,12 +65,12 @@ fuzz: setup
 	@python bench/fuzz.py "$(URL)" "$(KEY)" $(ARGS)
 
 # Tokens a second beside every alternative, on the tiny model and on one over a vocabulary of real
-# size; about half an hour. The tables go to stdout, the plots into docs/plots.
+# size; about twenty minutes. The tables go to stdout, the plots into docs/plots.
 bench: tiny
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/throughput.py .cache/models/tiny-qwen3-vocab --plots docs/plots $(ARGS)
-	@python bench/throughput.py .cache/models/tiny --plots docs/plots --rounds 3 $(ARGS)
+	@python bench/throughput.py .cache/models/tiny-qwen3-vocab --plots docs/plots --tokens 48 $(ARGS)
+	@python bench/throughput.py .cache/models/tiny --plots docs/plots $(ARGS)
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
