@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import httpx
 
-from raw import PATH, RawBackend
+from raw import PATH, RawBackend, lines
 from toolgate_core import wire
 
 TEXT = "Go on."
@@ -121,8 +121,8 @@ class Load:
         async with self._http.stream("POST", PATH, content=content) as answer:
             if answer.is_error:
                 raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
-            async for line in answer.aiter_lines():
-                if not line.startswith("data: {"):
+            async for line in lines(answer):
+                if not line.startswith(b"data: {"):
                     continue
                 event = json.loads(line[6:])
                 if event["event"] == "error":

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import httpx
 
-from raw import PATH, RawBackend
+from raw import PATH, RawBackend, lines
 from toolgate_core import wire
 
 Engine = Literal["vllm, free", "vllm, strict", "structured_output", "logits_processor"]
@@ -56,7 +56,7 @@ def chat_lane(
         body["tools"] = [_unbound(tool) for tool in tools] if free else list(tools)
         content = json.dumps(body).encode()
         first, usage = await _streamed(
-            http, f"{url}/v1/chat/completions", content, headers, '"usage":{'
+            http, f"{url}/v1/chat/completions", content, headers, b'"usage":{'
         )
         return first, int(usage["usage"]["completion_tokens"])
 
@@ -79,7 +79,7 @@ def raw_lane(
         enforcement = wire.Enforcement(choice="required", candidates=candidates, reasoning="off")
         held = None if way == "direct, free" else enforcement
         content = await backend.request(_text(), tools, held, sampling)
-        first, usage = await _streamed(http, url + PATH, content, headers, '"event":"usage"')
+        first, usage = await _streamed(http, url + PATH, content, headers, b'"event":"usage"')
         return first, int(usage["completion_tokens"])
 
     return Lane(engine, way, ask)
@@ -94,21 +94,21 @@ def _unbound(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _streamed(
-    http: httpx.AsyncClient, url: str, content: bytes, headers: dict[str, str], usage_mark: str
+    http: httpx.AsyncClient, url: str, content: bytes, headers: dict[str, str], usage_mark: bytes
 ) -> tuple[float, Any]:
     """Seconds to the first event, and the event that counts the tokens. Only that one is read, so
     that this process takes little from the servers'. Raises RuntimeError with what was answered."""
     began = time.perf_counter()
-    first, last = 0.0, ""
+    first, last = 0.0, b""
     async with http.stream("POST", url, content=content, headers=headers) as answer:
         if answer.status_code != 200:
             raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
-        async for line in answer.aiter_lines():
-            if line.startswith("data: {"):
+        async for line in lines(answer):
+            if line.startswith(b"data: {"):
                 first = first or time.perf_counter() - began
-                if usage_mark in line.replace(" ", "") or '"error"' in line:
+                if usage_mark in line.replace(b" ", b"") or b'"error"' in line:
                     last = line
-    found = json.loads(last.removeprefix("data: ") or "{}")
+    found = json.loads(last.removeprefix(b"data: ") or b"{}")
     if "error" in found or not found:
-        raise RuntimeError(f"{url}: {last[:300] or 'no usage'}")
+        raise RuntimeError(f"{url}: {last[:300]!r}")
     return first, found

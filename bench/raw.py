@@ -1,7 +1,7 @@
 """A backend past its gateway: grammars loaded and answers asked for over its own wire."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -11,6 +11,16 @@ from toolgate_core.keys import grammar_key
 from toolgate_core.plan import Tool, parse_tools
 
 PATH = "/v1/toolgate/generate"
+
+
+async def lines(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """As they end on the wire: httpx's own lines end at any of Unicode's line separators, which
+    JSON may hold as they are."""
+    left = b""
+    async for data in answer.aiter_bytes():
+        *whole, left = (left + data).split(b"\n")
+        for line in whole:
+            yield line
 
 
 class RawBackend:
