@@ -26,6 +26,8 @@ import httpx
 
 from fuzz_checks import check_answer, check_refusal, from_chunks
 from fuzz_requests import Request, make_request
+from raw import lines
+from toolgate_core import wire
 
 SHOWN = 20
 """Violations that are printed in full."""
@@ -98,11 +100,11 @@ async def exchange(http: httpx.AsyncClient, request: Request) -> tuple[int, Any]
             await response.aread()
             return response.status_code, response.json()
         data = [
-            line.removeprefix("data: ")
-            async for line in response.aiter_lines()
-            if line.startswith("data: ")
+            line.removeprefix(b"data: ")
+            async for line in lines(response)
+            if line.startswith(b"data: ")
         ]
-    if data[-1:] != ["[DONE]"]:
+    if data[-1:] != [b"[DONE]"]:
         raise ValueError(f"the stream ended with {data[-1:]}")
     return 200, from_chunks([json.loads(line) for line in data[:-1]])
 
@@ -110,7 +112,7 @@ async def exchange(http: httpx.AsyncClient, request: Request) -> tuple[int, Any]
 async def left_behind(backend: str, key: str) -> list[str]:
     """What the backend still holds, asked after a step of the engine."""
     headers = {"authorization": f"Bearer {key}"}
-    probe = {"format": 2, "request_id": "fuzz", "model": "", "stream": False}
+    probe = {"format": wire.FORMAT, "request_id": "fuzz", "model": "", "stream": False}
     probe |= {"prompt": {"kind": "tokens", "token_ids": [1, 2]}, "sampling": {"max_tokens": 2}}
     async with httpx.AsyncClient(base_url=backend, headers=headers, trust_env=False) as http:
         probe["model"] = (await http.get("/v1/toolgate/info")).json()["model"]

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 MARK = "\0text\0"
 
+LINE_ENDS = {
+    character.encode(): f"\\u{ord(character):04x}".encode() for character in "\u0085\u2028\u2029"
+}
+"""JSON may hold them as they are, and clients that decode before they look for lines (httpx's
+`aiter_lines`, for one) take them for ends of lines."""
+
 
 class Frame(bytes):
     """Server-sent events, whole ones. LiteLLM writes bytes that begin with `data:` as they are."""
@@ -58,7 +64,7 @@ class Frames:
                 case _:
                     parts += map(self._written, self._chunks.of([piece]))
         if parts:
-            frame = Frame(b"".join(parts))
+            frame = Frame(_unbroken(b"".join(parts)))
             frame.text = "".join(texts)
             yield frame
 
@@ -84,6 +90,12 @@ class Frames:
         for choice in body["choices"]:
             choice.setdefault("finish_reason", None)
         return b"data: " + orjson.dumps(body) + b"\n\n"
+
+
+def _unbroken(events: bytes) -> bytes:
+    for character, escaped in LINE_ENDS.items():
+        events = events.replace(character, escaped)
+    return events
 
 
 def shaped(chunks: Chunks, unread: Unread | None) -> Chunks | Frames:

@@ -108,6 +108,15 @@ def test_a_batch_is_one_frame() -> None:
     assert list(frames.of([Piece(0, CallEnd(0))])) == []
 
 
+def test_a_frame_has_the_lines_that_every_reader_sees() -> None:
+    """Some split decoded text, where Unicode knows more ends of lines than server-sent events."""
+    said = "a\u2028b\u2029c\x85d\x0be"
+    [frame] = Frames(Chunks(ANSWER), "m").of([Piece(0, ContentDelta(said)), Piece(1, CallEnd(0))])
+    lines = [line for line in frame.decode().splitlines() if line]
+    texts = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
+    assert "".join(delta.get("content") or "" for delta in texts) == said
+
+
 def test_the_usage_is_a_frame() -> None:
     [event] = events([Frames(Chunks(ANSWER), "m").usage()])
     assert (event["model"], event["choices"]) == ("m", [])
