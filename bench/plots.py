@@ -89,7 +89,7 @@ def _style() -> AbstractContextManager[None]:
 
 
 def _begin(title: str, y_label: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     axes.set_title(title, loc="left")
     axes.set_ylabel(y_label)
@@ -100,6 +100,6 @@ def _begin(title: str, y_label: str) -> tuple[Figure, Axes]:
 def _end(figure: Figure, axes: Axes, path: Path, *, named: bool) -> None:
     axes.set_ylim(bottom=0)
     if named:
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="svg", metadata={"Date": None}, facecolor="white")

@@ -102,26 +102,27 @@ def _median(measured: Sequence[Measured]) -> str:
 
 
 def write_plots(found: Found, directory: Path, model: str) -> None:
-    """Bars of the ratios to vLLM, free, for every cell, with their intervals."""
+    """Bars of ours ÷ vLLM's, free and strict, for every cell, with their intervals."""
     cells = list(dict.fromkeys(cell for _, cell in found))
-    base = BASES["vLLM, free"]
-    lanes = ("vllm, strict · direct", *(f"{adapter} · direct" for adapter in ADAPTERS))
     ratios = {
-        lane: [
+        f"{adapter} ÷ {base}": [
             [
                 one.tokens_per_second / other.tokens_per_second
-                for one, other in zip(found[lane, cell], found[base, cell], strict=True)
+                for one, other in zip(
+                    found[f"{adapter} · direct", cell], found[BASES[base], cell], strict=True
+                )
             ]
             for cell in cells
         ]
-        for lane in lanes
+        for adapter in ADAPTERS
+        for base in ("vLLM, free", "vLLM, strict")
     }
     bars(
         directory / f"throughput-{model}.svg",
-        f"Tokens/s under enforcement ÷ vLLM without ({model})",
+        f"Tokens/s, ours ÷ vLLM's, by streams × tools ({model})",
         "ratio",
-        [f"{cell.batch} streams\n{cell.tools} tools" for cell in cells],
-        {lane: [statistics.median(each) for each in some] for lane, some in ratios.items()},
-        {lane: [interval(each) for each in some] for lane, some in ratios.items()},
+        [f"{cell.batch} × {cell.tools}" for cell in cells],
+        {name: [statistics.median(each) for each in some] for name, some in ratios.items()},
+        {name: [interval(each) for each in some] for name, some in ratios.items()},
         line_at=1.0,
     )
