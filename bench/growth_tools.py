@@ -9,12 +9,16 @@ from typing import Any
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
+def bfcl_tools() -> list[dict[str, Any]]:
+    """All of them, in the OpenAI form."""
+    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [tool for line in lines for tool in json.loads(line)["tools"]]
+
+
 def small_tools(count: int) -> list[dict[str, Any]]:
     """BFCL's smallest functions of different names with two required strings that may be any: by
     random weights, a call that needs one alone may end early."""
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
-        tools = [tool for line in lines for tool in json.loads(line)["tools"]]
-    tools.sort(key=lambda tool: (len(json.dumps(tool)), json.dumps(tool)))
+    tools = sorted(bfcl_tools(), key=lambda tool: (len(json.dumps(tool)), json.dumps(tool)))
     found: dict[str, dict[str, Any]] = {}
     for tool in tools:
         function = tool["function"]

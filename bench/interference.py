@@ -12,10 +12,7 @@ the requests with tools.
 
 import argparse
 import asyncio
-import gzip
 import itertools
-import json
-import os
 import random
 import statistics
 import time
@@ -29,8 +26,8 @@ from typing import Any, Literal
 import httpx
 
 from contenders import Server, running
+from growth_tools import bfcl_tools
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 CONTENDERS = ("toolgate", "vllm-strict")
 Arriving = Literal["nobody", "known tool sets", "new tool sets"]
 ARRIVING: tuple[Arriving, ...] = ("nobody", "known tool sets", "new tool sets")
@@ -54,11 +51,9 @@ class Phase:
         self.errors += other.errors
 
 
-def bfcl_tools() -> list[dict[str, Any]]:
-    """Functions with at least two properties, in the OpenAI form."""
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
-        tools = [tool for line in lines for tool in json.loads(line)["tools"]]
-    return [t for t in tools if len(t["function"]["parameters"].get("properties", {})) > 1]
+def wide_tools() -> list[dict[str, Any]]:
+    """Functions with at least two properties."""
+    return [t for t in bfcl_tools() if len(t["function"]["parameters"].get("properties", {})) > 1]
 
 
 def renewed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
@@ -157,7 +152,7 @@ class Load:
 
 
 async def measure(servers: dict[str, Server], options: argparse.Namespace) -> None:
-    tools = bfcl_tools()
+    tools = wide_tools()
     limits = httpx.Limits(max_connections=None)
     found: dict[tuple[str, Arriving], list[Phase]] = {}
     async with httpx.AsyncClient(timeout=120, limits=limits, trust_env=False) as http:

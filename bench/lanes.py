@@ -63,26 +63,29 @@ def chat_lane(
     return Lane(engine, way, ask)
 
 
-def raw_lane(
-    engine: Engine, way: Way, http: httpx.AsyncClient, url: str, key: str, tokens: int
-) -> Lane:
-    """Our backend's own wire, enforced unless `way` says otherwise."""
-    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-    backend = RawBackend(httpx.AsyncClient(base_url=url, headers=headers, timeout=120))
-    sampling = wire.Sampling(max_tokens=tokens, temperature=1.0, ignore_eos=way == "direct, free")
-    loaded: dict[int, tuple[wire.Candidate, ...]] = {}
+def raw_lanes(engine: Engine, http: httpx.AsyncClient, tokens: int) -> list[Lane]:
+    """Our backend's own wire, enforced and free. `http` as RawBackend takes it."""
+    backend = RawBackend(http)
+    loaded: dict[int, wire.Enforcement] = {}
 
-    async def ask(tools: Tools) -> tuple[float, int]:
+    async def enforced(tools: Tools) -> tuple[float, int]:
         if len(tools) not in loaded:
-            loaded[len(tools)] = tuple(await backend.load(tools))
-        candidates = loaded[len(tools)]
-        enforcement = wire.Enforcement(choice="required", candidates=candidates, reasoning="off")
-        held = None if way == "direct, free" else enforcement
-        content = await backend.request(_text(), tools, held, sampling)
-        first, usage = await _streamed(http, url + PATH, content, headers, b'"event":"usage"')
+            candidates = tuple(await backend.load(tools))
+            loaded[len(tools)] = wire.Enforcement(
+                choice="required", candidates=candidates, reasoning="off"
+            )
+        return await ask(tools, loaded[len(tools)])
+
+    async def free(tools: Tools) -> tuple[float, int]:
+        return await ask(tools, None)
+
+    async def ask(tools: Tools, enforcement: wire.Enforcement | None) -> tuple[float, int]:
+        sampling = wire.Sampling(max_tokens=tokens, temperature=1.0, ignore_eos=enforcement is None)
+        content = await backend.request(_text(), tools, enforcement, sampling)
+        first, usage = await _streamed(http, PATH, content, {}, b'"event":"usage"')
         return first, int(usage["completion_tokens"])
 
-    return Lane(engine, way, ask)
+    return [Lane(engine, "direct", enforced), Lane(engine, "direct, free", free)]
 
 
 def _text() -> str:

@@ -12,8 +12,13 @@ def interval(values: Sequence[float], samples: int = 2000) -> tuple[float, float
     return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Of rounds next to each other."""
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Of rounds next to each other: the median, and its interval."""
-    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
-    low, high = interval(ratios)
-    return f"**{statistics.median(ratios):.2f}** ({low:.2f}–{high:.2f})"
+    """Their median, and its interval."""
+    found = ratios(ours, theirs)
+    low, high = interval(found)
+    return f"**{statistics.median(found):.2f}** ({low:.2f}–{high:.2f})"

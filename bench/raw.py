@@ -56,7 +56,6 @@ class RawBackend:
         tools: Sequence[dict[str, Any]],
         enforcement: wire.Enforcement | None,
         sampling: wire.Sampling,
-        **options: Any,
     ) -> bytes:
         """The body that asks for an answer to `text`."""
         request = wire.GenerateRequest(
@@ -69,7 +68,6 @@ class RawBackend:
             ),
             sampling=sampling,
             enforcement=enforcement,
-            **options,
         )
         return request.model_dump_json().encode()
 

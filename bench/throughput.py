@@ -25,7 +25,7 @@ import httpx
 from contenders import MASTER_KEY, running
 from gateways import KEY, start, stock_config
 from growth_tools import small_tools
-from lanes import Lane, chat_lane, raw_lane
+from lanes import Lane, chat_lane, raw_lanes
 from throughput_report import ADAPTERS, Cell, Found, Measured, report, write_plots
 from toolgate_proxy.processes import free_port
 
@@ -71,11 +71,22 @@ async def lanes_of(
         ),
     ]
     for adapter in ADAPTERS:
-        url, gateway = servers[adapter], gateways[adapter]
+        raw = await held.enter_async_context(
+            httpx.AsyncClient(
+                base_url=servers[adapter],
+                headers={
+                    "authorization": f"Bearer {BACKEND_KEY}",
+                    "content-type": "application/json",
+                },
+                timeout=300,
+                limits=limits,
+                trust_env=False,
+            )
+        )
+        url = gateways[adapter]
         lanes += [
-            raw_lane(adapter, "direct", http, url, BACKEND_KEY, tokens),
-            raw_lane(adapter, "direct, free", http, url, BACKEND_KEY, tokens),
-            chat_lane(adapter, "toolgate", http, gateway, MASTER_KEY, model, tokens),
+            *raw_lanes(adapter, raw, tokens),
+            chat_lane(adapter, "toolgate", http, url, MASTER_KEY, model, tokens),
         ]
     return lanes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lanes import Engine
 from plots import bars
-from ratios import interval, ratio
+from ratios import interval, ratio, ratios
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _table(
     heads = [f"{adapter} ÷ {base}" for adapter in ADAPTERS for base in bases]
     lines = ["| batch | tools | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
     for cell in cells:
-        ratios = [
+        row = [
             ratio(
                 [value(each) for each in found[f"{adapter} · {way}", cell]],
                 [value(each) for each in found[base.format(adapter), cell]],
@@ -76,7 +76,7 @@ def _table(
             for adapter in ADAPTERS
             for base in bases.values()
         ]
-        lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(ratios) + " |")
+        lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(row) + " |")
     return lines
 
 
@@ -104,14 +104,12 @@ def _median(measured: Sequence[Measured]) -> str:
 def write_plots(found: Found, directory: Path, model: str) -> None:
     """Bars of ours ÷ vLLM's, free and strict, for every cell, with their intervals."""
     cells = list(dict.fromkeys(cell for _, cell in found))
-    ratios = {
+    found_ratios = {
         f"{adapter} ÷ {base}": [
-            [
-                one.tokens_per_second / other.tokens_per_second
-                for one, other in zip(
-                    found[f"{adapter} · direct", cell], found[BASES[base], cell], strict=True
-                )
-            ]
+            ratios(
+                [each.tokens_per_second for each in found[f"{adapter} · direct", cell]],
+                [each.tokens_per_second for each in found[BASES[base], cell]],
+            )
             for cell in cells
         ]
         for adapter in ADAPTERS
@@ -122,7 +120,7 @@ def write_plots(found: Found, directory: Path, model: str) -> None:
         f"Tokens/s, ours ÷ vLLM's, by streams × tools ({model})",
         "ratio",
         [f"{cell.batch} × {cell.tools}" for cell in cells],
-        {name: [statistics.median(each) for each in some] for name, some in ratios.items()},
-        {name: [interval(each) for each in some] for name, some in ratios.items()},
+        {name: [statistics.median(each) for each in some] for name, some in found_ratios.items()},
+        {name: [interval(each) for each in some] for name, some in found_ratios.items()},
         line_at=1.0,
     )
