@@ -12,7 +12,14 @@ import httpx
 from raw import PATH, RawBackend, lines
 from toolgate_core import wire
 
-Engine = Literal["vllm, free", "vllm, strict", "structured_output", "logits_processor"]
+Engine = Literal[
+    "vllm, free",
+    "vllm, strict",
+    "vllm, strict, drafts",
+    "structured_output",
+    "structured_output, drafts",
+    "logits_processor",
+]
 Way = Literal["direct", "direct, free", "hosted_vllm", "toolgate"]
 Tools = Sequence[dict[str, Any]]
 Ask = Callable[[Tools], Awaitable[tuple[float, int]]]

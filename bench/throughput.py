@@ -1,5 +1,6 @@
 """Tokens a second under enforcement: ours by each adapter, beside vLLM free and vLLM's own strict
-tools; asked directly, behind LiteLLM's `hosted_vllm/`, and behind our gateway.
+tools, with and without drafts; asked directly, behind LiteLLM's `hosted_vllm/`, and behind our
+gateway.
 
     python bench/throughput.py MODEL_DIR [--rounds N] [--plots DIR] > table.md
 
@@ -12,6 +13,7 @@ of turn; a random model's calls hardly ever end by themselves.
 
 import argparse
 import asyncio
+import json
 import statistics
 import sys
 import tempfile
@@ -26,7 +28,7 @@ from contenders import MASTER_KEY, running
 from gateways import KEY, start, stock_config
 from growth_tools import small_tools
 from lanes import Lane, chat_lane, raw_lanes
-from throughput_report import ADAPTERS, Cell, Found, Measured, report, write_plots
+from throughput_report import ADAPTERS, DRAFTING, Cell, Found, Measured, report, write_plots
 from toolgate_proxy.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
@@ -36,6 +38,13 @@ REQUESTS = {1: 4, 16: 1, 64: 1}
 """Of each of a batch's streams, one after another in a measurement."""
 LENGTH = 8192
 FLAGS = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))
+DRAFTS = {
+    "method": "ngram",
+    "num_speculative_tokens": 8,
+    "prompt_lookup_max": 4,
+    "prompt_lookup_min": 2,
+}
+"""Tokens that stood in the prompt or the answer before, and, in ours, text that must come."""
 BACKEND_KEY = "sk-bench-backend"
 
 
@@ -65,15 +74,18 @@ async def lanes_of(
     lanes = [
         chat_lane("vllm, free", "direct", http, servers["vllm"], "x", model, tokens),
         chat_lane("vllm, strict", "direct", http, servers["vllm-strict"], "x", model, tokens),
+        chat_lane(
+            "vllm, strict, drafts", "direct", http, servers["vllm-drafts"], "x", model, tokens
+        ),
         chat_lane("vllm, free", "hosted_vllm", http, gateways["stock"], KEY, "vllm", tokens),
         chat_lane(
             "vllm, strict", "hosted_vllm", http, gateways["stock"], KEY, "vllm-strict", tokens
         ),
     ]
-    for adapter in ADAPTERS:
+    for engine in (*ADAPTERS, DRAFTING):
         raw = await held.enter_async_context(
             httpx.AsyncClient(
-                base_url=servers[adapter],
+                base_url=servers[engine],
                 headers={
                     "authorization": f"Bearer {BACKEND_KEY}",
                     "content-type": "application/json",
@@ -83,11 +95,10 @@ async def lanes_of(
                 trust_env=False,
             )
         )
-        url = gateways[adapter]
-        lanes += [
-            *raw_lanes(adapter, raw, tokens),
-            chat_lane(adapter, "toolgate", http, url, MASTER_KEY, model, tokens),
-        ]
+        lanes += raw_lanes(engine, raw, tokens)
+        if engine in ADAPTERS:
+            url = gateways[engine]
+            lanes.append(chat_lane(engine, "toolgate", http, url, MASTER_KEY, model, tokens))
     return lanes
 
 
@@ -118,17 +129,23 @@ async def main() -> None:
     model = options.model.resolve()
     with ExitStack() as stack:
         servers, gateways = dict[str, str](), dict[str, str]()
-        for name in ("vllm", "vllm-strict"):
-            server = stack.enter_context(running(name, model, LENGTH, flags=FLAGS))
-            servers[name] = server.url
-        for adapter in ADAPTERS:
+        drafts = (*FLAGS, "--speculative-config", json.dumps(DRAFTS))
+        for label, name, flags in (
+            ("vllm", "vllm", FLAGS),
+            ("vllm-strict", "vllm-strict", FLAGS),
+            ("vllm-drafts", "vllm-strict", drafts),
+        ):
+            server = stack.enter_context(running(name, model, LENGTH, label=label, flags=flags))
+            servers[label] = server.url
+        for engine in (*ADAPTERS, DRAFTING):
             port = free_port()
+            adapter = engine.partition(",")[0]
             env = {"TOOLGATE_ADAPTER": adapter, "TOOLGATE_BACKEND_KEY": BACKEND_KEY}
-            flags = ("--backend-port", str(port), *FLAGS)
+            flags = ("--backend-port", str(port), *(drafts if engine == DRAFTING else FLAGS))
             server = stack.enter_context(
-                running("toolgate", model, label=adapter, flags=flags, env=env)
+                running("toolgate", model, label=engine.replace(", ", "-"), flags=flags, env=env)
             )
-            servers[adapter], gateways[adapter] = f"http://127.0.0.1:{port}", server.url
+            servers[engine], gateways[engine] = f"http://127.0.0.1:{port}", server.url
         logs = Path(tempfile.mkdtemp(prefix="toolgate-throughput-"))
         free_and_strict = {name: servers[name] for name in ("vllm", "vllm-strict")}
         stock = start("stock", stock_config(free_and_strict, model.name), logs, stack, {})

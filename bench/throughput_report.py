@@ -31,10 +31,12 @@ Found = dict[tuple[str, Cell], list[Measured]]
 Value = Callable[[Measured], float]
 
 ADAPTERS: tuple[Engine, ...] = ("structured_output", "logits_processor")
+DRAFTING: Engine = "structured_output, drafts"
 BASES = {
     "the same server, free": "{} · direct, free",
     "vLLM, free": "vllm, free · direct",
     "vLLM, strict": "vllm, strict · direct",
+    "vLLM, strict, drafts": "vllm, strict, drafts · direct",
 }
 BEHIND = {
     "`hosted_vllm/`, vLLM free": "vllm, free · hosted_vllm",
@@ -44,36 +46,39 @@ BEHIND = {
 
 def report(found: Found) -> str:
     cells = list(dict.fromkeys(cell for _, cell in found))
-    parts = ["Tokens/s, ours ÷ theirs, asked directly:", "", *_table("direct", BASES, found, cells)]
+    parts = ["Tokens/s, ours ÷ theirs, asked directly:"]
+    for engine in (*ADAPTERS, DRAFTING):
+        parts += ["", *_table("direct", (engine,), BASES, found, cells)]
     behind = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
     parts += [
         "",
         "Tokens/s, our gateway ÷ LiteLLM's:",
         "",
-        *_table("toolgate", BEHIND, found, behind),
+        *_table("toolgate", ADAPTERS, BEHIND, found, behind),
     ]
     parts += ["", "Median first event, our gateway ÷ LiteLLM's:", ""]
-    parts += _table("toolgate", BEHIND, found, behind, lambda each: each.first_ms)
+    parts += _table("toolgate", ADAPTERS, BEHIND, found, behind, lambda each: each.first_ms)
     parts += ["", "Medians of tokens/s, first event in ms, tokens of an answer:", ""]
     return "\n".join([*parts, *_medians(found, cells)])
 
 
 def _table(
     way: str,
+    engines: Sequence[Engine],
     bases: dict[str, str],
     found: Found,
     cells: Sequence[Cell],
     value: Value = lambda each: each.tokens_per_second,
 ) -> list[str]:
-    heads = [f"{adapter} ÷ {base}" for adapter in ADAPTERS for base in bases]
+    heads = [f"{engine} ÷ {base}" for engine in engines for base in bases]
     lines = ["| batch | tools | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
     for cell in cells:
         row = [
             ratio(
-                [value(each) for each in found[f"{adapter} · {way}", cell]],
-                [value(each) for each in found[base.format(adapter), cell]],
+                [value(each) for each in found[f"{engine} · {way}", cell]],
+                [value(each) for each in found[base.format(engine), cell]],
             )
-            for adapter in ADAPTERS
+            for engine in engines
             for base in bases.values()
         ]
         lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(row) + " |")
@@ -105,14 +110,14 @@ def write_plots(found: Found, directory: Path, model: str) -> None:
     """Bars of ours ÷ vLLM's, free and strict, for every cell, with their intervals."""
     cells = list(dict.fromkeys(cell for _, cell in found))
     found_ratios = {
-        f"{adapter} ÷ {base}": [
+        f"{engine} ÷ {base}": [
             ratios(
-                [each.tokens_per_second for each in found[f"{adapter} · direct", cell]],
+                [each.tokens_per_second for each in found[f"{engine} · direct", cell]],
                 [each.tokens_per_second for each in found[BASES[base], cell]],
             )
             for cell in cells
         ]
-        for adapter in ADAPTERS
+        for engine in (*ADAPTERS, DRAFTING)
         for base in ("vLLM, free", "vLLM, strict")
     }
     bars(
