@@ -9,26 +9,28 @@ import numpy.typing as npt
 
 from .corpus import LONGEST, Sample
 
-LENGTHS = (192, 288, 512, LONGEST - 1)
+LENGTHS = (104, 160, 224, 320, 512, LONGEST - 1)
 """Of batches, in tokens: few, since the network is compiled for each."""
 
 Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
 def batches(
-    samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator
+    samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator, rank: int, world: int
 ) -> Iterator[Batch]:
-    """Batches of few shapes, for which the network is compiled: full ones, of about `tokens` tokens.
+    """Of each batch the share of one of `world` processes, about `tokens` tokens; all of them have
+    the same length at a time, so that none waits for another.
 
-    What does not fill a batch is left out this time."""
+    Batches are full, and of few shapes, for which the network is compiled: what does not fill one
+    is left out this time."""
     waiting: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
     for index in rng.permutation(len(samples)):
         sample = samples[index]
         # The last token is only predicted, so one more than the network's length fits.
         length = next(each for each in LENGTHS if len(sample.ids) <= each + 1)
         waiting[length].append(sample)
-        if len(waiting[length]) == tokens // length:
-            yield _batch(waiting[length], length + 1, pad)
+        if len(waiting[length]) == tokens // length * world:
+            yield _batch(waiting[length][rank::world], length + 1, pad)
             waiting[length] = []
 
 
