@@ -1,7 +1,7 @@
 """Runs of random tokens, said again and again: what copying is first learned from.
 
-Few tokens at first, and twice as many every `DOUBLING` steps until it is all of them: where each is
-met often, looking for what followed it the last time is found within minutes.
+Few tokens at first, where each is met often: there, looking for what followed it the last time is
+found within minutes. Twice as many whenever that is mostly done, until it is all of them.
 """
 
 from __future__ import annotations
@@ -12,24 +12,41 @@ import numpy as np
 
 from .batches import LENGTHS, Batch
 
-FIRST, DOUBLING = 64, 80
+LENGTH = LENGTHS[2]
+FIRST = 64
+MOSTLY, AT_LEAST = 0.35, 20
+"""There are twice as many tokens once the loss is this share of a blind guess's, and after so many
+steps."""
+COPIED = 0.3
+"""The loss at which all tokens are copied."""
 SHORTEST, LONGEST = 4, 96
 """Of a run, in tokens."""
 
 
-def alphabet(step: int, vocabulary: int) -> int:
-    """Of how many tokens runs are made at this step."""
-    return min(vocabulary, int(FIRST * 2 ** (step / DOUBLING)))
+class Progress:
+    """Of how many tokens runs are made, by how well those are copied."""
+
+    def __init__(self, vocabulary: int, size: int = FIRST) -> None:
+        self.vocabulary, self.size = vocabulary, size
+        self._loss, self._steps = math.log(size), 0
+
+    def note(self, loss: float) -> bool:
+        """After each step. Whether all tokens are copied."""
+        self._loss, self._steps = 0.9 * self._loss + 0.1 * loss, self._steps + 1
+        if self.size == self.vocabulary:
+            return self._loss < COPIED
+        if self._steps >= AT_LEAST and self._loss < MOSTLY * math.log(self.size):
+            self.size, self._steps = min(self.vocabulary, 2 * self.size), 0
+        return False
 
 
 def batch(tokens: int, size: int, order: np.ndarray, rng: np.random.Generator) -> Batch:
     """Of about `tokens` tokens; of `order`, a permutation of the vocabulary, the first `size`."""
-    width = LENGTHS[0] + 1
-    ids = np.empty((tokens // LENGTHS[0], width), np.int64)
+    ids = np.empty((tokens // LENGTH, LENGTH + 1), np.int64)
     trained = np.empty(ids.shape, bool)
     for row in range(len(ids)):
         length = int(math.exp(rng.uniform(math.log(SHORTEST), math.log(LONGEST))))
         run = order[rng.integers(0, size, length)]
-        ids[row] = np.resize(run, width)
-        trained[row] = np.arange(width) > length
+        ids[row] = np.resize(run, LENGTH + 1)
+        trained[row] = np.arange(LENGTH + 1) > length
     return ids, trained

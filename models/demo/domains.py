@@ -157,14 +157,14 @@ def _argument_names(domain: Domain, words: Words) -> dict[str, str]:
     """Names are often not the usual ones, so that the list has to be read."""
     rng = words.rng
     names: dict[str, str] = {}
-    usual = rng.random() < 0.45
+    usual = rng.random() < 0.6
     for slot in domain.slots:
         options = list(slot.names)
         alone = sum(other.kind == slot.kind for other in domain.slots) == 1
-        if not usual and alone and slot.kind in KINDS and rng.random() < 0.2:
+        if not usual and alone and slot.kind in KINDS and rng.random() < 0.1:
             options += KINDS[slot.kind].names
         name = slot.names[0] if usual else rng.choice(options)
-        if not usual and rng.random() < 0.06:
+        if not usual and rng.random() < 0.04:
             name = rng.choice(
                 (
                     f"{name}_{rng.choice(('name', 'value', 'arg', 'in'))}",
@@ -187,17 +187,17 @@ def _tool_name(domain: Domain, words: Words) -> str:
     rng = words.rng
     name = rng.choice(domain.names)
     roll = rng.random()
-    if roll < 0.08:
+    if roll < 0.05:
         return _camel(name)
-    if roll < 0.12:
+    if roll < 0.07:
         return name.replace("_", "-")
-    if roll < 0.16:
+    if roll < 0.09:
         return f"{rng.choice(('api', 'tool', 'my', 'app', 'svc'))}{rng.choice('_.')}{name}".replace(
             ".", "_"
         )
-    if roll < 0.19:
+    if roll < 0.11:
         return f"{name}{rng.choice(('_v2', '_now', '_tool', '2'))}"
-    if roll < 0.22:
+    if roll < 0.125:
         return words.invented().lower() if words.language == "en" else f"fn_{rng.randint(1, 99)}"
     return name
 

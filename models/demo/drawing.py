@@ -48,7 +48,7 @@ class Drawing:
 
     def system(self) -> str:
         roll = self.rng.random()
-        if roll < 0.015 and not self.short:  # a long one, so that long prompts are no surprise
+        if roll < 0.008 and not self.short:  # a long one, so that long prompts are no surprise
             words = self.words("en")
             return " ".join(
                 f"The {words.pick('thing')} is {words.pick('adjective')}."
@@ -60,11 +60,11 @@ class Drawing:
         """The tasks' tools among others that do not fit, in any order."""
         rng = self.rng
         wanted = rng.choice(
-            (1, 1, 2, 3) if self.short else (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, MOST_TOOLS)
+            (1, 1, 2, 3) if self.short else (1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, MOST_TOOLS)
         )
         chosen = [task.tool for task in tasks] if fitting else []
         for task in tasks:
-            if rng.random() < (0.4 if fitting else 0.2):
+            if rng.random() < (0.3 if fitting else 0.15):
                 chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
         groups = {group for task in tasks for group in near(task.group)} | {
             task.group for task in tasks

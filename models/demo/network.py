@@ -8,6 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+TURNING = 4
+"""Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -106,7 +109,9 @@ class Network(nn.Module):
         # no biases here.
         nn.init.normal_(self.embed_tokens.weight, std=0.05)
         with torch.no_grad():
-            self.embed_tokens.weight.add_(0.05 * torch.randn(sizes.hidden))
+            shared = 0.05 * torch.randn(sizes.hidden)
+            self.embed_tokens.weight.add_(shared)
+            look_back(self.layers[0].self_attn, shared / shared.norm())
 
     def forward(self, ids: Tensor) -> Tensor:
         """(batch, length) token ids → (batch, length, hidden), before the tied output matrix."""
@@ -120,6 +125,26 @@ class Network(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.embed_tokens.weight)
+
+
+def look_back(attention: Attention, shared: Tensor) -> None:
+    """Makes the heads of the first key look 1, 2, 3 … tokens back, before anything is learned.
+
+    Copying looks for where the last token stood before and takes what followed it: that a token
+    knows the ones before it is half of that, and chance finds it late or not at all. `shared`: the
+    direction of what all tokens share, (hidden,)."""
+    s = attention.sizes
+    half = s.head_dim // 2
+    turns = s.theta ** (-torch.arange(0, TURNING) * 2 / s.head_dim)
+    key = torch.zeros(s.head_dim)
+    key[:TURNING] = 1
+    attention.k_proj.weight[: s.head_dim] = torch.outer(key, shared)
+    for head in range(s.heads // s.kv_heads):
+        angles = (head + 1) * turns
+        query = torch.zeros(s.head_dim)
+        query[:TURNING], query[half : half + TURNING] = angles.cos(), -angles.sin()
+        rows = slice(head * s.head_dim, (head + 1) * s.head_dim)
+        attention.q_proj.weight[rows] = torch.outer(query, shared)
 
 
 def rotation(length: int, sizes: Sizes) -> tuple[Tensor, Tensor]:

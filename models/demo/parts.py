@@ -137,10 +137,10 @@ def _flat(kind: Kind, title: str, words: Words) -> Part:
     given = shape(title, words)
     if words.language == "zh":
         return Part(name, title, given, OF_ANY_ZH)
-    if roll < 0.12:
+    if roll < 0.06:
         preposition = rng.choice(PREPOSITIONS)
         return Part(preposition, title, given, (f"{preposition} {{}}",))
-    if roll < 0.2:
+    if roll < 0.09:
         name = rng.choice(
             (
                 words.invented().lower(),

@@ -24,7 +24,7 @@ def english(verb_class: str, named: Verb, noun: str, said: list[Part], texts: di
              words: Words) -> tuple[str, bool]:  # fmt: skip
     """The request, and whether it is a question or wish."""
     rng = words.rng
-    verb = named if rng.random() < 0.5 else rng.choice(classes()[verb_class])
+    verb = named if rng.random() < 0.7 else rng.choice(classes()[verb_class])
     tail = " ".join(_phrases(said, texts, words))
     first = texts[said[0].name] if said else ""
     a = rng.choice(("the ", "the ", "a ", "my ", "", "that "))

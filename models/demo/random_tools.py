@@ -72,20 +72,20 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
     base = verb.base
     roll = rng.random()
     name = f"{base}_{thing}"
-    if roll < 0.1:
+    if roll < 0.06:
         name = thing
-    elif roll < 0.17:
+    elif roll < 0.11:
         name = f"{thing}_{base}"
-    elif roll < 0.25:
+    elif roll < 0.16:
         head, *rest = name.split("_")
         name = head + "".join(part.capitalize() for part in rest)
-    elif roll < 0.3:
+    elif roll < 0.19:
         name = name.replace("_", "-")
-    elif roll < 0.38:
+    elif roll < 0.25:
         name = f"{base}_{plural(thing)}"
-    elif roll < 0.43:
+    elif roll < 0.27:
         name = f"{rng.choice(('api', 'app', 'shop', 'svc', 'crm', 'hub'))}_{name}"
-    nonsense = roll > 0.9
+    nonsense = roll > 0.97
     if nonsense:
         name = rng.choice(
             (
@@ -98,7 +98,7 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
     description = f"{verb.said.capitalize()} {rng.choice(('a ', 'the ', ''))}{noun}"
     if rng.random() < 0.3 and parts:
         description += rng.choice((" by ", " for a ", " with a ")) + parts[0].name.replace("_", " ")
-    if not nonsense and rng.random() < 0.35:
+    if not nonsense and rng.random() < 0.25:
         description = ""
     required = tuple(part.name for part in parts if part in said and rng.random() < 0.7)
     properties: dict[str, Schema] = {part.name: part.shape.schema for part in parts}

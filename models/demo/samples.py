@@ -11,10 +11,10 @@ from .words import Language, Words
 
 # Shares of the mix.
 MIX: dict[str, float] = {
-    "call": 0.47, "two tools": 0.05, "no tool": 0.085, "may not": 0.02, "forced": 0.035, "talk": 0.03, "missing": 0.015,
-    "result": 0.16, "follow-up": 0.05, "serial": 0.03, "chain": 0.025, "history": 0.03,
+    "call": 0.46, "two tools": 0.05, "no tool": 0.135, "may not": 0.015, "forced": 0.02, "talk": 0.04, "missing": 0.01,
+    "result": 0.14, "follow-up": 0.05, "serial": 0.025, "chain": 0.02, "history": 0.035,
 }  # fmt: skip
-ZH, THINKING = 0.15, 0.18
+ZH, THINKING = 0.13, 0.13
 
 MAKERS: dict[str, Callable[[Drawing, Words, bool], Dialogue]] = {
     "call": asked.call,

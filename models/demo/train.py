@@ -33,10 +33,10 @@ from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 5000
-COPIED, COPY_STEPS = 0.3, 1000
-"""First nothing but copying is learned: until the loss is so low, or for so many steps."""
-SHORT_STEPS = 0.08
+STEPS = 12_000
+COPY_STEPS = 2000
+"""First nothing but copying is learned, for so many steps at most."""
+SHORT_STEPS = 0.1
 """Then short conversations, for this share of the steps; then all."""
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 WARM_STEPS, COOL_SHARE = 50, 0.45
@@ -120,6 +120,7 @@ class Trainer:
         self.muon = Muon(matrices, rank, world, torch.distributed.all_reduce)
         self.adam = torch.optim.AdamW(self.others, ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0)
         self.done, self.copied, self.shown = 0, COPY_STEPS, 0.0
+        self.copying = copying.Progress(self.vocabulary)
         if self._file(rank).exists():
             state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
             self.network.load_state_dict(state["network"])
@@ -127,6 +128,7 @@ class Trainer:
             self.muon.load(state["muon"])
             self.done, self.copied = int(state["step"]), int(state["copied"])
             self.shown = float(state["shown"])
+            self.copying = copying.Progress(self.vocabulary, int(state["alphabet"]))
 
     def _file(self, rank: int) -> Path:
         return self.plan.out / f"checkpoint.{rank}.pt"
@@ -139,23 +141,23 @@ class Trainer:
             "step": self.done,
             "copied": self.copied,
             "shown": self.shown,
+            "alphabet": self.copying.size,
         }
         torch.save(state, self._file(self.rank))
         if self.rank == 0:
             torch.save(state["network"], self.plan.out / "checkpoint.pt")
 
     def stream(self, stage: int) -> Iterator[Batch]:
-        share = (self.plan.seed, self.rank, stage, self.done)
-        rng = np.random.default_rng(share)
         tokens = STEP_TOKENS // self.world
         if stage == 0:
+            rng = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
             order = np.random.default_rng(self.plan.seed).permutation(self.vocabulary)
             while True:
-                size = copying.alphabet(self.done, self.vocabulary)
-                yield copying.batch(tokens, size, order, rng)
-        samples = self.plan.conversations(short=stage == 1)[self.rank :: self.world]
+                yield copying.batch(tokens, self.copying.size, order, rng)
+        rng = np.random.default_rng((self.plan.seed, stage, self.done))
+        samples = self.plan.conversations(short=stage == 1)
         while True:
-            yield from batches(samples, tokens, 0, rng)
+            yield from batches(samples, tokens, 0, rng, self.rank, self.world)
 
     def compile(self) -> None:
         for length in LENGTHS[:-1]:  # not for the longest: few are so long
@@ -200,8 +202,7 @@ class Trainer:
             out_of_time = time.monotonic() - began > 60 * self.plan.minutes
             loss, stop = self.step(next(source), out_of_time)
             self.shown = loss if self.shown == 0 else 0.97 * self.shown + 0.03 * loss
-            all_of_them = copying.alphabet(self.done, self.vocabulary) == self.vocabulary
-            if stage == 0 and all_of_them and self.shown < COPIED:
+            if stage == 0 and self.copying.note(loss):
                 self.copied = self.done
             if self.rank == 0 and self.done % 50 == 0:
                 spent = time.monotonic() - trained
@@ -229,7 +230,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--samples", type=int, default=80_000)
+    parser.add_argument("--samples", type=int, default=240_000)
     parser.add_argument("--minutes", type=float, default=1e9, help="stop then; go on another time")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     given = parser.parse_args()

@@ -11,9 +11,9 @@ from models.demo import copying, corpus
 from models.demo.batches import LENGTHS, batches
 from models.demo.dialogue import Text
 from models.demo.muon import Muon, orthogonal
-from models.demo.network import Network, Sizes
+from models.demo.network import Network, Sizes, rotate, rotation
 from models.demo.tokenizer import MARKS, SPECIAL
-from models.demo.train import COPY_STEPS, Plan
+from models.demo.train import Plan
 from tokenizers import Tokenizer
 
 
@@ -57,10 +57,12 @@ def test_batches_hold_each_sample_at_most_once() -> None:
     ]
     samples = [corpus.Sample(s.ids, np.ones(len(s.ids), bool)) for s in samples]
     seen: list[int] = []
-    for ids, trained in batches(samples, 4096, 0, rng):
-        length = ids.shape[1] - 1
+    shares = [batches(samples, 2048, 0, np.random.default_rng(4), rank, 2) for rank in range(2)]
+    for one, other in zip(*shares, strict=True):
+        length = one[0].shape[1] - 1
         assert length in LENGTHS
-        assert ids.shape == trained.shape == (4096 // length, length + 1)
+        assert one[0].shape == other[0].shape == (2048 // length, length + 1)
+        ids, trained = (np.concatenate(both) for both in zip(one, other, strict=True))
         assert ((ids > 0) == trained).all()
         for row in ids:
             sample = samples[row[0] - 1]
@@ -89,9 +91,8 @@ def _samples(number: int) -> list[corpus.Sample]:
 def test_a_run_is_repeated_and_then_learned() -> None:
     rng = np.random.default_rng(0)
     order = rng.permutation(3000)
-    size = copying.alphabet(copying.DOUBLING, 3000)
+    size = 2 * copying.FIRST
     ids, trained = copying.batch(2048, size, order, rng)
-    assert size == 2 * copying.FIRST
     assert set(ids.flatten()) <= set(order[:size])
     for row, learned in zip(ids, trained, strict=True):
         length = int(np.argmax(learned)) - 1
@@ -100,21 +101,44 @@ def test_a_run_is_repeated_and_then_learned() -> None:
         assert learned[length + 1 :].all()
 
 
-def test_all_tokens_are_copied_in_the_end() -> None:
-    assert copying.alphabet(COPY_STEPS, 3072) == 3072
+def test_there_are_more_tokens_once_those_before_are_copied() -> None:
+    progress = copying.Progress(3072)
+    assert not any(progress.note(4.0) for _ in range(500))
+    assert progress.size == copying.FIRST
+    sizes = []
+    while not progress.note(0.1):
+        sizes.append(progress.size)
+    assert progress.size == 3072
+    assert list(dict.fromkeys(sizes)) == [64, 128, 256, 512, 1024, 2048, 3072]
+    assert all(sizes.count(size) >= copying.AT_LEAST - 1 for size in sizes if 64 < size < 3072)
 
 
-@pytest.mark.parametrize("shape", [(64, 192), (192, 64), (96, 32)])
+def test_the_first_heads_look_back_before_anything_is_learned() -> None:
+    torch.manual_seed(0)
+    network = Network(Sizes(vocabulary=256))
+    first, sizes = network.layers[0], network.sizes
+    x = first.input_layernorm(network.embed_tokens(torch.randint(0, 256, (1, 40))))
+    cos, sin = rotation(40, sizes)
+    attention = first.self_attn
+    q = attention.q_proj(x).view(40, sizes.heads, sizes.head_dim).transpose(0, 1)
+    k = attention.k_proj(x).view(40, sizes.kv_heads, sizes.head_dim).transpose(0, 1)
+    q, k = rotate(attention.q_norm(q), cos, sin), rotate(attention.k_norm(k), cos, sin)
+    for head in range(sizes.heads // sizes.kv_heads):
+        weights = torch.softmax(q[head, 30] @ k[0, :31].T * sizes.head_dim**-0.5, -1)
+        assert weights[30 - (head + 1)].item() > 0.7
+
+
+@pytest.mark.parametrize("shape", [(64, 192), (64, 128), (32, 96)])
 def test_an_update_is_nearly_orthogonal(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
-    values = torch.linalg.svdvals(orthogonal(torch.randn(shape)))
+    values = torch.linalg.svdvals(orthogonal(torch.randn(2, *shape)))
     assert 0.5 < float(values.min()) <= float(values.max()) < 1.5
 
 
 def test_shares_of_muon_make_one_step() -> None:
     """Two processes, each with its share, step as one does with all."""
     torch.manual_seed(0)
-    alone = [torch.randn(8, 6), torch.randn(4, 8), torch.randn(6, 6)]
+    alone = [torch.randn(shape) for shape in ((8, 6), (6, 8), (4, 8), (6, 6))]
     gradients = [torch.randn_like(matrix) for matrix in alone]
     shared = [matrix.clone() for matrix in alone]
     sums: list[torch.Tensor] = []
@@ -147,4 +171,4 @@ def test_the_rates_warm_up_stay_and_fall() -> None:
     assert factors[0] < 0.1
     assert factors[200] == 1
     assert 0.02 <= factors[-1] < 0.03
-    assert [plan.stage(step, copied=300) for step in (0, 299, 300, 379, 380)] == [0, 0, 1, 1, 2]
+    assert [plan.stage(step, copied=300) for step in (0, 299, 300, 399, 400)] == [0, 0, 1, 1, 2]
