@@ -1,0 +1,139 @@
+"""A backend without a gateway, with flags of its own, asked over its own wire."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests import tools
+from tests.models import tiny_model
+from toolgate_core import keys, wire
+from toolgate_core.dialect import DIALECTS
+from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.segmenter import ArgumentsDelta, CallStart, Segmenter
+from toolgate_proxy.processes import Child, free_port
+
+from .conftest import START_SECONDS
+
+# A random model ends no string: these end by themselves.
+BOOK = tools.tool(
+    "book_table",
+    {
+        "day": {"type": "string", "enum": ["monday", "tuesday", "wednesday"]},
+        "guests": {"type": "integer", "minimum": 1, "maximum": 12},
+        "outside": {"type": "boolean"},
+    },
+    required=["day", "guests", "outside"],
+)
+LIGHT = tools.tool(
+    "set_light",
+    {"room": {"type": "string", "enum": ["kitchen", "bedroom"]}, "on": {"type": "boolean"}},
+    required=["room", "on"],
+)
+OFFERED = [BOOK, LIGHT]
+SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in OFFERED}
+
+
+@contextmanager
+def started(
+    flags: Sequence[str], adapter: str, logs: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[httpx.Client]:
+    """The tiny model's backend. Raises TimeoutError."""
+    port, key = free_port(), uuid.uuid4().hex
+    command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_model())]
+    command += ["--port", str(port), "--served-model-name", "tiny", "--max-num-seqs", "16", *flags]
+    wanted = {"VLLM_API_KEY": key, "TOOLGATE_ADAPTER": adapter, **(environment or {})}
+    child = Child("backend", command, wanted, logs / "backend.log")
+    headers = {"authorization": f"Bearer {key}"}
+    base = f"http://127.0.0.1:{port}"
+    try:
+        with httpx.Client(base_url=base, headers=headers, timeout=60, trust_env=False) as client:
+            _wait(client, child)
+            yield client
+    finally:
+        child.stop()
+
+
+def _wait(client: httpx.Client, child: Child) -> None:
+    give_up = time.monotonic() + START_SECONDS
+    while time.monotonic() < give_up:
+        child.check()
+        try:
+            if client.get("/v1/toolgate/info").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    raise TimeoutError
+
+
+def load(client: httpx.Client, offered: list[Tool]) -> tuple[wire.Info, dict[str, str]]:
+    """The tools' grammars, loaded: keys by name."""
+    info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
+    found = {
+        tool.name: keys.grammar_key(
+            tool.hash,
+            dialect=info.dialect,
+            tokenizer=info.tokenizer,
+            grammar_format=info.grammar_format,
+        )
+        for tool in offered
+    }
+    sources = tuple(
+        wire.GrammarSource(key=found[tool.name], name=tool.name, parameters=tool.parameters)
+        for tool in offered
+    )
+    message = wire.LoadGrammars(grammars=sources).model_dump_json()
+    answer = client.put("/v1/toolgate/grammars", content=message).raise_for_status()
+    verdicts = wire.GrammarVerdicts.model_validate_json(answer.content).grammars
+    assert all(verdict.status == "ready" for verdict in verdicts)
+    return info, found
+
+
+def generate(
+    client: httpx.Client, offered: list[dict[str, Any]], text: str, **options: Any
+) -> tuple[list[int], list[str], str]:
+    """ids, texts, finish_reason of one enforced answer."""
+    parsed = parse_tools(offered)
+    _, found = load(client, parsed)
+    enforcement = wire.Enforcement(
+        choice=options.pop("choice", "required"),
+        candidates=tuple(wire.Candidate(name=name, key=key) for name, key in found.items()),
+        max_calls=options.pop("max_calls", 2),
+        reasoning="off",
+    )
+    request = wire.GenerateRequest(
+        request_id=uuid.uuid4().hex,
+        model="tiny",
+        prompt=wire.ChatPrompt(messages=({"role": "user", "content": text},), tools=tuple(offered)),
+        sampling=wire.Sampling(**{"max_tokens": 160, "temperature": 0.0, **options}),
+        enforcement=enforcement,
+        stream=False,
+    )
+    url, content = "/v1/toolgate/generate", request.model_dump_json()
+    answer = client.post(url, content=content).raise_for_status()
+    events = wire.stream_events.validate_json(answer.content)
+    [end] = [event for event in events if isinstance(event, wire.EndEvent)]
+    tokens = [event for event in events if isinstance(event, wire.TokensEvent)]
+    ids = [token for event in tokens for token in event.ids]
+    texts = [each for event in tokens for each in event.texts]
+    return ids, texts, end.finish_reason
+
+
+def calls(client: httpx.Client, ids: list[int], texts: list[str]) -> list[tuple[str, str]]:
+    info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
+    segmenter = Segmenter(DIALECTS[info.dialect], info.marks, required=True)
+    found: list[tuple[str, str]] = []
+    for event in [*segmenter.feed(ids, texts), *segmenter.finish("stop")]:
+        if isinstance(event, CallStart):
+            found.append((event.name, ""))
+        elif isinstance(event, ArgumentsDelta):
+            found[-1] = (found[-1][0], found[-1][1] + event.text)
+    return found
