@@ -40,6 +40,15 @@ class Progress:
         return False
 
 
+def mixed(tokens: int, order: np.ndarray, rng: np.random.Generator) -> Batch:
+    """Runs of few tokens, where more than the last one tells what comes, and runs of all of them,
+    so that those stay copied that conversations hardly ever say."""
+    most, rows = len(order), range(tokens // LENGTH)
+    sizes = [most if rng.random() < 0.5 else int(most ** rng.uniform(0.35, 1)) for _ in rows]
+    parts = [batch(LENGTH, size, rng.permutation(order), rng) for size in sizes]
+    return np.concatenate([ids for ids, _ in parts]), np.concatenate([on for _, on in parts])
+
+
 def batch(tokens: int, size: int, order: np.ndarray, rng: np.random.Generator) -> Batch:
     """Of about `tokens` tokens; of `order`, a permutation of the vocabulary, the first `size`."""
     ids = np.empty((tokens // LENGTH, LENGTH + 1), np.int64)

@@ -9,7 +9,6 @@ the same command goes on from there after it was stopped.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -33,13 +32,15 @@ from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 12_000
+STEPS = 15_000
 COPY_STEPS = 2000
 """First nothing but copying is learned, for so many steps at most."""
+COPIES_EVERY = 5
+"""Afterwards copying comes before each batch of this number."""
 SHORT_STEPS = 0.1
 """Then short conversations, for this share of the steps; then all."""
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
-WARM_STEPS, COOL_SHARE = 50, 0.45
+WARM_STEPS, COOL_SHARE = 50, 0.8
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 12_000
 
@@ -75,10 +76,10 @@ class Plan:
         return (step >= copied) + (step >= copied + SHORT_STEPS * self.steps)
 
     def factor(self, step: int) -> float:
-        """Of the learning rates: warm-up, constant, cosine down to 2 %."""
+        """Of the learning rates: warm-up, constant, then straight down to 1 %."""
         warm = min(1.0, (step + 1) / WARM_STEPS)
         cool = max(0.0, (step / self.steps - (1 - COOL_SHARE)) / COOL_SHARE)
-        return warm * (0.02 + 0.98 * (0.5 + 0.5 * math.cos(math.pi * min(1.0, cool))))
+        return warm * (1 - 0.99 * min(1.0, cool))
 
 
 def prepare(plan: Plan) -> None:
@@ -155,9 +156,14 @@ class Trainer:
             while True:
                 yield copying.batch(tokens, self.copying.size, order, rng)
         rng = np.random.default_rng((self.plan.seed, stage, self.done))
+        own = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
         samples = self.plan.conversations(short=stage == 1)
         while True:
-            yield from batches(samples, tokens, 0, rng, self.rank, self.world)
+            found = batches(samples, tokens, 0, rng, self.rank, self.world)
+            for number, batch in enumerate(found, 1):
+                if number % COPIES_EVERY == 0:
+                    yield copying.mixed(tokens, np.arange(self.vocabulary), own)
+                yield batch
 
     def compile(self) -> None:
         for length in LENGTHS[:-1]:  # not for the longest: few are so long
