@@ -1,8 +1,8 @@
 """Tokens a second under enforcement: ours by each adapter, beside vLLM free and vLLM's own strict
-tools, with and without drafts; asked directly, behind LiteLLM's `hosted_vllm/`, and behind our
-gateway.
+tools; asked directly, behind LiteLLM's `hosted_vllm/`, and behind our gateway. With `--drafts` also
+the servers that draft, vLLM's and ours.
 
-    python bench/throughput.py MODEL_DIR [--rounds N] [--plots DIR] > table.md
+    python bench/throughput.py MODEL_DIR [--rounds N] [--plots DIR] [--drafts] > table.md
 
 All servers stand ready side by side, on the same model with the same flags, and are asked in turn:
 a round asks each of them once for every cell, so that a ratio is of two measurements next to each
@@ -37,7 +37,7 @@ BEHIND_TOOLS = 8
 REQUESTS = {1: 4, 16: 1, 64: 1}
 """Of each of a batch's streams, one after another in a measurement."""
 LENGTH = 8192
-FLAGS = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))
+FLAGS: tuple[str, ...] = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))
 DRAFTS = {
     "method": "ngram",
     "num_speculative_tokens": 8,
@@ -74,15 +74,15 @@ async def lanes_of(
     lanes = [
         chat_lane("vllm, free", "direct", http, servers["vllm"], "x", model, tokens),
         chat_lane("vllm, strict", "direct", http, servers["vllm-strict"], "x", model, tokens),
-        chat_lane(
-            "vllm, strict, drafts", "direct", http, servers["vllm-drafts"], "x", model, tokens
-        ),
         chat_lane("vllm, free", "hosted_vllm", http, gateways["stock"], KEY, "vllm", tokens),
         chat_lane(
             "vllm, strict", "hosted_vllm", http, gateways["stock"], KEY, "vllm-strict", tokens
         ),
     ]
-    for engine in (*ADAPTERS, DRAFTING):
+    if "vllm-drafts" in servers:
+        url = servers["vllm-drafts"]
+        lanes.append(chat_lane("vllm, strict, drafts", "direct", http, url, "x", model, tokens))
+    for engine in (each for each in (*ADAPTERS, DRAFTING) if each in servers):
         raw = await held.enter_async_context(
             httpx.AsyncClient(
                 base_url=servers[engine],
@@ -124,20 +124,20 @@ async def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64, help="of an answer, at most")
+    parser.add_argument("--drafts", action="store_true", help="measure servers that draft, too")
     parser.add_argument("--plots", type=Path, help="directory for the SVG")
     options = parser.parse_args()
     model = options.model.resolve()
     with ExitStack() as stack:
         servers, gateways = dict[str, str](), dict[str, str]()
         drafts = (*FLAGS, "--speculative-config", json.dumps(DRAFTS))
-        for label, name, flags in (
-            ("vllm", "vllm", FLAGS),
-            ("vllm-strict", "vllm-strict", FLAGS),
-            ("vllm-drafts", "vllm-strict", drafts),
-        ):
+        theirs = [("vllm", "vllm", FLAGS), ("vllm-strict", "vllm-strict", FLAGS)]
+        if options.drafts:
+            theirs.append(("vllm-drafts", "vllm-strict", drafts))
+        for label, name, flags in theirs:
             server = stack.enter_context(running(name, model, LENGTH, label=label, flags=flags))
             servers[label] = server.url
-        for engine in (*ADAPTERS, DRAFTING):
+        for engine in (*ADAPTERS, DRAFTING) if options.drafts else ADAPTERS:
             port = free_port()
             adapter = engine.partition(",")[0]
             env = {"TOOLGATE_ADAPTER": adapter, "TOOLGATE_BACKEND_KEY": BACKEND_KEY}

@@ -46,9 +46,11 @@ BEHIND = {
 
 def report(found: Found) -> str:
     cells = list(dict.fromkeys(cell for _, cell in found))
+    ours, lanes = _engines(found), {lane for lane, _ in found}
+    bases = {name: lane for name, lane in BASES.items() if lane.format(ours[0]) in lanes}
     parts = ["Tokens/s, ours ÷ theirs, asked directly:"]
-    for engine in (*ADAPTERS, DRAFTING):
-        parts += ["", *_table("direct", (engine,), BASES, found, cells)]
+    for engine in ours:
+        parts += ["", *_table("direct", (engine,), bases, found, cells)]
     behind = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
     parts += [
         "",
@@ -60,6 +62,11 @@ def report(found: Found) -> str:
     parts += _table("toolgate", ADAPTERS, BEHIND, found, behind, lambda each: each.first_ms)
     parts += ["", "Medians of tokens/s, first event in ms, tokens of an answer:", ""]
     return "\n".join([*parts, *_medians(found, cells)])
+
+
+def _engines(found: Found) -> list[Engine]:
+    lanes = {lane for lane, _ in found}
+    return [each for each in (*ADAPTERS, DRAFTING) if f"{each} · direct" in lanes]
 
 
 def _table(
@@ -117,7 +124,7 @@ def write_plots(found: Found, directory: Path, model: str) -> None:
             )
             for cell in cells
         ]
-        for engine in (*ADAPTERS, DRAFTING)
+        for engine in _engines(found)
         for base in ("vLLM, free", "vLLM, strict")
     }
     bars(
