@@ -1,7 +1,7 @@
 """What `throughput.py` found, as tables of ratios and as plots."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,8 @@ BEHIND = {
 
 def report(found: Found) -> str:
     cells = list(dict.fromkeys(cell for _, cell in found))
-    ours, lanes = _engines(found), {lane for lane, _ in found}
+    lanes = {lane for lane, _ in found}
+    ours = _engines(lanes)
     bases = {name: lane for name, lane in BASES.items() if lane.format(ours[0]) in lanes}
     parts = ["Tokens/s, ours ÷ theirs, asked directly:"]
     for engine in ours:
@@ -64,8 +65,8 @@ def report(found: Found) -> str:
     return "\n".join([*parts, *_medians(found, cells)])
 
 
-def _engines(found: Found) -> list[Engine]:
-    lanes = {lane for lane, _ in found}
+def _engines(lanes: Set[str]) -> list[Engine]:
+    """Ours that were measured."""
     return [each for each in (*ADAPTERS, DRAFTING) if f"{each} · direct" in lanes]
 
 
@@ -124,7 +125,7 @@ def write_plots(found: Found, directory: Path, model: str) -> None:
             )
             for cell in cells
         ]
-        for engine in _engines(found)
+        for engine in _engines({lane for lane, _ in found})
         for base in ("vLLM, free", "vLLM, strict")
     }
     bars(

@@ -40,12 +40,14 @@ class Progress:
         return False
 
 
-def mixed(tokens: int, order: np.ndarray, rng: np.random.Generator) -> Batch:
+def mixed(tokens: int, vocabulary: int, rng: np.random.Generator) -> Batch:
     """Runs of few tokens, where more than the last one tells what comes, and runs of all of them,
     so that those stay copied that conversations hardly ever say."""
-    most, rows = len(order), range(tokens // LENGTH)
-    sizes = [most if rng.random() < 0.5 else int(most ** rng.uniform(0.35, 1)) for _ in rows]
-    parts = [batch(LENGTH, size, rng.permutation(order), rng) for size in sizes]
+    sizes = [
+        vocabulary if rng.random() < 0.5 else int(vocabulary ** rng.uniform(0.35, 1))
+        for _ in range(tokens // LENGTH)
+    ]
+    parts = [batch(LENGTH, size, rng.permutation(vocabulary), rng) for size in sizes]
     return np.concatenate([ids for ids, _ in parts]), np.concatenate([on for _, on in parts])
 
 

@@ -27,8 +27,8 @@ def wide(matrix: Tensor) -> Tensor:
 
 
 class Muon:
-    """Each of `world` processes orthogonalises its share of the matrices, those of
-    one shape at a time; `add` sums over all."""
+    """Each of `world` processes orthogonalises its share of the matrices, those of one shape
+    together; `add` sums over all."""
 
     def __init__(
         self,

@@ -135,7 +135,7 @@ def look_back(attention: Attention, shared: Tensor) -> None:
     direction of what all tokens share, (hidden,)."""
     s = attention.sizes
     half = s.head_dim // 2
-    turns = s.theta ** (-torch.arange(0, TURNING) * 2 / s.head_dim)
+    turns = frequencies(s)[:TURNING]
     key = torch.zeros(s.head_dim)
     key[:TURNING] = 1
     attention.k_proj.weight[: s.head_dim] = torch.outer(key, shared)
@@ -147,9 +147,13 @@ def look_back(attention: Attention, shared: Tensor) -> None:
         attention.q_proj.weight[rows] = torch.outer(query, shared)
 
 
+def frequencies(sizes: Sizes) -> Tensor:
+    """(head_dim / 2,), radians by which a pair of a head's dimensions turns from token to token."""
+    return sizes.theta ** (-torch.arange(0, sizes.head_dim, 2).float() / sizes.head_dim)
+
+
 def rotation(length: int, sizes: Sizes) -> tuple[Tensor, Tensor]:
-    inverse = sizes.theta ** (-torch.arange(0, sizes.head_dim, 2).float() / sizes.head_dim)
-    angles = torch.outer(torch.arange(length).float(), inverse)
+    angles = torch.outer(torch.arange(length).float(), frequencies(sizes))
     angles = torch.cat((angles, angles), -1)
     return angles.cos(), angles.sin()
 

@@ -162,7 +162,7 @@ class Trainer:
             found = batches(samples, tokens, 0, rng, self.rank, self.world)
             for number, batch in enumerate(found, 1):
                 if number % COPIES_EVERY == 0:
-                    yield copying.mixed(tokens, np.arange(self.vocabulary), own)
+                    yield copying.mixed(tokens, self.vocabulary, own)
                 yield batch
 
     def compile(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from toolgate_core.plan import Tool, parse_tools
 from toolgate_core.segmenter import ArgumentsDelta, CallStart, Segmenter
 from toolgate_proxy.processes import Child, free_port
 
-from .conftest import START_SECONDS
+from .faulty import wait
 
 # A random model ends no string: these end by themselves.
 BOOK = tools.tool(
@@ -54,27 +53,14 @@ def started(
     headers = {"authorization": f"Bearer {key}"}
     base = f"http://127.0.0.1:{port}"
     try:
+        wait(f"{base}/v1/toolgate/info", key, child)
         with httpx.Client(base_url=base, headers=headers, timeout=60, trust_env=False) as client:
-            _wait(client, child)
             yield client
     finally:
         child.stop()
 
 
-def _wait(client: httpx.Client, child: Child) -> None:
-    give_up = time.monotonic() + START_SECONDS
-    while time.monotonic() < give_up:
-        child.check()
-        try:
-            if client.get("/v1/toolgate/info").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    raise TimeoutError
-
-
-def load(client: httpx.Client, offered: list[Tool]) -> tuple[wire.Info, dict[str, str]]:
+def load(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
     """The tools' grammars, loaded: keys by name."""
     info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
     found = {
@@ -94,15 +80,14 @@ def load(client: httpx.Client, offered: list[Tool]) -> tuple[wire.Info, dict[str
     answer = client.put("/v1/toolgate/grammars", content=message).raise_for_status()
     verdicts = wire.GrammarVerdicts.model_validate_json(answer.content).grammars
     assert all(verdict.status == "ready" for verdict in verdicts)
-    return info, found
+    return found
 
 
 def generate(
     client: httpx.Client, offered: list[dict[str, Any]], text: str, **options: Any
 ) -> tuple[list[int], list[str], str]:
     """ids, texts, finish_reason of one enforced answer."""
-    parsed = parse_tools(offered)
-    _, found = load(client, parsed)
+    found = load(client, parse_tools(offered))
     enforcement = wire.Enforcement(
         choice=options.pop("choice", "required"),
         candidates=tuple(wire.Candidate(name=name, key=key) for name, key in found.items()),
