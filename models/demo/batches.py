@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,19 @@ Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
 
 def batches(
-    samples: list[Sample], tokens: int, pad: int, rng: np.random.Generator, rank: int, world: int
+    samples: list[Sample],
+    tokens: int,
+    pad: int,
+    rng: np.random.Generator,
+    rank: int,
+    world: int,
+    change: Callable[[Sample], Sample] = lambda sample: sample,
 ) -> Iterator[Batch]:
     """Of each batch the share of one of `world` processes, about `tokens` tokens; all of them have
     the same length at a time, so that none waits for another.
 
     Batches are full, and of few shapes, for which the network is compiled: what does not fill one
-    is left out this time."""
+    is left out this time. `change` makes another sample of one, as long."""
     waiting: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
     for index in rng.permutation(len(samples)):
         sample = samples[index]
@@ -30,7 +36,8 @@ def batches(
         length = next(each for each in LENGTHS if len(sample.ids) <= each + 1)
         waiting[length].append(sample)
         if len(waiting[length]) == tokens // length * world:
-            yield _batch(waiting[length][rank::world], length + 1, pad)
+            mine = [change(each) for each in waiting[length][rank::world]]
+            yield _batch(mine, length + 1, pad)
             waiting[length] = []
 
 

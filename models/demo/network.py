@@ -14,13 +14,13 @@ TURNING = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    vocabulary: int = 3072
-    hidden: int = 192
+    vocabulary: int = 2560
+    hidden: int = 256
     layers: int = 5
-    heads: int = 6
+    heads: int = 8
     kv_heads: int = 2
     head_dim: int = 32  # the least that vLLM's CPU attention takes
-    ffn: int = 512
+    ffn: int = 640
     context: int = 8192  # what our launcher asks for on a CPU; trained on up to 1,024
     theta: float = 1e6
     """Large: two thirds of a head's dimensions hardly turn within 200 tokens, so that what stands

@@ -85,7 +85,7 @@ def draw(noun: str, words: Words) -> list[Part]:
     parts: list[Part] = []
     if rng.random() < 0.25:
         parts = [_itself(noun, words)]
-    elif words.language == "en" and rng.random() < 0.12:
+    elif words.language == "en" and rng.random() < 0.08:
         kind = rng.choice(("city", "word", "person", "code", "place", "file", "date"))
         names = rng.choice(PAIRS)
         two = (
@@ -95,7 +95,7 @@ def draw(noun: str, words: Words) -> list[Part]:
             Part(name, kind, shape(kind, words), (way,))
             for name, way in zip(names, two, strict=True)
         ]
-    for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3)) if not parts else rng.choice((0, 0, 1))):
+    for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2, 2, 3)) if not parts else rng.choice((0, 0, 1))):
         part = _part(words)
         if part.name not in {other.name for other in parts}:
             parts.append(part)
@@ -124,7 +124,7 @@ def _part(words: Words) -> Part:
         name = rng.choice({"lines": ("items", "lines", "rows", "entries"), "range": ("period", "dates", "range", "between")}
                           .get(kind, (kind, "data", "details", "info", f"{kind}_info")))  # fmt: skip
         return Part(name, kind, COMPOSITES[kind](words), (*ways_of_any[:2], "for {}", "{}"))
-    if roll < 0.35:
+    if roll < 0.33:
         return _object(words)
     kind = rng.choice(list(KINDS))
     return _flat(KINDS[kind], kind, words)
@@ -137,10 +137,10 @@ def _flat(kind: Kind, title: str, words: Words) -> Part:
     given = shape(title, words)
     if words.language == "zh":
         return Part(name, title, given, OF_ANY_ZH)
-    if roll < 0.06:
+    if roll < 0.03:
         preposition = rng.choice(PREPOSITIONS)
         return Part(preposition, title, given, (f"{preposition} {{}}",))
-    if roll < 0.09:
+    if roll < 0.05:
         name = rng.choice(
             (
                 words.invented().lower(),

@@ -66,7 +66,7 @@ def _keys(words: Words, number: int) -> list[str]:
     keys: list[str] = []
     while len(keys) < number:
         key = rng.choice(KEYS) if rng.random() < 0.55 else f"{words.pick('thing', 'en')}"
-        if rng.random() < 0.12:
+        if rng.random() < 0.06:
             key = words.invented().lower() if words.language == "en" else f"k{rng.randint(1, 9)}"
         if rng.random() < 0.12:
             key = f"{words.pick('adjective', 'en')}_{key}"

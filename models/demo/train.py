@@ -28,11 +28,12 @@ from .batches import LENGTHS, Batch, batches
 from .corpus import LONGEST
 from .muon import Muon
 from .network import Network, Sizes
+from .renaming import Renaming
 from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 15_000
+STEPS = 16_000
 COPY_STEPS = 2000
 """First nothing but copying is learned, for so many steps at most."""
 COPIES_EVERY = 5
@@ -112,7 +113,8 @@ class Trainer:
     def __init__(self, rank: int, world: int, plan: Plan) -> None:
         self.rank, self.world, self.plan = rank, world, plan
         torch.manual_seed(plan.seed)
-        self.vocabulary = Tokenizer.from_file(str(plan.tokenizer_file)).get_vocab_size()
+        self.tokenizer = Tokenizer.from_file(str(plan.tokenizer_file))
+        self.vocabulary = self.tokenizer.get_vocab_size()
         self.network = Network(Sizes(vocabulary=self.vocabulary))
         self.compiled = torch.compile(self.network, dynamic=False)
         named = list(self.network.named_parameters())
@@ -158,8 +160,11 @@ class Trainer:
         rng = np.random.default_rng((self.plan.seed, stage, self.done))
         own = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
         samples = self.plan.conversations(short=stage == 1)
+        renaming = Renaming(self.tokenizer, samples)
         while True:
-            found = batches(samples, tokens, 0, rng, self.rank, self.world)
+            found = batches(
+                samples, tokens, 0, rng, self.rank, self.world, lambda s: renaming(s, own)
+            )
             for number, batch in enumerate(found, 1):
                 if number % COPIES_EVERY == 0:
                     yield copying.mixed(tokens, self.vocabulary, own)

@@ -12,6 +12,7 @@ from models.demo.batches import LENGTHS, batches
 from models.demo.dialogue import Text
 from models.demo.muon import Muon, orthogonal
 from models.demo.network import Network, Sizes, rotate, rotation
+from models.demo.renaming import Renaming
 from models.demo.tokenizer import MARKS, SPECIAL
 from models.demo.train import Plan
 from tokenizers import Tokenizer
@@ -69,6 +70,28 @@ def test_batches_hold_each_sample_at_most_once() -> None:
             assert len(sample.ids) == (row > 0).sum()
             seen.append(int(row[0]))
     assert len(seen) == len(set(seen)) > 300
+
+
+def test_what_an_answer_copies_is_renamed_everywhere_and_nothing_else(tokenizer: Tokenizer) -> None:
+    samples = corpus.encode(tokenizer, corpus.texts(2, 300))
+    renaming, rng = Renaming(tokenizer, samples), np.random.default_rng(0)
+    other = 0
+    for sample in samples:
+        renamed = renaming(sample, rng)
+        assert (renamed.trained == sample.trained).all()
+        changed = np.unique(sample.ids[renamed.ids != sample.ids])
+        other += len(changed) > 0
+        for token in changed:
+            places = sample.ids == token
+            assert len(np.unique(renamed.ids[places])) == 1
+            assert sample.trained[places].any()
+            assert not sample.trained[places].all()
+        for mark in ("{", ",", "7", "<tool_call>", "<|im_end|>"):
+            assert (
+                (renamed.ids == tokenizer.token_to_id(mark))
+                == (sample.ids == tokenizer.token_to_id(mark))
+            ).all()
+    assert 20 < other < 200
 
 
 def test_what_was_made_is_kept_until_its_key_changes(tmp_path: Path) -> None:
