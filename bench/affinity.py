@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx
 
-from contenders import OUT
+from contenders import OUT, leave_on_sigterm
 from toolgate_proxy.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8
@@ -121,6 +121,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--cache", type=int)
     options = parser.parse_args()
+    leave_on_sigterm()
     model = options.model.resolve()
     flags = ["--max-model-len", "4096", "--max-num-seqs", "8", "--block-size", str(BLOCK)]
     if options.cache:

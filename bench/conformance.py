@@ -11,7 +11,6 @@ One start serves every bias. Results go to `.cache/conformance/`, as
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance_report import report
-from contenders import CONTENDERS, NotStarted, Server, running
+from contenders import CONTENDERS, NotStarted, Server, leave_on_sigterm, running
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
@@ -113,8 +112,7 @@ def main() -> int:
         parser.error("--contender and --model are needed (or --report)")
     options.model = options.model.resolve()
     options.tokenizer = (options.tokenizer or options.model).resolve()
-    # A terminated bench must still stop what it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    leave_on_sigterm()
     return run_all(options)
 
 

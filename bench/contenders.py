@@ -43,6 +43,11 @@ class NotStarted(RuntimeError):
     pass
 
 
+def leave_on_sigterm() -> None:
+    """A terminated bench must still stop what it started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 @dataclass
 class Server:
     process: subprocess.Popen[bytes]

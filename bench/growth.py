@@ -31,7 +31,7 @@ from pathlib import Path
 import httpx
 
 import plots
-from contenders import ROOT, running
+from contenders import ROOT, leave_on_sigterm, running
 from growth_grammars import COUNTS, grammars_part
 from growth_load import Batch, Load, Pair
 from growth_tools import long_tool, small_tools
@@ -242,6 +242,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="of grammars")
     parser.add_argument("--plots", type=Path, default=ROOT / "docs" / "plots")
     options = parser.parse_args()
+    leave_on_sigterm()
     wanted = options.only.split(",")
     if unknown := set(wanted) - {*PARTS}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

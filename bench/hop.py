@@ -22,6 +22,7 @@ from pathlib import Path
 
 import httpx
 
+from contenders import leave_on_sigterm
 from gateways import HEADERS, Gateway, start, stock_config
 from ratios import ratio
 from toolgate_proxy.app import Route as Model
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=60, help="in a round")
     parser.add_argument("--only", choices=("streamed", "whole"))
     options = parser.parse_args()
+    leave_on_sigterm()
     with started() as (ours, theirs):
         for gateway in (ours, theirs):
             asyncio.run(load(gateway, stream=True, count=40, concurrency=4))

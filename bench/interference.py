@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import httpx
 
-from contenders import Server, running
+from contenders import Server, leave_on_sigterm, running
 from growth_tools import bfcl_tools
 
 CONTENDERS = ("toolgate", "vllm-strict")
@@ -221,6 +221,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tools", type=int, default=8, help="new tools in a request")
     options = parser.parse_args()
+    leave_on_sigterm()
     with ExitStack() as stack:
         servers = {
             name: stack.enter_context(running(name, options.model.resolve())) for name in CONTENDERS

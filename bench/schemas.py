@@ -15,7 +15,6 @@ import json
 import os
 import random
 import re
-import signal
 import sys
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ import jsonschema
 import jsonschema.validators
 import openai
 
-from contenders import CONTENDERS, ROOT, Server, running
+from contenders import CONTENDERS, ROOT, Server, leave_on_sigterm, running
 from toolgate_proxy.demo import closers
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -238,8 +237,7 @@ def main() -> int:
     options.model = options.model.resolve()
     options.logit_bias = closers(options.model) if options.bias == "closers" else None
     OUT.mkdir(parents=True, exist_ok=True)
-    # A terminated bench must still stop what it started.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    leave_on_sigterm()
     runs: list[Run] = []
     for contender in options.contender:
         with running(contender, options.model) as server:

@@ -8,7 +8,6 @@ Each value is sent as it is, streamed and not. Results go to `.cache/surface/<co
 
 import argparse
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import surface_chat
 import surface_extras
 import surface_messages
 import surface_sampling
-from contenders import CONTENDERS, NotStarted, Server, running
+from contenders import CONTENDERS, NotStarted, Server, leave_on_sigterm, running
 from surface_cases import Case
 from surface_probe import Prober, Seen
 from surface_report import document
@@ -104,8 +103,7 @@ def main() -> int:
     options = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     if options.model:
-        # A terminated bench must still stop what it started.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        leave_on_sigterm()
         model = options.model.resolve()
         for contender in options.contender or ("vllm-strict", "toolgate"):
             try:

@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from contenders import MASTER_KEY, running
+from contenders import MASTER_KEY, leave_on_sigterm, running
 from gateways import KEY, start, stock_config
 from growth_tools import small_tools
 from lanes import Lane, chat_lane, raw_lanes
@@ -127,6 +127,7 @@ async def main() -> None:
     parser.add_argument("--drafts", action="store_true", help="measure servers that draft, too")
     parser.add_argument("--plots", type=Path, help="directory for the SVG")
     options = parser.parse_args()
+    leave_on_sigterm()
     model = options.model.resolve()
     with ExitStack() as stack:
         servers, gateways = dict[str, str](), dict[str, str]()
