@@ -10,7 +10,7 @@ from .tools import Task, Tool
 from .words import DATA, Language, Words
 
 MOST_TOOLS = 8
-MET_OFTEN, OFTEN = ("judge", "answer_only", "weather"), 0.08
+MET_OFTEN, OFTEN = ("judge", "answer_only", "weather"), 0.15
 """Facts have to be remembered one by one; the weather is what everybody asks first."""
 
 
@@ -24,7 +24,7 @@ class Drawing:
         held: bool = False,
         unseen: bool = False,
         short: bool = False,
-        known: float = 0.6,
+        known: float = 0.7,
     ) -> None:
         self.rng = random.Random(seed)
         self.held = held
@@ -38,7 +38,7 @@ class Drawing:
         return Words(self.rng, language, held=self.held)
 
     def task(self, words: Words) -> Task:
-        """Half of hand-made tools, half of tools that nobody made."""
+        """Of a hand-made tool, or of one that nobody made."""
         if self.file == domains.UNSEEN or self.rng.random() < self.known:
             listed = domains.domains(self.file)
             if words.language == "zh":

@@ -85,14 +85,53 @@ OF_ANY = ("with {name} {}", "with the {name} {}", "{name} {}", "where the {name}
           "using {} as the {name}", "with {} as {name}", "the {name} is {}", "and {name} {}", "having {name} {}")  # fmt: skip
 OF_ANY_ZH = ("{name}是{}", "{name}为{}", "{name}：{}", "{name} {}", "{name}设为{}")
 
-CHOICES = listed("""low|medium|high small|medium|large pdf|csv|json asc|desc open|closed|pending red|green|blue
-economy|business|first one_way|round_trip standard|express|overnight daily|weekly|monthly public|private
-draft|final metric|imperial male|female celsius|fahrenheit day|week|month short|long easy|normal|hard
-north|south|east|west info|warning|error read|write|admin S|M|L|XL hot|cold|iced fast|slow cash|card|paypal
-LOW|MEDIUM|HIGH TODO|IN_PROGRESS|DONE png|jpg|svg email|sms|push car|bike|walk|bus breakfast|lunch|dinner
-new|used left|right|center kg|lb km|miles basic|pro|enterprise spring|summer|autumn|winter dev|staging|production
-single|double|suite am|pm bronze|silver|gold on|off up|down vegan|vegetarian|halal quick|full""")
-CHOICE_NAMES = listed("""priority size format order status color class trip_type shipping frequency visibility mode units type
-severity role method kind category level state quality style option plan period direction unit environment tier""")
+CHOICES = {
+    "low|medium|high": "priority severity level importance quality",
+    "LOW|MEDIUM|HIGH": "priority severity",
+    "small|medium|large": "size cup portion",
+    "S|M|L|XL": "size",
+    "pdf|csv|json": "format type file_format",
+    "png|jpg|svg": "format image_format",
+    "short|long": "format form style",
+    "asc|desc": "order sort",
+    "open|closed|pending": "status state",
+    "TODO|IN_PROGRESS|DONE": "status state",
+    "draft|final": "status version",
+    "new|used": "condition state",
+    "red|green|blue": "color colour",
+    "economy|business|first": "class cabin seat_class",
+    "one_way|round_trip": "trip_type trip",
+    "standard|express|overnight": "shipping speed delivery",
+    "fast|slow": "speed mode",
+    "quick|full": "mode kind",
+    "easy|normal|hard": "mode difficulty level",
+    "daily|weekly|monthly": "frequency interval repeat",
+    "day|week|month": "period interval unit",
+    "spring|summer|autumn|winter": "season period",
+    "am|pm": "half period",
+    "public|private": "visibility access",
+    "read|write|admin": "role access permission",
+    "metric|imperial": "units system",
+    "celsius|fahrenheit": "unit units scale",
+    "kg|lb": "unit weight_unit",
+    "km|miles": "unit distance_unit",
+    "male|female": "gender sex",
+    "north|south|east|west": "direction side",
+    "left|right|center": "side position align",
+    "up|down": "direction",
+    "info|warning|error": "severity level kind",
+    "hot|cold|iced": "kind temperature",
+    "cash|card|paypal": "method payment",
+    "email|sms|push": "method channel",
+    "car|bike|walk|bus": "mode method by",
+    "breakfast|lunch|dinner": "meal category",
+    "vegan|vegetarian|halal": "diet category",
+    "single|double|suite": "room_type kind",
+    "basic|pro|enterprise": "plan tier",
+    "bronze|silver|gold": "tier level",
+    "dev|staging|production": "environment env stage",
+    "on|off": "state mode",
+}
+"""What may be chosen from, and what arguments that do are called."""
 SWITCHES = listed("""notify verbose urgent gift_wrap recursive force public dry_run silent include_details save shuffle repeat
 overwrite confirm express archived draft all_day insured encrypted""")

@@ -10,6 +10,10 @@ from .politeness import wrap
 from .tools import Call, Task, Tool
 from .words import Words
 
+SEVERAL = 0.3
+"""Of the results, those that are looked for where several calls were made: which result is whose has
+to be learned too."""
+
 
 def _written(value: Json, words: Words) -> str:
     if isinstance(value, str):
@@ -24,7 +28,7 @@ def _written(value: Json, words: Words) -> str:
 def _results(calls: tuple[Call, ...], task: Task, words: Words) -> tuple[Results, str]:
     values = [results.draw(task, calls[0], words)]
     for call in calls[1:]:  # mostly of one form
-        alike = words.rng.random() < 0.7
+        alike = words.rng.random() < 0.85
         value = results.alike(values[0], results.subject(calls[0]), results.subject(call), words)
         values.append(value if alike else results.draw(task, call, words))
     text = results.sentence(list(calls), values, task.language)
@@ -33,6 +37,11 @@ def _results(calls: tuple[Call, ...], task: Task, words: Words) -> tuple[Results
 
 def result(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     before = asked.call(source, words, False)
+    if words.rng.random() < SEVERAL:
+        for _ in range(8):
+            if len(before.answer.calls) > 1:
+                break
+            before = asked.call(source, words, False)
     task = _task_of(before, words)
     calls = before.answer.calls[:3]
     given, text = _results(calls, task, words)

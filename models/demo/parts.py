@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .kind_table import CHOICE_NAMES, CHOICES, KINDS, OF_ANY, OF_ANY_ZH, SWITCHES, Kind
+from .kind_table import CHOICES, KINDS, OF_ANY, OF_ANY_ZH, SWITCHES, Kind
 from .kinds import Shape
 from .shapes import COMPOSITES, array, shape
 from .verbs import plural
@@ -107,10 +107,9 @@ def _part(words: Words) -> Part:
     roll = rng.random()
     ways_of_any = OF_ANY_ZH if words.language == "zh" else OF_ANY
     if roll < 0.1:
-        name = rng.choice(CHOICE_NAMES)
-        return Part(
-            name, "choice", shape(rng.choice(CHOICES), words), ways_of_any + ("{} {name}",) * 4
-        )
+        choices, names = rng.choice(list(CHOICES.items()))
+        name = rng.choice(names.split())
+        return Part(name, "choice", shape(choices, words), ways_of_any + ("{} {name}",) * 4)
     if roll < 0.14:
         name = rng.choice(SWITCHES)
         return Part(name, "switch", shape("switch", words), ways_of_any)

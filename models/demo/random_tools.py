@@ -62,7 +62,7 @@ def _about(words: Words) -> tuple[str, str, str, str]:
         verb_class, zh_verb = rng.choice(both_languages()["verb"])
         return noun, verb_class, zh_noun, zh_verb
     fitting, section = rng.choice(nouns())
-    noun = rng.choice(words.entries(section)) if rng.random() < 0.93 else words.invented().lower()
+    noun = rng.choice(words.entries(section)) if rng.random() < 0.97 else words.invented().lower()
     return noun, rng.choice(fitting), "", ""
 
 
@@ -85,7 +85,7 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
         name = f"{base}_{plural(thing)}"
     elif roll < 0.27:
         name = f"{rng.choice(('api', 'app', 'shop', 'svc', 'crm', 'hub'))}_{name}"
-    nonsense = roll > 0.97
+    nonsense = roll > 0.98
     if nonsense:
         name = rng.choice(
             (

@@ -3,7 +3,8 @@
 A word list has few spellings of many words, and a third of the vocabulary, the steps between BPE's
 merges, hardly comes up in them: words that are kept for the evaluation, and a user's own, are made
 of those. So in some conversations tokens that the answer takes from the request, or from a result,
-are other tokens, everywhere at once.
+are other tokens, everywhere at once. In some these are the names of the tools as well: a name that
+the model has often said must not come where the list has another one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from tokenizers import Tokenizer
 
 from .corpus import Sample
 
-SHARE, EACH = 0.35, 0.6
-"""Of the conversations, and of the tokens in one of them that could be others."""
+SHARE, LISTED, EACH = 0.3, 0.12, 0.6
+"""Of the conversations: those with other values, those with other names of tools and arguments too;
+and of the tokens in one of them that could be others."""
 KNOWN = 0.05
 """A token that is not in the prompt in more than this share of the answers that say it is no copy."""
 LOOKED_AT = 40_000
@@ -48,11 +50,12 @@ class Renaming:
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """The sample itself, or with other words."""
-        if rng.random() >= SHARE:
+        roll = rng.random()
+        if roll >= SHARE + LISTED:
             return sample
         ids, trained = sample.ids, sample.trained
         starts = (ids[:-1] == self._user[0]) & (ids[1:] == self._user[1])
-        asked = np.arange(len(ids)) > int(starts.argmax())
+        asked = np.arange(len(ids)) > (int(starts.argmax()) if roll < SHARE else 0)
         copied = np.intersect1d(ids[trained], ids[asked & ~trained])
         table = self._same.copy()
         for token in copied[(self._kinds[copied] > 0) & (rng.random(len(copied)) < EACH)]:

@@ -33,7 +33,7 @@ from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 16_000
+STEPS = 14_500
 COPY_STEPS = 2000
 """First nothing but copying is learned, for so many steps at most."""
 COPIES_EVERY = 5
@@ -42,9 +42,9 @@ SHORT_STEPS = 0.1
 """Then short conversations, for this share of the steps; then all."""
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 WARM_STEPS = 50
-RATES = ((0.2, 1.0), (0.61, 0.49), (0.62, 0.2), (1.0, 0.005))
-"""Shares of the steps, and of the rates then. In batches this small the loss follows the rate (0.175
-of it from step 4,000 to 10,000): only with little of it is what is rare learned."""
+RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
+"""Shares of the steps, and of the rates then. In batches this small the loss follows the rate for
+thousands of steps: only with little of it is what is rare learned."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 12_000
 
@@ -135,9 +135,20 @@ class Trainer:
             self.done, self.copied = int(state["step"]), int(state["copied"])
             self.shown = float(state["shown"])
             self.copying = copying.Progress(self.vocabulary, int(state["alphabet"]))
+        self._require_one_step()
 
     def _file(self, rank: int) -> Path:
         return self.plan.out / f"checkpoint.{rank}.pt"
+
+    def _require_one_step(self) -> None:
+        steps = torch.zeros(self.world)
+        steps[self.rank] = self.done
+        torch.distributed.all_reduce(steps)
+        if bool((steps != self.done).any()):
+            raise RuntimeError(
+                f"the processes' checkpoints are of steps {steps.int().tolist()}: delete "
+                f"{self.plan.out}/checkpoint.*.pt and train again"
+            )
 
     def save(self) -> None:
         state = {
@@ -149,9 +160,12 @@ class Trainer:
             "shown": self.shown,
             "alphabet": self.copying.size,
         }
-        torch.save(state, self._file(self.rank))
+        written = self._file(self.rank).with_suffix(".new")
+        torch.save(state, written)
         if self.rank == 0:
             torch.save(state["network"], self.plan.out / "checkpoint.pt")
+        torch.distributed.barrier()  # all of them are of one step, or none is replaced
+        written.replace(self._file(self.rank))
 
     def stream(self, stage: int) -> Iterator[Batch]:
         tokens = STEP_TOKENS // self.world
@@ -179,18 +193,18 @@ class Trainer:
             loss_of(self.network, self.compiled, (blank, blank == 0)).backward()
             self.network.zero_grad(set_to_none=True)
 
-    def step(self, batch: Batch, stop: bool) -> tuple[float, bool]:
-        """The loss over all processes, and whether any of them wants to stop."""
+    def step(self, batch: Batch, stop: bool, save: bool) -> tuple[float, bool, bool]:
+        """The loss over all processes, and whether any of them wants to stop, or to save."""
         fast = self.plan.compiled and batch[0].shape[1] < LONGEST
         loss = loss_of(self.network, self.compiled if fast else self.network, batch)
         loss.backward()
         parameters = list(self.network.parameters())
-        extra = torch.tensor([loss.item() / self.world, float(stop)])
+        extra = torch.tensor([loss.item() / self.world, float(stop), float(save)])
         summed = torch.cat([*(p.grad.flatten() / self.world for p in parameters), extra])
         torch.distributed.all_reduce(summed)
         if not bool(summed.isfinite().all()):
             raise FloatingPointError(f"step {self.done}: a gradient or the loss is not finite")
-        gradients = summed[:-2].split([p.numel() for p in parameters])
+        gradients = summed[: -len(extra)].split([p.numel() for p in parameters])
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient.view_as(parameter)
         torch.nn.utils.clip_grad_norm_(self.others, 1.0)
@@ -201,7 +215,8 @@ class Trainer:
         self.adam.step()
         self.network.zero_grad(set_to_none=True)
         self.done += 1
-        return summed[-2].item(), summed[-1].item() > 0
+        mean, stopping, saving = summed[-len(extra) :].tolist()
+        return mean, stopping > 0, saving > 0
 
     def run(self) -> None:
         began = saved = time.monotonic()
@@ -214,7 +229,8 @@ class Trainer:
                 stage = self.plan.stage(self.done, self.copied)
                 source = self.stream(stage)
             out_of_time = time.monotonic() - began > 60 * self.plan.minutes
-            loss, stop = self.step(next(source), out_of_time)
+            due = time.monotonic() - saved > SAVE_SECONDS
+            loss, stop, due = self.step(next(source), out_of_time, due)
             self.shown = loss if self.shown == 0 else 0.97 * self.shown + 0.03 * loss
             if stage == 0 and self.copying.note(loss):
                 self.copied = self.done
@@ -225,7 +241,7 @@ class Trainer:
                     f"step {self.done} loss {self.shown:.4f} {rate:.1f}k/s {spent:.0f} s",
                     flush=True,
                 )
-            if time.monotonic() - saved > SAVE_SECONDS:
+            if due:
                 self.save()
                 saved = time.monotonic()
         self.save()
