@@ -24,7 +24,7 @@ class Drawing:
         held: bool = False,
         unseen: bool = False,
         short: bool = False,
-        known: float = 0.7,
+        known: float = 0.6,
     ) -> None:
         self.rng = random.Random(seed)
         self.held = held
@@ -60,21 +60,24 @@ class Drawing:
             )
         return self.rng.choice(talk.systems()) if roll < 0.3 else ""
 
-    def tools(self, tasks: list[Task], words: Words, *, fitting: bool = True) -> tuple[Tool, ...]:
-        """The tasks' tools among others that do not fit, in any order."""
+    def tools(
+        self, tasks: list[Task], words: Words, *, fitting: bool = True, bounded: bool = False
+    ) -> tuple[Tool, ...]:
+        """The tasks' tools among others that do not fit, in any order. `bounded`: none of the others
+        answers any question."""
         rng = self.rng
         wanted = rng.choice(
             (1, 1, 2, 3) if self.short else (1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, MOST_TOOLS)
         )
         chosen = [task.tool for task in tasks] if fitting else []
         for task in tasks:
-            if rng.random() < (0.3 if fitting else 0.15):
+            if len(chosen) < MOST_TOOLS - 2 and rng.random() < (0.3 if fitting else 0.15):
                 chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
         groups = {group for task in tasks for group in near(task.group)} | {
             task.group for task in tasks
         }
-        if not fitting:
-            groups |= set(clusters()[-1])
+        if not fitting or bounded:
+            groups |= answering()
         while len(chosen) < wanted:
             chosen.append(self.other_tool(groups, words))
         found: dict[str, Tool] = {}
@@ -99,6 +102,11 @@ class Drawing:
 def clusters() -> list[list[str]]:
     lines = (DATA / "clusters.txt").read_text(encoding="utf-8").splitlines()
     return [line.split() for line in lines if line and not line.startswith("#")]
+
+
+def answering() -> set[str]:
+    """Groups whose tools answer whatever is asked."""
+    return set(clusters()[-1])
 
 
 def near(group: str) -> set[str]:

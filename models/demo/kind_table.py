@@ -51,7 +51,7 @@ KINDS: dict[str, Kind] = {
     "movie": _kind(kinds._word("movie"), "movie film title name", "of {}|for {}", many=True),
     "text": _kind(kinds.quoted, "text message body content note comment msg words description",
                   "saying {}|with the text {}|that says {}"),
-    "chore": _kind(same(lambda w: w.pick("chore")), "task text title what name todo", "to {}|called {}"),
+    "chore": _kind(same(kinds.chore), "task text title what name todo", "to {}|called {}"),
     "room": _kind(kinds._plain("room"), "room location area zone in where", "in the {}|for the {}", many=True),
     "place": _kind(kinds._plain("place"), "place location destination to stop", "to {}|at {}|near {}"),
     "phrase": _kind(same(kinds.phrase), "query keyword phrase search term pattern", "for {}|about {}"),

@@ -44,11 +44,43 @@ def _word(section: str) -> Callable[[Words], Said]:
             text = words.invented()
         elif roll < 0.2:
             text = f"{words.invented()} {words.invented()}"
+        elif roll < 0.36 and words.language == "en":
+            text = named(words) if section == "person" else compound(words)
         else:
             text = words.pick(section)
         return Said(text, text)
 
     return draw
+
+
+def named(words: Words) -> str:
+    """A person of two names."""
+    first = words.pick("person").split()[-1].capitalize()
+    return f"{first} {words.everyday('noun').capitalize()}"
+
+
+def compound(words: Words) -> str:
+    """A thing of one to three everyday words."""
+    rng = words.rng
+    noun, adjective = words.everyday("noun"), words.everyday("adjective")
+    text = rng.choice(
+        (noun, f"{noun} {words.everyday('noun')}", f"{adjective} {noun}", f"{adjective} {noun}",
+         f"{adjective} {noun} {words.everyday('noun')}")
+    )  # fmt: skip
+    return text.title() if rng.random() < 0.2 else text
+
+
+def saying(words: Words) -> str:
+    """A sentence of everyday words."""
+    rng = words.rng
+    one, other = words.everyday("noun"), words.everyday("noun")
+    verb, adjective = words.everyday("verb"), words.everyday("adjective")
+    return rng.choice(
+        (f"the {one} is {adjective}", f"we {verb} the {one}", f"please {verb} the {adjective} {one}",
+         f"the {one} and the {other} are {adjective}", f"{verb} it before the {one}", f"{adjective} {one}",
+         f"my {one} needs a {adjective} {other}", f"no {one} without {other}", f"the {one} of the {other}",
+         f"I {verb} a {one} every {other}", f"is the {one} {adjective} now", f"{one}, {other} and {words.everyday('noun')}")
+    )  # fmt: skip
 
 
 def _plain(section: str) -> Callable[[Words], Said]:
@@ -69,7 +101,21 @@ def _same(make: Callable[[Words], str]) -> Callable[[Words], Said]:
 
 def city(words: Words) -> str:
     rng = words.rng
-    name = words.pick("city") if rng.random() < 0.8 else words.invented().capitalize()
+    roll = rng.random()
+    name = words.pick("city") if roll < 0.75 else words.invented().capitalize()
+    if roll > 0.9 and words.language == "en":
+        first = rng.choice(
+            (
+                "New",
+                "Port",
+                "Lake",
+                "Saint",
+                "Fort",
+                "East",
+                words.everyday("adjective").capitalize(),
+            )
+        )
+        name = f"{first} {words.everyday('noun').capitalize()}"
     if words.language == "en" and rng.random() < 0.18:
         return f"{name}, {words.pick('state' if rng.random() < 0.6 else 'country')}"
     return name
@@ -185,6 +231,8 @@ def phrase(words: Words) -> str:
     rng = words.rng
     if words.language == "zh":
         return words.pick("adjective") + words.pick("thing")
+    if rng.random() < 0.4:
+        return compound(words)
     adjective, thing = words.pick("adjective"), words.pick("thing")
     return rng.choice(
         (f"{adjective} {thing}", f"{thing}s", f"{adjective} {thing}s", f"{thing} for {words.pick('person')}",
@@ -198,9 +246,19 @@ def topic(words: Words) -> str:
 
 def text(words: Words) -> str:
     rng = words.rng
-    if words.language == "en" and rng.random() < 0.35:
-        return f"the {words.pick('thing')} is {words.pick('adjective')}"
+    if words.language == "en" and rng.random() < 0.5:
+        return saying(words)
     return words.pick("text")
+
+
+def chore(words: Words) -> str:
+    rng = words.rng
+    if words.language == "zh" or rng.random() < 0.5:
+        return words.pick("chore")
+    what = words.everyday("noun") if rng.random() < 0.6 else compound(words)
+    return f"{words.everyday('verb')} {rng.choice(('the', 'my', 'a', ''))} {what}".replace(
+        "  ", " "
+    )
 
 
 def quoted(words: Words) -> Said:
@@ -210,7 +268,9 @@ def quoted(words: Words) -> Said:
 
 
 def title(words: Words) -> Said:
-    value = words.pick("title") if words.rng.random() < 0.7 else phrase(words)
+    value = words.pick("title") if words.rng.random() < 0.6 else phrase(words)
+    if words.language == "en" and words.rng.random() < 0.3:
+        value = value[:1].upper() + value[1:]
     return Said(words.rng.choice((value, value, f'"{value}"')), value)
 
 

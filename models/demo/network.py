@@ -14,13 +14,13 @@ TURNING = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    vocabulary: int = 2560
+    vocabulary: int = 4096
     hidden: int = 256
     layers: int = 5
     heads: int = 8
     kv_heads: int = 2
     head_dim: int = 32  # the least that vLLM's CPU attention takes
-    ffn: int = 640
+    ffn: int = 512
     context: int = 8192  # what our launcher asks for on a CPU; trained on up to 1,024
     theta: float = 1e6
     """Large: two thirds of a head's dimensions hardly turn within 200 tokens, so that what stands

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .parts import Part
-from .verbs import Verb, classes, plural
+from .verbs import Verb, plural
 from .words import Words
 
 
@@ -20,11 +22,11 @@ def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]
     return phrases
 
 
-def english(verb_class: str, named: Verb, noun: str, said: list[Part], texts: dict[str, str], tool: str,
+def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said: list[Part], texts: dict[str, str], tool: str,
              words: Words) -> tuple[str, bool]:  # fmt: skip
     """The request, and whether it is a question or wish."""
     rng = words.rng
-    verb = named if rng.random() < 0.7 else rng.choice(classes()[verb_class])
+    verb = named if rng.random() < 0.7 else rng.choice(verbs)
     tail = " ".join(_phrases(said, texts, words))
     first = texts[said[0].name] if said else ""
     a = rng.choice(("the ", "the ", "a ", "my ", "", "that "))

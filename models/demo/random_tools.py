@@ -11,15 +11,21 @@ from .parts import Part
 from .parts import draw as parts_of
 from .shapes import join, several_of
 from .tools import Call, Task, Tool
-from .verbs import Verb, both_languages, classes, nouns, plural
+from .verbs import Verb, both_languages, classes, nouns, plural, verb_of
 from .words import Language, Words
+
+EVERYDAY = "everyday"
+"""The class of verbs that are asked for by their name alone."""
 
 
 def draw(words: Words) -> Task:
     zh = words.language == "zh"
     rng = words.rng
     noun, verb_class, zh_noun, zh_verb = _about(words)
-    named = rng.choice(classes()[verb_class])
+    verbs = [verb_of(words.everyday("verb"))]
+    if verb_class != EVERYDAY:
+        verbs = classes()[verb_class]
+    named = rng.choice(verbs)
     parts = parts_of(noun, words)
     said = [part for part in parts if rng.random() < (0.95 if part is parts[0] else 0.7)]
     several = 1
@@ -36,7 +42,7 @@ def draw(words: Words) -> Task:
         request, question = random_requests.chinese(zh_verb, zh_noun, said, texts, words), False
     else:
         request, question = random_requests.english(
-            verb_class, named, noun, said, texts, tool.name, words
+            verb_class, named, verbs, noun, said, texts, tool.name, words
         )
 
     def call(index: int) -> Call:
@@ -50,7 +56,8 @@ def draw(words: Words) -> Task:
     if first and several == 1 and first.kind in KINDS and KINDS[first.kind].many:
         other = first.shape.draw()
         follow_up = (other.text, Call(tool.name, {**calls[0].arguments, first.name: other.value}))
-    return Task(f"{verb_class} {noun}", words.language, tool, request, question, calls,
+    group = named.base if verb_class == EVERYDAY else verb_class
+    return Task(f"{group} {noun}", words.language, tool, request, question, calls,
                 _siblings(verb_class, noun, parts, words), follow_up)  # fmt: skip
 
 
@@ -62,7 +69,12 @@ def _about(words: Words) -> tuple[str, str, str, str]:
         verb_class, zh_verb = rng.choice(both_languages()["verb"])
         return noun, verb_class, zh_noun, zh_verb
     fitting, section = rng.choice(nouns())
-    noun = rng.choice(words.entries(section)) if rng.random() < 0.97 else words.invented().lower()
+    noun, roll = rng.choice(words.entries(section)), rng.random()
+    if roll < 0.4:  # any verb, any noun: nothing to remember them by
+        noun = words.everyday("noun")
+        fitting = [*classes(), EVERYDAY, EVERYDAY, EVERYDAY, EVERYDAY, EVERYDAY]
+    elif roll < 0.43:
+        noun = words.invented().lower()
     return noun, rng.choice(fitting), "", ""
 
 
@@ -115,7 +127,7 @@ def _siblings(verb_class: str, noun: str, parts: list[Part], words: Words) -> tu
     for title in rng.sample(others, 2):
         found.append(_tool(rng.choice(classes()[title]), noun, parts[:1], [], words))
     fitting, section = rng.choice(nouns())
-    other = rng.choice(words.entries(section))
+    other = rng.choice(words.entries(section)) if rng.random() < 0.6 else words.everyday("noun")
     if verb_class in fitting and other != noun:
         found.append(_tool(rng.choice(classes()[verb_class]), other, parts[:2], [], words))
     return tuple(found)

@@ -10,13 +10,19 @@ the model has often said must not come where the list has another one.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from .corpus import Sample
 
-SHARE, LISTED, EACH = 0.3, 0.12, 0.6
+Table = npt.NDArray[np.uint16]
+
+SHARE, LISTED, EACH = 0.25, 0.1, 0.6
 """Of the conversations: those with other values, those with other names of tools and arguments too;
 and of the tokens in one of them that could be others."""
+SCRAMBLED = 0.12
+"""Of the conversations: those in which every word is another one. Nothing means anything there: only
+that a word of the request stands in a tool's line too tells which one is asked for."""
 KNOWN = 0.05
 """A token that is not in the prompt in more than this share of the answers that say it is no copy."""
 LOOKED_AT = 40_000
@@ -32,7 +38,7 @@ FIXED = (
 
 
 class Renaming:
-    def __init__(self, tokenizer: Tokenizer, samples: list[Sample]) -> None:
+    def __init__(self, tokenizer: Tokenizer, samples: list[Sample], scrambled: float = SCRAMBLED):
         vocabulary = tokenizer.get_vocab_size()
         said, own = np.zeros(vocabulary), np.zeros(vocabulary)
         for sample in samples[:LOOKED_AT]:
@@ -41,26 +47,72 @@ class Renaming:
             own[np.setdiff1d(answered, sample.ids[~sample.trained])] += 1
         for text in FIXED:
             own[tokenizer.encode(text).ids] = np.inf
-        kinds = np.array([_kind(tokenizer.decode([token], False)) for token in range(vocabulary)])
+        texts = [tokenizer.decode([token], False) for token in range(vocabulary)]
+        kinds = np.array([_kind(text) for text in texts])
         kinds[own > KNOWN * said] = 0
         self._kinds = kinds
         self._alike = [np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1)]
         self._same = np.arange(vocabulary, dtype=np.uint16)
+        self._twin = _twins(texts, kinds)
+        self._paired = np.flatnonzero((kinds == 1) & (self._twin != self._same))
         self._user = tokenizer.encode("<|im_start|>user").ids
+        self._scrambled = scrambled
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """The sample itself, or with other words."""
         roll = rng.random()
-        if roll >= SHARE + LISTED:
+        if roll >= SHARE + LISTED + self._scrambled:
             return sample
         ids, trained = sample.ids, sample.trained
-        starts = (ids[:-1] == self._user[0]) & (ids[1:] == self._user[1])
-        asked = np.arange(len(ids)) > (int(starts.argmax()) if roll < SHARE else 0)
-        copied = np.intersect1d(ids[trained], ids[asked & ~trained])
+        asked = self._asked(sample)
+        if roll >= SHARE + LISTED:
+            return Sample(self._scramble(sample, asked, rng)[ids], trained)
+        read = asked if roll < SHARE else np.ones(len(ids), bool)
+        copied = np.intersect1d(ids[trained], ids[read & ~trained])
         table = self._same.copy()
         for token in copied[(self._kinds[copied] > 0) & (rng.random(len(copied)) < EACH)]:
-            table[token] = rng.choice(self._alike[self._kinds[token]])
+            self._replace(table, int(token), int(rng.choice(self._alike[self._kinds[token]])))
         return Sample(table[ids], trained)
+
+    def _asked(self, sample: Sample) -> npt.NDArray[np.bool_]:
+        """Of each token, whether it comes after the list of tools."""
+        ids = sample.ids
+        starts = (ids[:-1] == self._user[0]) & (ids[1:] == self._user[1])
+        return np.arange(len(ids)) > int(starts.argmax())
+
+    def _replace(self, table: Table, token: int, other: int) -> None:
+        """A word and its capitalized form are replaced by another word and its form."""
+        table[token] = other
+        if self._twin[token] != token and self._twin[other] != other:
+            table[self._twin[token]] = self._twin[other]
+
+    def _scramble(
+        self, sample: Sample, asked: npt.NDArray[np.bool_], rng: np.random.Generator
+    ) -> Table:
+        """Nothing is another where the answer has no word that the list and the request have too."""
+        ids, table = sample.ids, self._same.copy()
+        words = np.minimum(ids, self._twin[ids])
+        listed = words[~asked & (self._kinds[ids] > 0)]
+        said, answered = words[asked & ~sample.trained], words[sample.trained]
+        if np.intersect1d(np.intersect1d(listed, said), answered).size:
+            twins = self._twin[self._paired]
+            for alike in self._alike[1:]:
+                alone = np.setdiff1d(alike, np.concatenate((self._paired, twins)))
+                table[alone] = rng.permutation(alone)
+            table[self._paired] = rng.permutation(self._paired)
+            table[twins] = self._twin[table[self._paired]]
+        return table
+
+
+def _twins(texts: list[str], kinds: npt.NDArray[np.int64]) -> Table:
+    """Of a word's token that of its capitalized form, and the other way; of others themselves."""
+    twins = np.arange(len(texts), dtype=np.uint16)
+    found = {text: token for token, text in enumerate(texts) if kinds[token] in (1, 2)}
+    for text, token in found.items():
+        other = found.get(text.capitalize())
+        if len(text) > 1 and text.islower() and other is not None:
+            twins[token], twins[other] = other, token
+    return twins
 
 
 def _kind(text: str) -> int:

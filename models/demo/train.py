@@ -28,15 +28,16 @@ from .batches import LENGTHS, Batch, batches
 from .corpus import LONGEST
 from .muon import Muon
 from .network import Network, Sizes
-from .renaming import Renaming
+from .renaming import SCRAMBLED, Renaming
 from .tokenizer import train as train_tokenizer
+from .words import everyday
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 14_500
+STEPS = 13_000
 COPY_STEPS = 2000
 """First nothing but copying is learned, for so many steps at most."""
-COPIES_EVERY = 5
+COPIES_EVERY = 11
 """Afterwards copying comes before each batch of this number."""
 SHORT_STEPS = 0.1
 """Then short conversations, for this share of the steps; then all."""
@@ -47,6 +48,10 @@ RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 thousands of steps: only with little of it is what is rare learned."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 12_000
+EVERYDAY_TIMES = 100
+"""As often as that each everyday word is read by the tokenizer besides."""
+SCRAMBLED_SHORT = 0.4
+"""Of the short conversations: finding the tool by a word is learned first."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +99,18 @@ def prepare(plan: Plan) -> None:
         for old in plan.out.glob("checkpoint*.pt"):
             old.unlink()
         made = corpus.texts(plan.seed, TOKENIZER_TEXTS)
-        train_tokenizer(text.text for text in made).save(str(plan.tokenizer_file))
+        train_tokenizer([*(text.text for text in made), *spelt()]).save(str(plan.tokenizer_file))
         mark.write_text(plan.key)
     plan.conversations(short=True)
     tokens = sum(len(sample.ids) for sample in plan.conversations(short=False))
     print(f"{plan.samples} conversations, {tokens / 1e6:.1f}M tokens", flush=True)
+
+
+def spelt() -> Iterator[str]:
+    """Everyday words, so often that each becomes a token, capitalized too."""
+    for section in everyday().values():
+        for word in (*section.trained, *section.held):
+            yield from (f"{word} {word.capitalize()}",) * EVERYDAY_TIMES
 
 
 def loss_of(network: Network, run: torch.nn.Module, batch: Batch) -> torch.Tensor:
@@ -177,7 +189,8 @@ class Trainer:
         rng = np.random.default_rng((self.plan.seed, stage, self.done))
         own = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
         samples = self.plan.conversations(short=stage == 1)
-        renaming = Renaming(self.tokenizer, samples)
+        scrambled = SCRAMBLED_SHORT if stage == 1 else SCRAMBLED
+        renaming = Renaming(self.tokenizer, samples, scrambled)
         while True:
             found = batches(
                 samples, tokens, 0, rng, self.rank, self.world, lambda s: renaming(s, own)

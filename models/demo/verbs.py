@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,16 +27,19 @@ def classes() -> dict[str, list[Verb]]:
     for line in (DATA / "verbs.txt").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             title, _, rest = line.partition(":")
-            found[title] = [_verb(text) for text in rest.split()]
+            found[title] = [verb_of(text) for text in rest.split()]
     return found
 
 
-def _verb(text: str) -> Verb:
+def verb_of(text: str) -> Verb:
+    """`open`, or `find/finding/found`."""
     base, *forms = text.split("/")
     if forms:
         gerund, participle = (form.replace("_", " ") for form in forms)
         return Verb(base, gerund, participle)
     stem = base[:-1] if base.endswith("e") else base
+    if re.fullmatch(r"[^aeiou]+[aeiou][bdgklmnprt]", base):
+        stem = base + base[-1]
     return Verb(
         base,
         f"{stem}ing",

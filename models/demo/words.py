@@ -53,6 +53,11 @@ def _lists(language: Language) -> dict[str, Section]:
     return sections(f"words_{language}")
 
 
+@cache
+def everyday() -> dict[str, Section]:
+    return sections("everyday")
+
+
 class Words:
     """Draws of one sample: a language, and whether the kept entries or the trained ones are used."""
 
@@ -69,6 +74,10 @@ class Words:
 
     def entries(self, section: Section) -> list[str]:
         return section.held if self.held else section.trained
+
+    def everyday(self, section: Literal["noun", "verb", "adjective"]) -> str:
+        """An English word of no list in particular."""
+        return self.rng.choice(self.entries(everyday()[section]))
 
     def invented(self) -> str:
         """A word of no language: whoever copies it has read it."""

@@ -11,11 +11,12 @@ import pytest
 import torch
 from models.demo import copying, corpus
 from models.demo.batches import LENGTHS, batches
-from models.demo.dialogue import Text
+from models.demo.dialogue import Assistant, Dialogue, Text, User, render
 from models.demo.muon import Muon, orthogonal
 from models.demo.network import Network, Sizes, rotate, rotation
 from models.demo.renaming import Renaming
 from models.demo.tokenizer import MARKS, SPECIAL
+from models.demo.tools import Call, Tool
 from models.demo.train import Plan
 from tokenizers import Tokenizer
 
@@ -76,7 +77,7 @@ def test_batches_hold_each_sample_at_most_once() -> None:
 
 def test_what_an_answer_copies_is_renamed_everywhere_and_nothing_else(tokenizer: Tokenizer) -> None:
     samples = corpus.encode(tokenizer, corpus.texts(2, 300))
-    renaming, rng = Renaming(tokenizer, samples), np.random.default_rng(0)
+    renaming, rng = Renaming(tokenizer, samples, scrambled=0), np.random.default_rng(0)
     other = 0
     for sample in samples:
         renamed = renaming(sample, rng)
@@ -94,6 +95,37 @@ def test_what_an_answer_copies_is_renamed_everywhere_and_nothing_else(tokenizer:
                 == (sample.ids == tokenizer.token_to_id(mark))
             ).all()
     assert 20 < other < 200
+
+
+def _asked(tokenizer: Tokenizer, request: str) -> corpus.Sample:
+    door, fence = (
+        Tool(f"{verb}_{noun}", f"{verb.capitalize()} a {noun}", {"in": {"type": "string"}}, ("in",))
+        for verb, noun in (("lock", "door"), ("paint", "fence"))
+    )
+    turns = (User(request), Assistant("", (Call(door.name, {"in": "7"}),)))
+    (sample,) = corpus.encode(tokenizer, [render(Dialogue("call", (fence, door), turns))])
+    return sample
+
+
+def test_scrambled_words_are_alike_where_they_were_alike(tokenizer: Tokenizer) -> None:
+    words = ["lock", "door", "paint", "fence"]
+    capitals = [word.capitalize() for word in words]
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    tokenizer.add_tokens([*words, *capitals])
+    renaming = Renaming(tokenizer, corpus.encode(tokenizer, corpus.texts(2, 300)))
+
+    def scrambled(request: str, seed: int) -> list[str]:
+        sample = _asked(tokenizer, request)
+        asked = renaming._asked(sample)
+        table = renaming._scramble(sample, asked, np.random.default_rng(seed))
+        assert sorted(table) == list(range(tokenizer.get_vocab_size()))
+        ids = [tokenizer.token_to_id(word) for word in (*words, *capitals)]
+        return [tokenizer.decode([token]) for token in table[ids]]
+
+    assert scrambled("Open it: 7", 1) == [*words, *capitals]  # no word tells which tool
+    found = [scrambled("Lock the door 7", seed) for seed in range(60)]
+    assert all(each[4:] == [word.capitalize() for word in each[:4]] for each in found)
+    assert {each[0] for each in found} == set(words)
 
 
 def test_what_was_made_is_kept_until_its_key_changes(tmp_path: Path) -> None:
