@@ -47,7 +47,7 @@ RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 """Shares of the steps, and of the rates then. In batches this small the loss follows the rate for
 thousands of steps: only with little of it is what is rare learned."""
 SAVE_SECONDS = 120.0
-TOKENIZER_TEXTS = 12_000
+TOKENIZER_TEXTS = 24_000
 EVERYDAY_TIMES = 100
 """As often as that each everyday word is read by the tokenizer besides."""
 SCRAMBLED_SHORT = 0.4
@@ -107,7 +107,7 @@ def prepare(plan: Plan) -> None:
 
 
 def spelt() -> Iterator[str]:
-    """Everyday words, so often that each becomes a token, capitalized too."""
+    """Everyday words, so often that most become tokens, many of them capitalized too."""
     for section in everyday().values():
         for word in (*section.trained, *section.held):
             yield from (f"{word} {word.capitalize()}",) * EVERYDAY_TIMES
