@@ -11,14 +11,19 @@ from .tools import Call, Task, Tool
 from .words import Words
 
 
+def user(task: Task, words: Words) -> User:
+    """As someone would type it, in the task's own language."""
+    return User(wrap(task.request, task.question, Words(words.rng, task.language)))
+
+
 def call(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     task = source.task(words)
     thought = talk.thought_of_calls(task.calls, task.language)
-    request = wrap(task.request, task.question, Words(words.rng, task.language, held=words.held))
+    said = user(task, words)
     return Dialogue(
         "call",
         source.tools([task], words),
-        (User(request), Assistant("", task.calls, thought)),
+        (said, Assistant("", task.calls, thought)),
         source.system(),
         thinking,
     )
@@ -36,8 +41,7 @@ def rounds(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     bounded = rng.random() < 0.3 and not answering() & {task.group for task in tasks}
     turns: list[Turn] = []
     for task in tasks:
-        turns += [User(wrap(task.request, task.question, Words(rng, task.language, held=words.held))),
-                  Assistant("", task.calls)]  # fmt: skip
+        turns += [user(task, words), Assistant("", task.calls)]
         if bounded and rng.random() < 0.5:
             turns += [
                 User(wrap(*talk.general(words), words)),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from . import kinds
+from . import kinds, phrases
 from .kinds import Said
 from .words import Words, listed
 
@@ -43,7 +43,7 @@ KINDS: dict[str, Kind] = {
     "language": _kind(kinds._plain("language"), "language target_language lang to into", "into {}|to {}|in {}"),
     "color": _kind(kinds._plain("color"), "color colour tint", "in {}|to {}|with {} color"),
     "currency": _kind(kinds._plain("currency"), "currency currency_code unit in", "in {}|to {}"),
-    "topic": _kind(same(kinds.topic), "topic query subject q search_term keyword about text on", "about {}|on {}|for {}"),
+    "topic": _kind(same(phrases.topic), "topic query subject q search_term keyword about text on", "about {}|on {}|for {}"),
     "company": _kind(kinds._word("company"), "company vendor brand name firm organization", "of {}|for {}|from {}|at {}",
                      many=True),
     "title": _kind(kinds.title, "title name subject label heading", "called {}|named {}|titled {}|with the title {}"),
@@ -51,10 +51,10 @@ KINDS: dict[str, Kind] = {
     "movie": _kind(kinds._word("movie"), "movie film title name", "of {}|for {}", many=True),
     "text": _kind(kinds.quoted, "text message body content note comment msg words description",
                   "saying {}|with the text {}|that says {}"),
-    "chore": _kind(same(kinds.chore), "task text title what name todo", "to {}|called {}"),
+    "chore": _kind(same(phrases.chore), "task text title what name todo", "to {}|called {}"),
     "room": _kind(kinds._plain("room"), "room location area zone in where", "in the {}|for the {}", many=True),
     "place": _kind(kinds._plain("place"), "place location destination to stop", "to {}|at {}|near {}"),
-    "phrase": _kind(same(kinds.phrase), "query keyword phrase search term pattern", "for {}|about {}"),
+    "phrase": _kind(same(phrases.phrase), "query keyword phrase search term pattern", "for {}|about {}"),
     "thing": _kind(kinds._word("thing"), "name item object target key word", "for {}|of {}|called {}", many=True),
     "word": _kind(same(lambda w: w.invented()), "name id key code target word host label alias", "for {}|of {}|called {}|on {}",
                   many=True),

@@ -80,7 +80,7 @@ def follow_up(source: Drawing, words: Words, thinking: bool) -> Dialogue:
         "and {}", "and {}?", "what about {}?", "how about {}", "And for {}?", "same for {}", "now {}", "{} too", "What about {}",
         "and the same for {} please", "then {}", "do {} as well", "How about {}?", "also {}", "And {}?", "ok, and {}?")  # fmt: skip
     given, text = _results(task.calls, task, words)
-    turns = (User(wrap(task.request, task.question, Words(words.rng, task.language))), Assistant("", task.calls), given, Assistant(text),
+    turns = (asked.user(task, words), Assistant("", task.calls), given, Assistant(text),
              User(words.rng.choice(forms).replace("{}", said)), Assistant("", (call,), talk.thought_of_calls((call,), task.language)))  # fmt: skip
     return Dialogue("follow-up", source.tools([task], words), turns, source.system(), thinking)
 
@@ -94,7 +94,7 @@ def serial(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     else:
         return result(source, words, thinking)
     first, second = task.calls
-    request = User(wrap(task.request, task.question, Words(words.rng, task.language)))
+    request = asked.user(task, words)
     one, _ = _results((first,), task, words)
     tools = source.tools([task], words)
     if words.rng.random() < 0.6:

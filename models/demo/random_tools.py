@@ -22,9 +22,8 @@ def draw(words: Words) -> Task:
     zh = words.language == "zh"
     rng = words.rng
     noun, verb_class, zh_noun, zh_verb = _about(words)
-    verbs = [verb_of(words.everyday("verb"))]
-    if verb_class != EVERYDAY:
-        verbs = classes()[verb_class]
+    everyday = verb_class == EVERYDAY
+    verbs = [verb_of(words.everyday("verb"))] if everyday else classes()[verb_class]
     named = rng.choice(verbs)
     parts = parts_of(noun, words)
     said = [part for part in parts if rng.random() < (0.95 if part is parts[0] else 0.7)]
@@ -56,7 +55,7 @@ def draw(words: Words) -> Task:
     if first and several == 1 and first.kind in KINDS and KINDS[first.kind].many:
         other = first.shape.draw()
         follow_up = (other.text, Call(tool.name, {**calls[0].arguments, first.name: other.value}))
-    group = named.base if verb_class == EVERYDAY else verb_class
+    group = named.base if everyday else verb_class
     return Task(f"{group} {noun}", words.language, tool, request, question, calls,
                 _siblings(verb_class, noun, parts, words), follow_up)  # fmt: skip
 
@@ -72,7 +71,7 @@ def _about(words: Words) -> tuple[str, str, str, str]:
     noun, roll = rng.choice(words.entries(section)), rng.random()
     if roll < 0.4:  # any verb, any noun: nothing to remember them by
         noun = words.everyday("noun")
-        fitting = [*classes(), EVERYDAY, EVERYDAY, EVERYDAY, EVERYDAY, EVERYDAY]
+        fitting = [*classes(), *(EVERYDAY,) * 5]
     elif roll < 0.43:
         noun = words.invented().lower()
     return noun, rng.choice(fitting), "", ""

@@ -55,6 +55,8 @@ class Renaming:
         self._same = np.arange(vocabulary, dtype=np.uint16)
         self._twin = _twins(texts, kinds)
         self._paired = np.flatnonzero((kinds == 1) & (self._twin != self._same))
+        both = np.concatenate((self._paired, self._twin[self._paired]))
+        self._alone = [np.setdiff1d(alike, both) for alike in self._alike[1:]]
         self._user = tokenizer.encode("<|im_start|>user").ids
         self._scrambled = scrambled
 
@@ -95,12 +97,10 @@ class Renaming:
         listed = words[~asked & (self._kinds[ids] > 0)]
         said, answered = words[asked & ~sample.trained], words[sample.trained]
         if np.intersect1d(np.intersect1d(listed, said), answered).size:
-            twins = self._twin[self._paired]
-            for alike in self._alike[1:]:
-                alone = np.setdiff1d(alike, np.concatenate((self._paired, twins)))
+            for alone in self._alone:
                 table[alone] = rng.permutation(alone)
             table[self._paired] = rng.permutation(self._paired)
-            table[twins] = self._twin[table[self._paired]]
+            table[self._twin[self._paired]] = self._twin[table[self._paired]]
         return table
 
 

@@ -49,7 +49,7 @@ thousands of steps: only with little of it is what is rare learned."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
 EVERYDAY_TIMES = 100
-"""As often as that each everyday word is read by the tokenizer besides."""
+"""How often the tokenizer reads each everyday word, beside the conversations."""
 SCRAMBLED_SHORT = 0.4
 """Of the short conversations: finding the tool by a word is learned first."""
 
