@@ -295,7 +295,7 @@ class Segmenter:
         shown = "".join(self._arguments)
         try:
             _, end = json.JSONDecoder().raw_decode(shown + held)
-        except ValueError:
+        except (ValueError, RecursionError):
             return self._show_arguments(held)
         rest = self._show_arguments((shown + held)[len(shown) : end])
         return (*rest, CallEnd(self._calls - 1))

@@ -27,6 +27,8 @@ MARKS = MarkIds(
 )
 MARK_TEXTS = {1: "<tool_call>", 2: "</tool_call>", 3: "<think>", 4: "</think>", 5: "<|im_end|>"}
 ORDINARY = 100
+DEEP = "[" * 10_000
+"""Nested deeper than Python's JSON parser goes."""
 
 Token = tuple[int, str]
 
@@ -129,7 +131,9 @@ def test_arguments_stream_as_they_come() -> None:
         (text('\n{"name": "a", "arguments": ', '{"x": 1}'), ['{"x": 1}']),
         (text('\n{"name": "a", "arguments": ', '{"x": 1}', "}"), ['{"x": 1}']),
         (text('\n{"name": "a", "arguments": ', '{"x": 1}', "}\n"), ['{"x": 1}']),
+        (text('\n{"name": "a", "arguments": ', '{"x": ', DEEP), ['{"x": ' + DEEP]),
     ],
+    ids=["name", "arguments", "whole", "tail", "line", "deep"],
 )
 def test_a_cut_call_shows_its_arguments_and_never_the_envelope(
     cut: list[Token], shown: list[str]
