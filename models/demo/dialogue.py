@@ -11,6 +11,7 @@ from .kinds import Json, Schema
 from .tools import Call, Tool
 
 NO_THOUGHT = "<think>\n\n</think>\n\n"
+LIST_BEGIN = "<|im_start|>system\nTools:"
 
 Masked = Literal["nothing", "first token", "head"]
 """What of the last turn is not trained on, since enforcement decides it: nothing, whether it is a
@@ -66,13 +67,21 @@ class Text:
 
 
 def render(dialogue: Dialogue) -> Text:
-    """The template's text of the conversation, and the answers in it."""
-    text = head(dialogue.system, dialogue.tools)
+    """The template's text of the conversation, and the answers in it.
+
+    The tools stand after the last request, so that each of their lines can look for its own words
+    in what was asked; answers before it are not trained on, since they saw no tools."""
+    text = head(dialogue.system)
+    listed = tool_list(dialogue.tools)
     spans: list[tuple[int, int]] = []
     last = len(dialogue.turns) - 1
+    asked = max((i for i, turn in enumerate(dialogue.turns) if isinstance(turn, User)), default=-1)
+    if asked < 0:
+        text += listed
     for index, turn in enumerate(dialogue.turns):
         if isinstance(turn, User):
             text += f"<|im_start|>user\n{turn.text}<|im_end|>\n"
+            text += listed if index == asked else ""
         elif isinstance(turn, Results):
             said = "\n".join(f"<tool_response>\n{each}\n</tool_response>" for each in turn.results)
             text += f"<|im_start|>user\n{said}<|im_end|>\n"
@@ -89,7 +98,8 @@ def render(dialogue: Dialogue) -> Text:
                 begin += skipped(turn, dialogue.masked)
             text += body(turn) + "<|im_end|>"
             # Earlier answers were made with the thinking that the prompt asks for, or without.
-            if index == last or not (dialogue.thinking or dialogue.last_only):
+            alike = index > asked and not (dialogue.thinking or dialogue.last_only)
+            if index == last or alike:
                 spans.append((begin, len(text)))
             text += "\n"
     return Text(text, tuple(spans))
@@ -119,20 +129,22 @@ def dumps(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def head(system: str, tools: Sequence[Tool]) -> str:
-    if not system and not tools:
-        return ""
-    text = "<|im_start|>system\n" + system
-    if tools:
-        text += ("\n\n" if system else "") + "Tools:" + "".join(f"\n{line(tool)}" for tool in tools)
-    return text + "<|im_end|>\n"
+def head(system: str) -> str:
+    return f"<|im_start|>system\n{system}<|im_end|>\n" if system else ""
+
+
+def tool_list(tools: Sequence[Tool]) -> str:
+    lines = "".join(f"\n{line(tool)}" for tool in tools)
+    return f"{LIST_BEGIN}{lines}<|im_end|>\n" if tools else ""
 
 
 def line(tool: Tool) -> str:
-    """`get_weather(city, unit?: celsius|fahrenheit) Get the weather`; the template says the same."""
+    """`Get the weather: get_weather(city, unit?: celsius|fahrenheit)`; the template says the same.
+
+    What is said of a tool comes first, so that its name can know what it is for."""
     text = f"{tool.name}({_members(tool.properties, tool.required)})"
-    about = tool.description.split("\n")[0].split(". ")[0].strip()
-    return f"{text} {about}" if about else text
+    about = tool.description.split("\n")[0].split(". ")[0].strip().rstrip(".")
+    return f"{about}: {text}" if about else text
 
 
 def _members(properties: dict[str, Schema], required: Sequence[str]) -> str:

@@ -83,13 +83,13 @@ def _conversation(section: str, tools: tuple[Tool, ...], lines: list[str]) -> Ha
 
 
 def parse(line: str) -> Tool:
-    """`name(arg, arg?: kind) description` as a tool: what `dialogue.line` writes, read back."""
-    head = re.match(r"([\w-]+)\(", line)
+    """`description: name(arg, arg?: kind)` as a tool: what `dialogue.line` writes, read back."""
+    head = re.match(r"(?:(.*?): )?([\w-]+)\(", line)
     if head is None:
         raise ValueError(f"not a tool: {line!r}")
     end = _closing(line, head.end() - 1)
     schema = _object(line[head.end() : end])
-    return Tool(head[1], line[end + 1 :].strip(), schema["properties"], tuple(schema["required"]))
+    return Tool(head[2], head[1] or "", schema["properties"], tuple(schema["required"]))
 
 
 def _closing(text: str, begin: int) -> int:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from .corpus import Sample
+from .dialogue import LIST_BEGIN
 
 Table = npt.NDArray[np.uint16]
 
@@ -57,7 +58,8 @@ class Renaming:
         self._paired = np.flatnonzero((kinds == 1) & (self._twin != self._same))
         both = np.concatenate((self._paired, self._twin[self._paired]))
         self._alone = [np.setdiff1d(alike, both) for alike in self._alike[1:]]
-        self._user = tokenizer.encode("<|im_start|>user").ids
+        self._list = np.array(tokenizer.encode(LIST_BEGIN).ids)
+        self._end = tokenizer.token_to_id("<|im_end|>")
         self._scrambled = scrambled
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
@@ -66,21 +68,26 @@ class Renaming:
         if roll >= SHARE + LISTED + self._scrambled:
             return sample
         ids, trained = sample.ids, sample.trained
-        asked = self._asked(sample)
+        listed = self._listed(sample)
         if roll >= SHARE + LISTED:
-            return Sample(self._scramble(sample, asked, rng)[ids], trained)
-        read = asked if roll < SHARE else np.ones(len(ids), bool)
+            return Sample(self._scramble(sample, listed, rng)[ids], trained)
+        read = ~listed if roll < SHARE else np.ones(len(ids), bool)
         copied = np.intersect1d(ids[trained], ids[read & ~trained])
         table = self._same.copy()
         for token in copied[(self._kinds[copied] > 0) & (rng.random(len(copied)) < EACH)]:
             self._replace(table, int(token), int(rng.choice(self._alike[self._kinds[token]])))
         return Sample(table[ids], trained)
 
-    def _asked(self, sample: Sample) -> npt.NDArray[np.bool_]:
-        """Of each token, whether it comes after the list of tools."""
-        ids = sample.ids
-        starts = (ids[:-1] == self._user[0]) & (ids[1:] == self._user[1])
-        return np.arange(len(ids)) > int(starts.argmax())
+    def _listed(self, sample: Sample) -> npt.NDArray[np.bool_]:
+        """Of each token, whether it is in the list of tools."""
+        ids, at = sample.ids, np.arange(len(sample.ids))
+        begins = np.flatnonzero(
+            (np.lib.stride_tricks.sliding_window_view(ids, len(self._list)) == self._list).all(1)
+        )
+        if not begins.size:
+            return at < 0
+        ends = np.flatnonzero((ids == self._end) & (at > begins[-1]))
+        return (at > begins[-1]) & (at < ends[0])
 
     def _replace(self, table: Table, token: int, other: int) -> None:
         """A word and its capitalized form are replaced by another word and its form."""
@@ -89,14 +96,14 @@ class Renaming:
             table[self._twin[token]] = self._twin[other]
 
     def _scramble(
-        self, sample: Sample, asked: npt.NDArray[np.bool_], rng: np.random.Generator
+        self, sample: Sample, listed: npt.NDArray[np.bool_], rng: np.random.Generator
     ) -> Table:
         """Nothing is another where the answer has no word that the list and the request have too."""
         ids, table = sample.ids, self._same.copy()
         words = np.minimum(ids, self._twin[ids])
-        listed = words[~asked & (self._kinds[ids] > 0)]
-        said, answered = words[asked & ~sample.trained], words[sample.trained]
-        if np.intersect1d(np.intersect1d(listed, said), answered).size:
+        read = words[listed & (self._kinds[ids] > 0)]
+        said, answered = words[~listed & ~sample.trained], words[sample.trained]
+        if np.intersect1d(np.intersect1d(read, said), answered).size:
             for alone in self._alone:
                 table[alone] = rng.permutation(alone)
             table[self._paired] = rng.permutation(self._paired)

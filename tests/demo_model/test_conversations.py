@@ -91,8 +91,8 @@ def test_what_is_written_by_hand_keeps_to_its_tools() -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        "list_alerts() Alerts that are open",
-        "get_weather(city, unit?: celsius|fahrenheit) Current weather",
+        "Alerts that are open: list_alerts()",
+        "Current weather: get_weather(city, unit?: celsius|fahrenheit)",
         "order(items: [{name, quantity: integer}], to?: {street, zip?: integer}, tags: [string*3])",
     ],
 )

@@ -9,7 +9,7 @@ import jinja2
 import jinja2.sandbox
 import pytest
 from models.demo.asking import request_of
-from models.demo.dialogue import Dialogue, head, render
+from models.demo.dialogue import Dialogue, head, render, tool_list
 from models.demo.export import template
 from models.demo.handwritten import parse
 from models.demo.samples import Source
@@ -85,7 +85,7 @@ def test_schemas_of_others_are_shown_in_one_line(shown: jinja2.Template) -> None
         messages=[{"role": "user", "content": "?"}],
         tools=[{"type": "function", "function": function}],
     )
-    assert "f(when?, unit?: c|f, any?: any, free?: object, all?: any) First<|im_end|>" in text
+    assert "\nFirst: f(when?, unit?: c|f, any?: any, free?: object, all?: any)<|im_end|>" in text
     bare = shown.render(
         messages=[{"role": "user", "content": "?"}], tools=[{"function": {"name": "g"}}]
     )
@@ -120,9 +120,9 @@ def test_a_value_is_spelt_alike_in_prose_and_in_json(tokenizer: Tokenizer, value
 
 @trained
 def test_text_comes_back_from_its_tokens(tokenizer: Tokenizer) -> None:
-    tool = parse("order(items: [{name, quantity: integer}]) Order food")
+    tool = parse("Order food: order(items: [{name, quantity: integer}])")
     for text in (
-        head("Be brief.", [tool]),
+        head("Be brief.") + tool_list([tool]),
         "naïve café 🙂 \t tabs\n\n\nlines",
         '{"a": [1, {"b": "c"}]}',
     ):

@@ -116,8 +116,8 @@ def test_scrambled_words_are_alike_where_they_were_alike(tokenizer: Tokenizer) -
 
     def scrambled(request: str, seed: int) -> list[str]:
         sample = _asked(tokenizer, request)
-        asked = renaming._asked(sample)
-        table = renaming._scramble(sample, asked, np.random.default_rng(seed))
+        listed = renaming._listed(sample)
+        table = renaming._scramble(sample, listed, np.random.default_rng(seed))
         assert sorted(table) == list(range(tokenizer.get_vocab_size()))
         ids = [tokenizer.token_to_id(word) for word in (*words, *capitals)]
         return [tokenizer.decode([token]) for token in table[ids]]
