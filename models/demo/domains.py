@@ -150,7 +150,7 @@ def _fixed(line: str) -> tuple[str, dict[str, str]]:
 
 def _several(domain: Domain, said: set[str], words: Words) -> int:
     many = any(slot.many for slot in domain.slots if slot.name in said)
-    return words.rng.choice((1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4)) if many else 1
+    return words.rng.choice((1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3)) if many else 1
 
 
 def _argument_names(domain: Domain, words: Words) -> dict[str, str]:
@@ -222,9 +222,9 @@ def reworded(text: str, words: Words) -> str:
     rng = words.rng
     lower = text[:1].lower() + text[1:]
     roll = rng.random()
-    if roll < 0.6:
+    if roll < 0.75:
         return text
-    if roll < 0.7:
+    if roll < 0.85:
         return f"{text}."
     ways = (f"Use this to {lower}", f"This function can {lower}", f"Tool to {lower}", lower, f"{text} for the user",
             f"{text}, quickly", f"Will {lower}", f"{text} (beta)", f"Lets you {lower}", f"{text} now", f"Helper: {lower}")  # fmt: skip

@@ -24,7 +24,7 @@ class Drawing:
         held: bool = False,
         unseen: bool = False,
         short: bool = False,
-        known: float = 0.6,
+        known: float = 0.65,
     ) -> None:
         self.rng = random.Random(seed)
         self.held = held

@@ -56,7 +56,7 @@ KINDS: dict[str, Kind] = {
     "place": _kind(kinds._plain("place"), "place location destination to stop", "to {}|at {}|near {}"),
     "phrase": _kind(same(phrases.phrase), "query keyword phrase search term pattern", "for {}|about {}"),
     "thing": _kind(kinds._word("thing"), "name item object target key word", "for {}|of {}|called {}", many=True),
-    "word": _kind(same(lambda w: w.invented()), "name id key code target word host label alias", "for {}|of {}|called {}|on {}",
+    "word": _kind(same(kinds.word), "name id key code target word host label alias", "for {}|of {}|called {}|on {}",
                   many=True),
     "date": _kind(same(kinds.date), "date day on when due_date start_date", "on {}|for {}|{}"),
     "time": _kind(same(kinds.time), "time at start_time hour when", "at {}|for {}"),
@@ -81,8 +81,14 @@ KINDS: dict[str, Kind] = {
     "degrees": _kind(kinds.temperature, "temperature degrees temp target", "to {}|at {}|of {}", type="number"),
 }  # fmt: skip
 
-OF_ANY = ("with {name} {}", "with the {name} {}", "{name} {}", "where the {name} is {}", "{name}: {}", "{name}={}",
-          "using {} as the {name}", "with {} as {name}", "the {name} is {}", "and {name} {}", "having {name} {}")  # fmt: skip
+OF_ANY = (
+    "with {name} {}",
+    "with the {name} {}",
+    "{name} {}",
+    "{name}: {}",
+    "{name}={}",
+    "with {} as the {name}",
+)
 OF_ANY_ZH = ("{name}是{}", "{name}为{}", "{name}：{}", "{name} {}", "{name}设为{}")
 
 CHOICES = {

@@ -40,17 +40,23 @@ def _word(section: str) -> Callable[[Words], Said]:
     def draw(words: Words) -> Said:
         rng = words.rng
         roll = rng.random()
-        if roll < 0.16:
+        if roll < 0.06:
             text = words.invented()
-        elif roll < 0.2:
+        elif roll < 0.07:
             text = f"{words.invented()} {words.invented()}"
-        elif roll < 0.36 and words.language == "en":
+        elif roll < 0.25 and words.language == "en":
             text = named(words) if section == "person" else compound(words)
         else:
             text = words.pick(section)
         return Said(text, text)
 
     return draw
+
+
+def word(words: Words) -> str:
+    """A name of something: a word of no list in particular, or of no language."""
+    plain = words.language == "en" and words.rng.random() < 0.7
+    return words.everyday("noun") if plain else words.invented()
 
 
 def _plain(section: str) -> Callable[[Words], Said]:
@@ -72,8 +78,8 @@ def _same(make: Callable[[Words], str]) -> Callable[[Words], Said]:
 def city(words: Words) -> str:
     rng = words.rng
     roll = rng.random()
-    name = words.pick("city") if roll < 0.75 else words.invented().capitalize()
-    if roll > 0.9 and words.language == "en":
+    name = words.pick("city") if roll < 0.92 else words.invented().capitalize()
+    if 0.82 < roll < 0.92 and words.language == "en":
         first = rng.choice(
             (
                 "New",
@@ -163,7 +169,8 @@ def code(words: Words) -> str:
 
 def email(words: Words) -> str:
     name = words.pick("person", "en").split()[-1].lower().strip(".")
-    return f"{words.rng.choice((name, words.invented().lower()))}@{words.rng.choice(TAILS)}"
+    other = words.everyday("noun") if words.rng.random() < 0.7 else words.invented().lower()
+    return f"{words.rng.choice((name, other))}@{words.rng.choice(TAILS)}"
 
 
 def phone(words: Words) -> str:
@@ -177,7 +184,7 @@ def phone(words: Words) -> str:
 def file(words: Words) -> str:
     rng = words.rng
     stem = words.rng.choice(
-        (words.pick("thing", "en"), words.invented().lower(), words.pick("adjective", "en"))
+        (words.pick("thing", "en"), words.everyday("noun"), words.everyday("noun"))
     )
     name = f"{stem}{rng.choice(('', '', f'_{rng.randint(1, 30)}', '-final'))}.{rng.choice(('pdf', 'txt', 'csv', 'png', 'docx', 'json', 'py', 'zip', 'log', 'mp4'))}"
     folder = rng.choice(("", "", "", "/tmp/", "docs/", "/home/ann/", "src/", "/var/log/"))
@@ -185,8 +192,8 @@ def file(words: Words) -> str:
 
 
 def url(words: Words) -> str:
-    name = words.invented().lower()
     rng = words.rng
+    name = words.everyday("noun") if rng.random() < 0.7 else words.invented().lower()
     return f"{rng.choice(('https://', 'http://', 'www.'))}{name}.{rng.choice(('com', 'org', 'net'))}{rng.choice(('', '', '/news', '/a/b'))}"
 
 

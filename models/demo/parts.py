@@ -95,7 +95,7 @@ def draw(noun: str, words: Words) -> list[Part]:
             Part(name, kind, shape(kind, words), (way,))
             for name, way in zip(names, two, strict=True)
         ]
-    for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 2)) if not parts else rng.choice((0, 0, 0, 1))):
+    for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2)) if not parts else rng.choice((0, 0, 0, 1))):
         part = _part(words)
         if part.name not in {other.name for other in parts}:
             parts.append(part)
@@ -110,20 +110,20 @@ def _part(words: Words) -> Part:
         choices, names = rng.choice(list(CHOICES.items()))
         name = rng.choice(names.split())
         return Part(name, "choice", shape(choices, words), ways_of_any + ("{} {name}",) * 4)
-    if roll < 0.14:
+    if roll < 0.13:
         name = rng.choice(SWITCHES)
         return Part(name, "switch", shape("switch", words), ways_of_any)
-    if roll < 0.22:
+    if roll < 0.2:
         kind = rng.choice(PLURAL)
         name = rng.choice(KINDS[kind].names)
         name = rng.choice((plural(name), f"{name}_list", plural(name), name))
         return Part(name, "[]", array(kind, words), ways_of_any + KINDS[kind].joins)
-    if roll < 0.27:
+    if roll < 0.24:
         kind = rng.choice(NESTED)
         name = rng.choice({"lines": ("items", "lines", "rows", "entries"), "range": ("period", "dates", "range", "between")}
                           .get(kind, (kind, "data", "details", "info", f"{kind}_info")))  # fmt: skip
         return Part(name, kind, COMPOSITES[kind](words), (*ways_of_any[:2], "for {}", "{}"))
-    if roll < 0.28:
+    if roll < 0.245:
         return _object(words)
     kind = rng.choice(list(KINDS))
     return _flat(KINDS[kind], kind, words)
@@ -148,7 +148,7 @@ def _flat(kind: Kind, title: str, words: Words) -> Part:
             )
         )
         return Part(name, title, given, OF_ANY)
-    return Part(name, title, given, kind.joins * 8 + OF_ANY)
+    return Part(name, title, given, kind.joins * 12 + OF_ANY)
 
 
 def _object(words: Words) -> Part:

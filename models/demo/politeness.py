@@ -49,7 +49,7 @@ def wrap(request: str, question: bool, words: Words) -> str:
         r"\1",
         " ".join(request.split()),
     )
-    if rng.random() < (0.25 if question else 0.55):
+    if rng.random() < (0.2 if question else 0.45):
         request = rng.choice(QUESTION if question else IMPERATIVE).replace("{}", request)
     return finish(request, question, words)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .parts import Part
-from .verbs import Verb, plural
+from .verbs import Verb
 from .words import Words
 
 
@@ -26,7 +26,7 @@ def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said
              words: Words) -> tuple[str, bool]:  # fmt: skip
     """The request, and whether it is a question or wish."""
     rng = words.rng
-    verb = named if rng.random() < 0.7 else rng.choice(verbs)
+    verb = named if rng.random() < 0.8 else rng.choice(verbs)
     tail = " ".join(_phrases(said, texts, words))
     first = texts[said[0].name] if said else ""
     a = rng.choice(("the ", "the ", "a ", "my ", "", "that "))
@@ -42,18 +42,13 @@ def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said
         ).strip(), False
     if verb_class in ("get", "list", "track", "measure", "compute") and roll < 0.55:
         ways = (f"what is the {noun} {tail}", f"what's the {noun} {tail}", f"do you know the {noun} {tail}",
-                f"i wonder what the {noun} {tail} is", f"{noun} {tail}", f"i need the {noun} {tail}",
-                f"i'd like to know the {noun} {tail}", f"any {noun} {tail}", f"is there a {noun} {tail}",
-                f"can you tell what the {noun} {tail} is", f"i'm curious about the {noun} {tail}",
-                f"how about the {noun} {tail}", f"what are the {plural(noun)} {tail}", f"i want to see the {noun} {tail}")  # fmt: skip
+                f"{noun} {tail}", f"i need the {noun} {tail}", f"i'd like to know the {noun} {tail}",
+                f"can you tell me the {noun} {tail}", f"i want to see the {noun} {tail}")  # fmt: skip
         return rng.choice(ways).strip(), True
-    if roll < 0.68:
+    if roll < 0.61:
         passive = (f"i need {a}{noun} {verb.participle} {tail}", f"i want {a}{noun} {verb.participle} {tail}",
-                f"it is time for {verb.gerund} {a}{noun} {tail}", f"{a}{noun} {tail} should be {verb.participle}",
-                f"how about {verb.gerund} {a}{noun} {tail}", f"{a}{noun} has to be {verb.participle} {tail}",
-                f"would you mind {verb.gerund} {a}{noun} {tail}", f"i'd like {a}{noun} {verb.participle} {tail}",
-                f"we must {verb.said} {a}{noun} {tail}", f"i have to {verb.said} {a}{noun} {tail}",
-                f"{a}{noun} needs {verb.gerund} {tail}")  # fmt: skip
+                f"{a}{noun} has to be {verb.participle} {tail}", f"would you mind {verb.gerund} {a}{noun} {tail}",
+                f"we must {verb.said} {a}{noun} {tail}", f"i have to {verb.said} {a}{noun} {tail}")  # fmt: skip
         return rng.choice(passive).strip(), True
     return f"{verb.said} {a}{noun} {tail}".strip(), False
 

@@ -21,7 +21,7 @@ Table = npt.NDArray[np.uint16]
 SHARE, LISTED, EACH = 0.25, 0.1, 0.6
 """Of the conversations: those with other values, those with other names of tools and arguments too;
 and of the tokens in one of them that could be others."""
-SCRAMBLED = 0.12
+SCRAMBLED = 0.08
 """Of the conversations: those in which every word is another one. Nothing means anything there: only
 that a word of the request stands in a tool's line too tells which one is asked for."""
 KNOWN = 0.05

@@ -28,22 +28,22 @@ def draw(task: Task, call: Call, words: Words) -> Json:
     """A result of this call: of the tool's own form, or with any keys."""
     rng = words.rng
     roll = rng.random()
-    if roll < 0.06:
+    if roll < 0.04:
         return {rng.choice(("error", "error", "message")): words.pick("error")}
-    if roll < 0.12:
+    if roll < 0.08:
         return rng.choice(
             (words.pick("status"), words.pick("sky"), str(amount(words).value), words.pick("text"))
         )
-    if roll < 0.15:
+    if roll < 0.1:
         return amount(words).value
-    if task.results and roll < 0.5:
+    if task.results and roll < 0.55:
         return _formed(rng.choice(task.results), subject(call), words)
-    if roll < 0.6:
+    if roll < 0.61:
         key = rng.choice(LIST_KEYS)
         kind = rng.choice(("person", "item", "word", "code", "city", "file", "time", "song"))
         listed = [shape(kind, words).draw().value for _ in range(rng.choice((1, 2, 2, 3)))]
         return listed if rng.random() < 0.25 else {key: listed}
-    if roll < 0.66:
+    if roll < 0.63:
         keys = _keys(words, 2)
         kinds = ("code", "amount")
         rows = [
@@ -52,7 +52,7 @@ def draw(task: Task, call: Call, words: Words) -> Json:
         ]
         return {rng.choice(LIST_KEYS): rows}
     found: dict[str, Json] = {
-        key: _value(words) for key in _keys(words, rng.choice((1, 1, 2, 2, 3, 4)))
+        key: _value(words) for key in _keys(words, rng.choice((1, 1, 2, 2, 3)))
     }
     if roll < 0.74:
         found = {rng.choice(("data", "result", "current", "details", "info")): found}
@@ -65,10 +65,10 @@ def _keys(words: Words, number: int) -> list[str]:
     rng = words.rng
     keys: list[str] = []
     while len(keys) < number:
-        key = rng.choice(KEYS) if rng.random() < 0.55 else f"{words.pick('thing', 'en')}"
-        if rng.random() < 0.06:
+        key = rng.choice(KEYS) if rng.random() < 0.75 else f"{words.pick('thing', 'en')}"
+        if rng.random() < 0.02:
             key = words.invented().lower() if words.language == "en" else f"k{rng.randint(1, 9)}"
-        if rng.random() < 0.12:
+        if rng.random() < 0.04:
             key = f"{words.pick('adjective', 'en')}_{key}"
         if key not in keys:
             keys.append(key)

@@ -30,7 +30,7 @@ from .muon import Muon
 from .network import Network, Sizes
 from .renaming import SCRAMBLED, Renaming
 from .tokenizer import train as train_tokenizer
-from .words import everyday
+from .words import characters, everyday
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
@@ -50,7 +50,7 @@ SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
 EVERYDAY_TIMES = 100
 """How often the tokenizer reads each everyday word, beside the conversations."""
-SCRAMBLED_SHORT = 0.4
+SCRAMBLED_SHORT = 0.25
 """Of the short conversations: finding the tool by a word is learned first."""
 
 
@@ -107,7 +107,10 @@ def prepare(plan: Plan) -> None:
 
 
 def spelt() -> Iterator[str]:
-    """Everyday words, so often that most become tokens, many of them capitalized too."""
+    """Everyday words and Chinese characters, so often that most become tokens, many words
+    capitalized too."""
+    for character in characters():
+        yield from (character,) * EVERYDAY_TIMES
     for section in everyday().values():
         for word in (*section.trained, *section.held):
             yield from (f"{word} {word.capitalize()}",) * EVERYDAY_TIMES

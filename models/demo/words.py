@@ -53,6 +53,12 @@ def _lists(language: Language) -> dict[str, Section]:
     return sections(f"words_{language}")
 
 
+def characters() -> list[str]:
+    """The Chinese characters of all lists that are trained on."""
+    texts = (path.read_text("utf-8") for path in DATA.glob("*.txt") if path.stem != "handwritten")
+    return sorted({c for text in texts for c in text if "\u3400" <= c <= "\u9fff"})
+
+
 @cache
 def everyday() -> dict[str, Section]:
     return sections("everyday")
