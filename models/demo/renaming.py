@@ -80,14 +80,13 @@ class Renaming:
 
     def _listed(self, sample: Sample) -> npt.NDArray[np.bool_]:
         """Of each token, whether it is in the list of tools."""
-        ids, at = sample.ids, np.arange(len(sample.ids))
-        begins = np.flatnonzero(
-            (np.lib.stride_tricks.sliding_window_view(ids, len(self._list)) == self._list).all(1)
-        )
-        if not begins.size:
-            return at < 0
-        ends = np.flatnonzero((ids == self._end) & (at > begins[-1]))
-        return (at > begins[-1]) & (at < ends[0])
+        ids, listed = sample.ids, np.zeros(len(sample.ids), bool)
+        windows = np.lib.stride_tricks.sliding_window_view(ids, len(self._list))
+        begins = np.flatnonzero((windows == self._list).all(1))
+        if begins.size:
+            begin = int(begins[-1])
+            listed[begin + 1 : begin + int((ids[begin:] == self._end).argmax())] = True
+        return listed
 
     def _replace(self, table: Table, token: int, other: int) -> None:
         """A word and its capitalized form are replaced by another word and its form."""
