@@ -67,21 +67,13 @@ class Text:
 
 
 def render(dialogue: Dialogue) -> Text:
-    """The template's text of the conversation, and the answers in it.
-
-    The tools stand after the last request, so that each of their lines can look for its own words
-    in what was asked; answers before it are not trained on, since they saw no tools."""
-    text = head(dialogue.system)
-    listed = tool_list(dialogue.tools)
+    """The template's text of the conversation, and the answers in it."""
+    text = head(dialogue.system, dialogue.tools)
     spans: list[tuple[int, int]] = []
     last = len(dialogue.turns) - 1
-    asked = max((i for i, turn in enumerate(dialogue.turns) if isinstance(turn, User)), default=-1)
-    if asked < 0:
-        text += listed
     for index, turn in enumerate(dialogue.turns):
         if isinstance(turn, User):
             text += f"<|im_start|>user\n{turn.text}<|im_end|>\n"
-            text += listed if index == asked else ""
         elif isinstance(turn, Results):
             said = "\n".join(f"<tool_response>\n{each}\n</tool_response>" for each in turn.results)
             text += f"<|im_start|>user\n{said}<|im_end|>\n"
@@ -98,8 +90,7 @@ def render(dialogue: Dialogue) -> Text:
                 begin += skipped(turn, dialogue.masked)
             text += body(turn) + "<|im_end|>"
             # Earlier answers were made with the thinking that the prompt asks for, or without.
-            alike = index > asked and not (dialogue.thinking or dialogue.last_only)
-            if index == last or alike:
+            if index == last or not (dialogue.thinking or dialogue.last_only):
                 spans.append((begin, len(text)))
             text += "\n"
     return Text(text, tuple(spans))
@@ -129,19 +120,16 @@ def dumps(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def head(system: str) -> str:
-    return f"<|im_start|>system\n{system}<|im_end|>\n" if system else ""
-
-
-def tool_list(tools: Sequence[Tool]) -> str:
+def head(system: str, tools: Sequence[Tool]) -> str:
+    text = f"<|im_start|>system\n{system}<|im_end|>\n" if system else ""
     lines = "".join(f"\n{line(tool)}" for tool in tools)
-    return f"{LIST_BEGIN}{lines}<|im_end|>\n" if tools else ""
+    return text + (f"{LIST_BEGIN}{lines}<|im_end|>\n" if tools else "")
 
 
 def line(tool: Tool) -> str:
     """`Get the weather: get_weather(city, unit?: celsius|fahrenheit)`; the template says the same.
 
-    What is said of a tool comes first, so that its name can know what it is for."""
+    What is said of a tool comes first, so that a word of it is followed by the name."""
     text = f"{tool.name}({_members(tool.properties, tool.required)})"
     about = tool.description.split("\n")[0].split(". ")[0].strip().rstrip(".")
     return f"{about}: {text}" if about else text

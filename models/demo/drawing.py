@@ -60,8 +60,11 @@ class Drawing:
             )
         return self.rng.choice(talk.systems()) if roll < 0.3 else ""
 
-    def tools(self, tasks: list[Task], words: Words, *, fitting: bool = True) -> tuple[Tool, ...]:
-        """The tasks' tools among others that do not fit, in any order."""
+    def tools(
+        self, tasks: list[Task], words: Words, *, fitting: bool = True, bounded: bool = False
+    ) -> tuple[Tool, ...]:
+        """The tasks' tools among others that do not fit, in any order. `bounded`: none of the others
+        answers any question."""
         rng = self.rng
         wanted = rng.choice(
             (1, 1, 2, 3) if self.short else (1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, MOST_TOOLS)
@@ -73,7 +76,7 @@ class Drawing:
         groups = {group for task in tasks for group in near(task.group)} | {
             task.group for task in tasks
         }
-        if not fitting:
+        if not fitting or bounded:
             groups |= answering()
         while len(chosen) < wanted:
             chosen.append(self.other_tool(groups, words))

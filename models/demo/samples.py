@@ -11,13 +11,14 @@ from .words import Language, Words
 
 # Shares of the mix.
 MIX: dict[str, float] = {
-    "call": 0.39, "two tools": 0.09, "no tool": 0.15, "may not": 0.015, "forced": 0.02, "talk": 0.04, "missing": 0.01,
-    "result": 0.15, "follow-up": 0.055, "serial": 0.025, "chain": 0.02, "history": 0.035,
+    "call": 0.26, "rounds": 0.17, "two tools": 0.07, "no tool": 0.15, "may not": 0.015, "forced": 0.02, "talk": 0.04, "missing": 0.01,
+    "result": 0.14, "follow-up": 0.045, "serial": 0.025, "chain": 0.02, "history": 0.035,
 }  # fmt: skip
 ZH, THINKING = 0.1, 0.08
 
 MAKERS: dict[str, Callable[[Drawing, Words, bool], Dialogue]] = {
     "call": asked.call,
+    "rounds": asked.rounds,
     "two tools": asked.two_tools,
     "no tool": asked.no_tool,
     "may not": asked.may_not,

@@ -23,7 +23,7 @@ import torch.multiprocessing
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from . import copying, corpus
+from . import copying, corpus, looking
 from .batches import LENGTHS, Batch, batches
 from .corpus import LONGEST
 from .muon import Muon
@@ -37,8 +37,10 @@ STEP_TOKENS = 4096
 STEPS = 13_000
 COPY_STEPS = 2000
 """First nothing but copying is learned, for so many steps at most."""
-COPIES_EVERY = 11
-"""Afterwards copying comes before each batch of this number."""
+LOOK_STEPS = 2000
+"""Then nothing but finding tools by their words, for so many steps at most."""
+DRILL_EVERY = 11
+"""Afterwards copying and finding come by turns before each batch of this number."""
 SHORT_STEPS = 0.1
 """Then short conversations, for this share of the steps; then all."""
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
@@ -80,9 +82,11 @@ class Plan:
             lambda: corpus.make(str(self.tokenizer_file), self.seed, number, short=short),
         )
 
-    def stage(self, step: int, copied: int) -> int:
-        """0 copying, 1 short conversations, 2 all of them. `copied`: steps that copying took."""
-        return (step >= copied) + (step >= copied + SHORT_STEPS * self.steps)
+    def stage(self, step: int, copied: int, looked: int) -> int:
+        """0 copying, 1 finding tools, 2 short conversations, 3 all of them. `copied` and `looked`:
+        the steps at which copying and finding were learned."""
+        short = looked + SHORT_STEPS * self.steps
+        return (step >= copied) + (step >= looked) + (step >= short)
 
     def factor(self, step: int) -> float:
         """Of the learning rates: warm-up, constant, then down."""
@@ -140,16 +144,20 @@ class Trainer:
         self.others = [p for name, p in named if p.ndim != 2 or "embed" in name]
         self.muon = Muon(matrices, rank, world, torch.distributed.all_reduce)
         self.adam = torch.optim.AdamW(self.others, ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0)
-        self.done, self.copied, self.shown = 0, COPY_STEPS, 0.0
+        self.done, self.shown = 0, 0.0
+        self.copied, self.looked = COPY_STEPS, COPY_STEPS + LOOK_STEPS
         self.copying = copying.Progress(self.vocabulary)
+        self.lists = looking.Lists(self.tokenizer, np.random.default_rng(plan.seed))
+        self.looking = looking.Progress(len(self.lists.words))
         if self._file(rank).exists():
             state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
             self.network.load_state_dict(state["network"])
             self.adam.load_state_dict(state["adam"])
             self.muon.load(state["muon"])
-            self.done, self.copied = int(state["step"]), int(state["copied"])
-            self.shown = float(state["shown"])
+            self.done, self.shown = int(state["step"]), float(state["shown"])
+            self.copied, self.looked = int(state["copied"]), int(state["looked"])
             self.copying = copying.Progress(self.vocabulary, int(state["alphabet"]))
+            self.looking = looking.Progress(len(self.lists.words), *state["looking"])
         self._require_one_step()
 
     def _file(self, rank: int) -> Path:
@@ -172,8 +180,10 @@ class Trainer:
             "muon": self.muon.buffers(),
             "step": self.done,
             "copied": self.copied,
+            "looked": self.looked,
             "shown": self.shown,
             "alphabet": self.copying.size,
+            "looking": (self.looking.form, self.looking.size),
         }
         written = self._file(self.rank).with_suffix(".new")
         torch.save(state, written)
@@ -184,23 +194,27 @@ class Trainer:
 
     def stream(self, stage: int) -> Iterator[Batch]:
         tokens = STEP_TOKENS // self.world
+        own = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
         if stage == 0:
-            rng = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
             order = np.random.default_rng(self.plan.seed).permutation(self.vocabulary)
             while True:
-                yield copying.batch(tokens, self.copying.size, order, rng)
+                yield copying.batch(tokens, self.copying.size, order, own)
+        if stage == 1:
+            while True:
+                yield self.lists.batch(tokens, self.looking.form, self.looking.size, own)
         rng = np.random.default_rng((self.plan.seed, stage, self.done))
-        own = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
-        samples = self.plan.conversations(short=stage == 1)
-        scrambled = SCRAMBLED_SHORT if stage == 1 else SCRAMBLED
+        samples = self.plan.conversations(short=stage == 2)
+        scrambled = SCRAMBLED_SHORT if stage == 2 else SCRAMBLED
         renaming = Renaming(self.tokenizer, samples, scrambled)
         while True:
             found = batches(
                 samples, tokens, 0, rng, self.rank, self.world, lambda s: renaming(s, own)
             )
             for number, batch in enumerate(found, 1):
-                if number % COPIES_EVERY == 0:
+                if number % (2 * DRILL_EVERY) == 0:
                     yield copying.mixed(tokens, self.vocabulary, own)
+                elif number % DRILL_EVERY == 0:
+                    yield self.lists.mixed(tokens, own)
                 yield batch
 
     def compile(self) -> None:
@@ -241,15 +255,16 @@ class Trainer:
         first, stage, stop = self.done, -1, False
         trained = time.monotonic()
         while self.done < self.plan.steps and not stop:
-            if self.plan.stage(self.done, self.copied) != stage:
-                stage = self.plan.stage(self.done, self.copied)
-                source = self.stream(stage)
+            if (now := self.plan.stage(self.done, self.copied, self.looked)) != stage:
+                stage, source = now, self.stream(now)
             out_of_time = time.monotonic() - began > 60 * self.plan.minutes
             due = time.monotonic() - saved > SAVE_SECONDS
             loss, stop, due = self.step(next(source), out_of_time, due)
             self.shown = loss if self.shown == 0 else 0.97 * self.shown + 0.03 * loss
             if stage == 0 and self.copying.note(loss):
-                self.copied = self.done
+                self.copied, self.looked = self.done, self.done + LOOK_STEPS
+            elif stage == 1 and self.looking.note(loss):
+                self.looked = self.done
             if self.rank == 0 and self.done % 50 == 0:
                 spent = time.monotonic() - trained
                 rate = (self.done - first) * STEP_TOKENS / spent / 1e3

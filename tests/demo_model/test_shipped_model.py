@@ -9,7 +9,7 @@ import jinja2
 import jinja2.sandbox
 import pytest
 from models.demo.asking import request_of
-from models.demo.dialogue import Dialogue, head, render, tool_list
+from models.demo.dialogue import Dialogue, head, render
 from models.demo.export import template
 from models.demo.handwritten import parse
 from models.demo.samples import Source
@@ -122,7 +122,7 @@ def test_a_value_is_spelt_alike_in_prose_and_in_json(tokenizer: Tokenizer, value
 def test_text_comes_back_from_its_tokens(tokenizer: Tokenizer) -> None:
     tool = parse("Order food: order(items: [{name, quantity: integer}])")
     for text in (
-        head("Be brief.") + tool_list([tool]),
+        head("Be brief.", [tool]),
         "naïve café 🙂 \t tabs\n\n\nlines",
         '{"a": [1, {"b": "c"}]}',
     ):

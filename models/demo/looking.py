@@ -1,0 +1,139 @@
+"""Lists of tools made of random words, and words that stand in one line of them: what finding a
+tool is learned from.
+
+Asked for a whole call at once, a network takes thousands of steps to find that a word of the request
+leads to a line, and a line to its name. Taken apart it takes some hundred: first a word is followed
+by the name of its line, at once and many times a list; then it stands among words of no line; then
+the whole prompt and the beginning of the call stand in between. Few words at first, as in copying,
+then twice as many whenever names are mostly found, until it is all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from .batches import LENGTHS, Batch
+from .dialogue import LIST_BEGIN, NO_THOUGHT
+
+Ids = npt.NDArray[np.int64]
+
+LENGTH = LENGTHS[3]
+FORMS = ("word", "words", "call")
+FIRST = 64
+FOUND = 0.7
+"""The loss of a name's first word at which the next form comes, or twice as many words."""
+AT_LEAST = 20
+"""Steps, of a form and a number of words."""
+LINES = (2, 8)
+"""Of a list, at least and at most."""
+BESIDE = 5
+"""Words of a request that stand in no line, at most."""
+DRAWN = 128
+"""Words for a list, and for what stands beside its words in requests."""
+LIKE_ANOTHER = 0.25
+"""Of the names: those that begin like another one of their list."""
+
+
+class Progress:
+    """Which form is asked for, and of how many words lists are made."""
+
+    def __init__(self, words: int, form: int = 0, size: int = FIRST) -> None:
+        self.words, self.form, self.size = words, form, size
+        self._loss, self._steps = math.log(size), 0
+
+    def note(self, loss: float) -> bool:
+        """After each step. Whether the names of all words are found."""
+        self._loss, self._steps = 0.9 * self._loss + 0.1 * loss, self._steps + 1
+        if self._steps < AT_LEAST or self._loss > FOUND:
+            return False
+        if self.form < len(FORMS) - 1:
+            self.form += 1
+        elif self.size < self.words:
+            self.size = min(self.words, 2 * self.size)
+        else:
+            return True
+        self._loss, self._steps = math.log(self.size), 0
+        return False
+
+
+class Lists:
+    def __init__(self, tokenizer: Tokenizer, order: np.random.Generator) -> None:
+        """`order`: in which the words come in."""
+
+        def ids(text: str) -> list[int]:
+            return list(tokenizer.encode(text).ids)
+
+        texts = [tokenizer.decode([at], False) for at in range(tokenizer.get_vocab_size())]
+        words = [
+            at for at, text in enumerate(texts) if text.isascii() and text.isalpha() and text[1:]
+        ]
+        self.words: Ids = order.permutation(np.array(words))
+        self._begin, self._end = ids(LIST_BEGIN), ids("<|im_end|>\n")
+        self._line, self._space, self._about = ids("\n"), ids(" "), ids(": ")
+        self._joint, self._arguments = ids("_"), ids("()")
+        self._user = ids("<|im_start|>user\n")
+        self._call = ids(f'<|im_start|>assistant\n{NO_THOUGHT}<tool_call>\n{{"name": "')
+        self._rest = ids('", "arguments": {}}\n</tool_call><|im_end|>\n')
+
+    def batch(self, tokens: int, form: int, size: int, rng: np.random.Generator) -> Batch:
+        """About `tokens` tokens; the lists are made of the first `size` words."""
+        ids = np.empty((tokens // LENGTH, LENGTH + 1), np.int64)
+        trained = np.empty(ids.shape, bool)
+        for row in range(len(ids)):
+            said, on = self._row(FORMS[form], self.words[:size], rng)
+            ids[row], trained[row] = said[: LENGTH + 1], on[: LENGTH + 1]
+        return ids, trained
+
+    def mixed(self, tokens: int, rng: np.random.Generator) -> Batch:
+        """Whole calls, of all words."""
+        return self.batch(tokens, len(FORMS) - 1, len(self.words), rng)
+
+    def _row(self, form: str, words: Ids, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
+        """One list, and words that ask for its tools one after another; of each answer the first
+        word of the name is trained on."""
+        drawn: list[int] = rng.permutation(words)[:DRAWN].tolist()
+        lines: list[tuple[list[int], list[int]]] = []
+        for _ in range(rng.integers(LINES[0], LINES[1] + 1)):
+            name = [drawn.pop() for _ in range(rng.integers(1, 4))]
+            if lines and len(name) > 1 and rng.random() < LIKE_ANOTHER:
+                name[0] = lines[rng.integers(len(lines))][0][0]
+            lines.append((name, [drawn.pop() for _ in range(rng.integers(0, 4))]))
+        said = list(self._begin)
+        for name, about in lines:
+            described = self._joined(about, self._space) + self._about if about else []
+            said += self._line + described + self._joined(name, self._joint) + self._arguments
+        said += self._end
+        on = [False] * len(said)
+        every = [word for name, about in lines for word in (*name, *about)]
+        asked_for = [
+            (name, own)
+            for name, about in lines
+            if (own := [word for word in (*name, *about) if every.count(word) == 1])
+        ]
+        while len(said) <= LENGTH:
+            name, own = asked_for[rng.integers(len(asked_for))]
+            shared = rng.permutation(own)[: 1 if form == "word" else rng.integers(1, 3)]
+            beside = rng.choice(drawn, 0 if form == "word" else rng.integers(0, BESIDE + 1))
+            mixed = rng.permutation(np.concatenate((shared, beside)))
+            request = self._joined(mixed.tolist(), self._space)
+            if form == "call":
+                asked = [*self._user, *request, *self._end, *self._call]
+                answer = [*self._joined(name, self._joint), *self._rest]
+            else:
+                asked = [*self._line, *request, *self._about]
+                answer = [name[0]]
+            said += asked + answer
+            on += [False] * len(asked) + [True] + [False] * (len(answer) - 1)
+        return said, on
+
+    @staticmethod
+    def _joined(words: Sequence[int], joint: list[int]) -> list[int]:
+        said = [words[0]]
+        for word in words[1:]:
+            said += [*joint, word]
+        return said

@@ -1,0 +1,91 @@
+"""The lists of random words that finding a tool is learned from."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from models.demo import looking
+from models.demo.looking import FORMS, Lists, Progress
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+WORDS = sorted("Q" + "".join(letters) for letters in product("jkvwxz", repeat=3))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """Bytes, and words that stand in no other text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_tokens(WORDS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def lists(tokenizer: Tokenizer) -> Lists:
+    return Lists(tokenizer, np.random.default_rng(0))
+
+
+def test_all_words_come_in_once_in_some_order(tokenizer: Tokenizer, lists: Lists) -> None:
+    words = [tokenizer.decode([int(word)]) for word in lists.words]
+    assert words != WORDS
+    assert sorted(words) == WORDS
+
+
+@pytest.mark.parametrize("form", range(len(FORMS)))
+def test_a_word_of_the_request_stands_in_the_answers_line_alone(
+    tokenizer: Tokenizer, lists: Lists, form: int
+) -> None:
+    rng = np.random.default_rng(form)
+    ids, trained = lists.batch(4 * looking.LENGTH, form, looking.FIRST, rng)
+    assert ids.shape == trained.shape == (4, looking.LENGTH + 1)
+    answers = 0
+    for row, on in zip(ids.tolist(), trained, strict=True):
+        listed, _, asked = tokenizer.decode(row, False).partition("<|im_end|>\n")
+        lines = listed.splitlines()[2:]
+        assert 2 <= len(lines) <= 8
+        assert len(set(re.findall("Q...", listed + asked))) <= looking.FIRST
+        for at in np.flatnonzero(on):
+            answer = tokenizer.decode([row[at]])
+            before = tokenizer.decode(row[:at], False).partition("<|im_end|>\n")[2]
+            request = before.split("user\n")[-1] if form == 2 else before.splitlines()[-1]
+            said = re.findall("Q...", request.partition("<|im_end|>")[0])
+            meant = [
+                [line for line in lines if word in line]
+                for word in said
+                if sum(word in line for line in lines) == 1
+            ]
+            assert meant
+            assert all(answer == _name(line) for [line] in meant)
+            assert len(said) == 1 if form == 0 else len(said) <= 2 + looking.BESIDE
+            answers += 1
+    assert answers > (4, 20, 60)[2 - form]
+
+
+def _name(line: str) -> str:
+    """The first word of the tool's name."""
+    return line.rpartition(": ")[2][:4]
+
+
+def test_calls_have_the_prompt_and_their_beginning_before_them(
+    tokenizer: Tokenizer, lists: Lists
+) -> None:
+    ids, trained = lists.mixed(looking.LENGTH, np.random.default_rng(1))
+    at = int(np.flatnonzero(trained[0])[0])
+    assert tokenizer.decode(ids[0, :at].tolist(), False).endswith(
+        '<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n<tool_call>\n{"name": "'
+    )
+
+
+def test_the_whole_call_comes_last_and_then_more_words() -> None:
+    progress = Progress(200)
+    assert not any(progress.note(4.0) for _ in range(200))
+    met = []
+    while not progress.note(0.1):
+        met.append((progress.form, progress.size))
+    assert list(dict.fromkeys(met)) == [(0, 64), (1, 64), (2, 64), (2, 128), (2, 200)]
+    assert all(met.count(each) >= looking.AT_LEAST - 1 for each in set(met[1:]) - {met[0]})
