@@ -1,68 +1,91 @@
-"""Whether answers come out exactly, without decoding: `python -m models.demo.probe RUN`.
+"""Whether answers come out exactly, without decoding, and where they go wrong: `python -m
+models.demo.probe RUN`.
 
 Under greedy decoding an answer is exact if, and only if, each of its tokens is the likeliest after
-the ones before. For the training's own watch; `make eval-demo-model` asks the served model.
+the ones before. For the training's own watch; `make eval-demo-model` asks the served model the same.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
 
 from .corpus import encode
-from .dialogue import Dialogue, render
+from .dialogue import NO_THOUGHT, Dialogue, User, render
+from .evaluate import questions
 from .export import load
-from .handwritten import conversations
 from .network import Network
-from .samples import MIX, Source
+
+
+@dataclass(frozen=True)
+class Miss:
+    kind: str
+    """Of what the first wrong token is part."""
+    before: str
+    """The answer up to there."""
+    wanted: str
+    said: str
 
 
 @torch.no_grad()
-def exact(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> tuple[bool, str]:
-    """Whether the last answer comes out, and what comes in its place up to the first difference."""
-    text = render(replace(dialogue, last_only=True))
-    (sample,) = encode(tokenizer, [text])
+def first_miss(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> Miss | None:
+    """None where the last answer comes out."""
+    (sample,) = encode(tokenizer, [render(replace(dialogue, last_only=True))])
     ids = torch.from_numpy(sample.ids.astype("int64"))[None]
     with torch.autocast("cpu", torch.bfloat16):
         best = network.logits(network(ids[:, :-1])).argmax(-1)[0]
-    wanted = torch.from_numpy(sample.trained)[1:]
-    right = best == ids[0, 1:]
-    if bool(right[wanted].all()):
-        return True, ""
-    first = int((wanted & ~right).nonzero()[0])
-    return False, tokenizer.decode(
-        ids[0, max(0, first - 12) : first + 1].tolist(), False
-    ) + " ⟶ " + tokenizer.decode(best[first : first + 1].tolist(), False)
+    wrong = torch.from_numpy(sample.trained)[1:] & (best != ids[0, 1:])
+    if not bool(wrong.any()):
+        return None
+    at = int(wrong.nonzero()[0])
+    text = tokenizer.decode(ids[0, : at + 1].tolist(), False)
+    before = text.split("<|im_start|>assistant\n")[-1].removeprefix(NO_THOUGHT)
+    said = tokenizer.decode(best[at : at + 1].tolist(), False)
+    wanted = tokenizer.decode(ids[0, at + 1 : at + 2].tolist(), False)
+    return Miss(_kind(before, said, dialogue), before, wanted, said)
 
 
-def cases(number: int) -> dict[str, list[Dialogue]]:
-    found: dict[str, list[Dialogue]] = {}
-    for category in MIX:
-        source = Source(990_000, held=True)
-        found[category] = [source.draw(category) for _ in range(number)]
-    source = Source(991_000, held=True, unseen=True)
-    found["unseen tools"] = [source.draw("call", "en") for _ in range(2 * number)]
-    found["handwritten"] = [each.dialogue() for each in conversations() if each.calls]
-    return found
+def _kind(before: str, said: str, dialogue: Dialogue) -> str:
+    *_, call = before.split("<tool_call>")
+    if not before:
+        return "call or not"
+    if call == before:
+        return "words"
+    if "</tool_call>" in call:
+        return "next call or end"
+    if '"arguments"' not in call:
+        name = call.partition('"name": "')[2] + said
+        listed = any(tool.name.startswith(name) for tool in dialogue.tools)
+        return "name of another tool" if listed else "name of no tool"
+    return "argument's name" if call.rstrip().endswith(('{"', ', "')) else "value"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Where a training's answers go wrong.")
     parser.add_argument("run", type=Path)
     parser.add_argument("--number", type=int, default=60, help="conversations of each kind")
-    parser.add_argument("--show", type=int, default=3, help="misses of each kind")
+    parser.add_argument("--show", type=int, default=0, help="misses of each kind")
     arguments = parser.parse_args()
     network, tokenizer = load(arguments.run)
-    for name, dialogues in cases(arguments.number).items():
-        judged = [(dialogue, *exact(network, tokenizer, dialogue)) for dialogue in dialogues]
-        print(f"{name}: {sum(right for _, right, _ in judged)}/{len(judged)}")
-        for dialogue, _, said in [each for each in judged if not each[1]][: arguments.show]:
-            user = next(turn for turn in reversed(dialogue.turns) if hasattr(turn, "text"))
-            print(f"    {getattr(user, 'text', '')!r}\n        {said!r}")
+    for name, asked in questions(arguments.number).items():
+        misses: list[tuple[Dialogue, Miss]] = []
+        dialogues = [question.dialogue for question in asked]
+        for dialogue in dialogues:
+            if (miss := first_miss(network, tokenizer, dialogue)) is not None:
+                misses.append((dialogue, miss))
+        right = 100 * (1 - len(misses) / len(dialogues))
+        kinds = Counter(miss.kind for _, miss in misses).most_common()
+        print(f"{name}: {right:.0f} %", *(f"{kind} {n}" for kind, n in kinds), sep="  ", flush=True)
+        for dialogue, miss in misses[: arguments.show]:
+            said = [turn.text for turn in dialogue.turns if isinstance(turn, User)][-1]
+            print(
+                f"    {said!r}\n        …{miss.before[-60:]!r} {miss.said!r}, not {miss.wanted!r}"
+            )
 
 
 if __name__ == "__main__":
