@@ -4,8 +4,8 @@ tool is learned from.
 Asked for a whole call at once, a network takes thousands of steps to find that a word of the request
 leads to a line, and a line to its name. Taken apart it takes some hundred: first a word is followed
 by the name of its line, at once and many times a list; then it stands among words of no line; then
-the whole prompt and the beginning of the call stand in between. Few words at first, as in copying,
-then twice as many whenever names are mostly found, until it is all of them.
+the whole prompt and the beginning of the call stand in between. So far of few words, as in copying;
+then of all of them, in all three forms side by side: the first one brings new words in.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from .dialogue import LIST_BEGIN, NO_THOUGHT
 Ids = npt.NDArray[np.int64]
 
 LENGTH = LENGTHS[3]
-FORMS = ("word", "words", "call")
+FORMS = ("word", "words", "call", "any of them")
+LAST = len(FORMS) - 1
 FIRST = 64
 FOUND = 0.7
-"""The loss of a name's first word at which the next form comes, or twice as many words."""
+"""The loss of a name's first word at which the next form comes."""
 AT_LEAST = 20
-"""Steps, of a form and a number of words."""
+"""Steps, of a form."""
 LINES = (2, 8)
 """Of a list, at least and at most."""
 BESIDE = 5
@@ -42,21 +43,22 @@ LIKE_ANOTHER = 0.25
 class Progress:
     """Which form is asked for, and of how many words lists are made."""
 
-    def __init__(self, words: int, form: int = 0, size: int = FIRST) -> None:
-        self.words, self.form, self.size = words, form, size
-        self._loss, self._steps = math.log(size), 0
+    def __init__(self, words: int, form: int = 0) -> None:
+        self.words, self.form = words, form
+        self._loss, self._steps = math.log(self.size), 0
+
+    @property
+    def size(self) -> int:
+        return FIRST if self.form < LAST else self.words
 
     def note(self, loss: float) -> bool:
         """After each step. Whether the names of all words are found."""
         self._loss, self._steps = 0.9 * self._loss + 0.1 * loss, self._steps + 1
         if self._steps < AT_LEAST or self._loss > FOUND:
             return False
-        if self.form < len(FORMS) - 1:
-            self.form += 1
-        elif self.size < self.words:
-            self.size = min(self.words, 2 * self.size)
-        else:
+        if self.form == LAST:
             return True
+        self.form += 1
         self._loss, self._steps = math.log(self.size), 0
         return False
 
@@ -85,13 +87,14 @@ class Lists:
         ids = np.empty((tokens // LENGTH, LENGTH + 1), np.int64)
         trained = np.empty(ids.shape, bool)
         for row in range(len(ids)):
-            said, on = self._row(FORMS[form], self.words[:size], rng)
+            asked = FORMS[form if form < LAST else rng.integers(LAST)]
+            said, on = self._row(asked, self.words[:size], rng)
             ids[row], trained[row] = said[: LENGTH + 1], on[: LENGTH + 1]
         return ids, trained
 
     def mixed(self, tokens: int, rng: np.random.Generator) -> Batch:
-        """Whole calls, of all words."""
-        return self.batch(tokens, len(FORMS) - 1, len(self.words), rng)
+        """All forms, of all words."""
+        return self.batch(tokens, LAST, len(self.words), rng)
 
     def _row(self, form: str, words: Ids, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
         """One list, and words that ask for its tools one after another; of each answer the first

@@ -157,7 +157,7 @@ class Trainer:
             self.done, self.shown = int(state["step"]), float(state["shown"])
             self.copied, self.looked = int(state["copied"]), int(state["looked"])
             self.copying = copying.Progress(self.vocabulary, int(state["alphabet"]))
-            self.looking = looking.Progress(len(self.lists.words), *state["looking"])
+            self.looking = looking.Progress(len(self.lists.words), int(state["looking"]))
         self._require_one_step()
 
     def _file(self, rank: int) -> Path:
@@ -183,7 +183,7 @@ class Trainer:
             "looked": self.looked,
             "shown": self.shown,
             "alphabet": self.copying.size,
-            "looking": (self.looking.form, self.looking.size),
+            "looking": self.looking.form,
         }
         written = self._file(self.rank).with_suffix(".new")
         torch.save(state, written)

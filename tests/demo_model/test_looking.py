@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from models.demo import looking
-from models.demo.looking import FORMS, Lists, Progress
+from models.demo.looking import Lists, Progress
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 WORDS = sorted("Q" + "".join(letters) for letters in product("jkvwxz", repeat=3))
@@ -36,7 +36,7 @@ def test_all_words_come_in_once_in_some_order(tokenizer: Tokenizer, lists: Lists
     assert sorted(words) == WORDS
 
 
-@pytest.mark.parametrize("form", range(len(FORMS)))
+@pytest.mark.parametrize("form", range(looking.LAST))
 def test_a_word_of_the_request_stands_in_the_answers_line_alone(
     tokenizer: Tokenizer, lists: Lists, form: int
 ) -> None:
@@ -74,18 +74,27 @@ def _name(line: str) -> str:
 def test_calls_have_the_prompt_and_their_beginning_before_them(
     tokenizer: Tokenizer, lists: Lists
 ) -> None:
-    ids, trained = lists.mixed(looking.LENGTH, np.random.default_rng(1))
+    ids, trained = lists.batch(looking.LENGTH, 2, 100, np.random.default_rng(1))
     at = int(np.flatnonzero(trained[0])[0])
     assert tokenizer.decode(ids[0, :at].tolist(), False).endswith(
         '<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n<tool_call>\n{"name": "'
     )
 
 
-def test_the_whole_call_comes_last_and_then_more_words() -> None:
+def test_all_forms_of_all_words_come_side_by_side(tokenizer: Tokenizer, lists: Lists) -> None:
+    ids, trained = lists.mixed(40 * looking.LENGTH, np.random.default_rng(2))
+    words = {int(word) for word in lists.words}
+    assert len(words & set(ids.flatten().tolist())) > 0.9 * len(words)
+    calls = ["<tool_call>" in tokenizer.decode(row, False) for row in ids.tolist()]
+    assert 5 < sum(calls) < 25
+    assert trained.any(1).all()
+
+
+def test_few_words_are_asked_for_in_one_form_after_another_and_then_all() -> None:
     progress = Progress(200)
     assert not any(progress.note(4.0) for _ in range(200))
     met = []
     while not progress.note(0.1):
         met.append((progress.form, progress.size))
-    assert list(dict.fromkeys(met)) == [(0, 64), (1, 64), (2, 64), (2, 128), (2, 200)]
+    assert list(dict.fromkeys(met)) == [(0, 64), (1, 64), (2, 64), (3, 200)]
     assert all(met.count(each) >= looking.AT_LEAST - 1 for each in set(met[1:]) - {met[0]})
