@@ -7,11 +7,15 @@ values are cut so that they never take in a value's first or last character.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from .words import characters, everyday
+
 VOCABULARY = 4096
+SPELT_TIMES = 100
+"""How often everyday words and characters are read, beside the conversations."""
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKS = (
     "<tool_call>",
@@ -28,6 +32,16 @@ PIECES = (
     r"|\p{Lu}?[\p{Ll}\p{M}]+|\p{Lu}+(?![\p{Ll}\p{M}])|[\p{L}\p{M}]"
     r"|\s|."
 )
+
+
+def spelt() -> Iterator[str]:
+    """Everyday words and Chinese characters, so often that most become tokens, many words
+    capitalized too."""
+    for character in characters():
+        yield from (character,) * SPELT_TIMES
+    for section in everyday().values():
+        for word in (*section.trained, *section.held):
+            yield from (f"{word} {word.capitalize()}",) * SPELT_TIMES
 
 
 def train(texts: Iterable[str]) -> Tokenizer:

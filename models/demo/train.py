@@ -29,8 +29,8 @@ from .corpus import LONGEST
 from .muon import Muon
 from .network import Network, Sizes
 from .renaming import SCRAMBLED, Renaming
+from .tokenizer import spelt
 from .tokenizer import train as train_tokenizer
-from .words import characters, everyday
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
@@ -50,8 +50,6 @@ RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 thousands of steps: only with little of it is what is rare learned."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
-EVERYDAY_TIMES = 100
-"""How often the tokenizer reads each everyday word, beside the conversations."""
 SCRAMBLED_SHORT = 0.25
 """Of the short conversations: finding the tool by a word is learned first."""
 
@@ -108,16 +106,6 @@ def prepare(plan: Plan) -> None:
     plan.conversations(short=True)
     tokens = sum(len(sample.ids) for sample in plan.conversations(short=False))
     print(f"{plan.samples} conversations, {tokens / 1e6:.1f}M tokens", flush=True)
-
-
-def spelt() -> Iterator[str]:
-    """Everyday words and Chinese characters, so often that most become tokens, many words
-    capitalized too."""
-    for character in characters():
-        yield from (character,) * EVERYDAY_TIMES
-    for section in everyday().values():
-        for word in (*section.trained, *section.held):
-            yield from (f"{word} {word.capitalize()}",) * EVERYDAY_TIMES
 
 
 def loss_of(network: Network, run: torch.nn.Module, batch: Batch) -> torch.Tensor:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from models.demo import looking
 from models.demo.looking import Lists, Progress
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
+
+from tests.demo_model.byte_tokenizer import byte_tokenizer
 
 WORDS = sorted("Q" + "".join(letters) for letters in product("jkvwxz", repeat=3))
 
@@ -17,10 +19,7 @@ WORDS = sorted("Q" + "".join(letters) for letters in product("jkvwxz", repeat=3)
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """Bytes, and words that stand in no other text."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
+    made = byte_tokenizer()
     made.add_tokens(WORDS)
     return made
 

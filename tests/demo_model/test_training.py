@@ -18,18 +18,15 @@ from models.demo.renaming import Renaming
 from models.demo.tokenizer import MARKS, SPECIAL
 from models.demo.tools import Call, Tool
 from models.demo.train import Plan
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
+
+from tests.demo_model.byte_tokenizer import byte_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """Bytes alone: enough to see which tokens are trained on."""
-    from tokenizers import AddedToken, decoders, models, pre_tokenizers
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
+    made = byte_tokenizer()
     made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in SPECIAL])
     made.add_tokens([AddedToken(t, special=False, normalized=False) for t in MARKS])
     return made
