@@ -4,8 +4,9 @@ tool is learned from.
 Asked for a whole call at once, a network takes thousands of steps to find that a word of the request
 leads to a line, and a line to its name. Taken apart it takes some hundred: first a word is followed
 by the name of its line, at once and many times a list; then it stands among words of no line; then
-the whole prompt and the beginning of the call stand in between. So far of few words, as in copying;
-then of all of them, in all three forms side by side: the first one brings new words in.
+the whole prompt and the beginning of the call stand in between, and at last the small words and the
+arguments that conversations have. So far of few words, as in copying; then of all of them, in all
+forms side by side: the first one brings new words in.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from .dialogue import LIST_BEGIN, NO_THOUGHT
 Ids = npt.NDArray[np.int64]
 
 LENGTH = LENGTHS[3]
-FORMS = ("word", "words", "call", "any of them")
+FORMS = ("word", "words", "call", "sentence", "any of them")
 LAST = len(FORMS) - 1
+SHARES = (0.1, 0.2, 0.3, 0.4)
+"""Of the rows, in the last form, those in each of the others: one in the first has eight times the
+answers of a call."""
 FIRST = 64
-FOUND = 0.7
-"""The loss of a name's first word at which the next form comes."""
+FOUND, ALL_FOUND = 0.7, 1.0
+"""The loss of a name's first word at which the next form comes, at which conversations come."""
 AT_LEAST = 20
 """Steps, of a form."""
 LINES = (2, 8)
@@ -38,6 +42,10 @@ DRAWN = 128
 """Words for a list, and for what stands beside its words in requests."""
 LIKE_ANOTHER = 0.25
 """Of the names: those that begin like another one of their list."""
+SMALL = ("the", "a", "of", "for", "in", "to", "my", "with", "and", "on", "by", "is", "please")
+"""Words of a sentence that say nothing of which tool is meant."""
+TYPES = ("", "", "?", ": integer", ": number", "?: boolean", ": [string]")
+"""What is said of an argument, after its name."""
 
 
 class Progress:
@@ -54,9 +62,10 @@ class Progress:
     def note(self, loss: float) -> bool:
         """After each step. Whether the names of all words are found."""
         self._loss, self._steps = 0.9 * self._loss + 0.1 * loss, self._steps + 1
-        if self._steps < AT_LEAST or self._loss > FOUND:
+        last = self.form == LAST
+        if self._steps < AT_LEAST or self._loss > (ALL_FOUND if last else FOUND):
             return False
-        if self.form == LAST:
+        if last:
             return True
         self.form += 1
         self._loss, self._steps = math.log(self.size), 0
@@ -75,9 +84,14 @@ class Lists:
             at for at, text in enumerate(texts) if text.isascii() and text.isalpha() and text[1:]
         ]
         self.words: Ids = order.permutation(np.array(words))
+        token = {text: at for at, text in enumerate(texts)}
+        self._capital = {at: token.get(texts[at].capitalize(), at) for at in words}
+        self._small = [ids(word) for word in SMALL]
+        self._types = [ids(text) for text in TYPES]
         self._begin, self._end = ids(LIST_BEGIN), ids("<|im_end|>\n")
         self._line, self._space, self._about = ids("\n"), ids(" "), ids(": ")
         self._joint, self._arguments = ids("_"), ids("()")
+        self._open, self._comma, self._close = ids("("), ids(", "), ids(")")
         self._user = ids("<|im_start|>user\n")
         self._call = ids(f'<|im_start|>assistant\n{NO_THOUGHT}<tool_call>\n{{"name": "')
         self._rest = ids('", "arguments": {}}\n</tool_call><|im_end|>\n')
@@ -87,7 +101,7 @@ class Lists:
         ids = np.empty((tokens // LENGTH, LENGTH + 1), np.int64)
         trained = np.empty(ids.shape, bool)
         for row in range(len(ids)):
-            asked = FORMS[form if form < LAST else rng.integers(LAST)]
+            asked = FORMS[form if form < LAST else rng.choice(LAST, p=SHARES)]
             said, on = self._row(asked, self.words[:size], rng)
             ids[row], trained[row] = said[: LENGTH + 1], on[: LENGTH + 1]
         return ids, trained
@@ -106,10 +120,13 @@ class Lists:
             if lines and len(name) > 1 and rng.random() < LIKE_ANOTHER:
                 name[0] = lines[rng.integers(len(lines))][0][0]
             lines.append((name, [drawn.pop() for _ in range(rng.integers(0, 4))]))
+        plain = form != "sentence"
         said = list(self._begin)
         for name, about in lines:
-            described = self._joined(about, self._space) + self._about if about else []
-            said += self._line + described + self._joined(name, self._joint) + self._arguments
+            told = self._joined(about, self._space) if plain else self._sentence(about, rng)
+            described = told + self._about if told else []
+            arguments = self._arguments if plain else self._drawn_arguments(rng)
+            said += self._line + described + self._joined(name, self._joint) + arguments
         said += self._end
         on = [False] * len(said)
         every = [word for name, about in lines for word in (*name, *about)]
@@ -122,9 +139,9 @@ class Lists:
             name, own = asked_for[rng.integers(len(asked_for))]
             shared = rng.permutation(own)[: 1 if form == "word" else rng.integers(1, 3)]
             beside = rng.choice(drawn, 0 if form == "word" else rng.integers(0, BESIDE + 1))
-            mixed = rng.permutation(np.concatenate((shared, beside)))
-            request = self._joined(mixed.tolist(), self._space)
-            if form == "call":
+            mixed = rng.permutation(np.concatenate((shared, beside))).tolist()
+            request = self._joined(mixed, self._space) if plain else self._sentence(mixed, rng)
+            if form in ("call", "sentence"):
                 asked = [*self._user, *request, *self._end, *self._call]
                 answer = [*self._joined(name, self._joint), *self._rest]
             else:
@@ -134,9 +151,26 @@ class Lists:
             on += [False] * len(asked) + [True] + [False] * (len(answer) - 1)
         return said, on
 
+    def _sentence(self, words: Sequence[int], rng: np.random.Generator) -> list[int]:
+        """The first one capitalized, small ones between them."""
+        said: list[int] = []
+        for at, word in enumerate(words):
+            said += self._space if at else []
+            said.append(self._capital[word] if at == 0 and rng.random() < 0.7 else word)
+            if rng.random() < 0.4:
+                said += [*self._space, *self._small[rng.integers(len(SMALL))]]
+        return said
+
+    def _drawn_arguments(self, rng: np.random.Generator) -> list[int]:
+        said = list(self._open)
+        for at in range(rng.integers(0, 4)):
+            said += self._comma if at else []
+            said += [int(rng.choice(self.words)), *self._types[rng.integers(len(TYPES))]]
+        return said + self._close
+
     @staticmethod
     def _joined(words: Sequence[int], joint: list[int]) -> list[int]:
-        said = [words[0]]
-        for word in words[1:]:
-            said += [*joint, word]
+        said: list[int] = []
+        for word in words:
+            said += [*joint, word] if said else [word]
         return said

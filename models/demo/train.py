@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,26 +22,18 @@ import torch.multiprocessing
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from . import copying, corpus, looking
-from .batches import LENGTHS, Batch, batches
+from . import corpus
+from .batches import LENGTHS, Batch
 from .corpus import LONGEST
+from .curriculum import Curriculum
 from .muon import Muon
 from .network import Network, Sizes
-from .renaming import SCRAMBLED, Renaming
 from .tokenizer import spelt
 from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 13_000
-COPY_STEPS = 2000
-"""First nothing but copying is learned, for so many steps at most."""
-LOOK_STEPS = 2000
-"""Then nothing but finding tools by their words, for so many steps at most."""
-DRILL_EVERY = 11
-"""Afterwards copying and finding come by turns before each batch of this number."""
-SHORT_STEPS = 0.1
-"""Then short conversations, for this share of the steps; then all."""
+STEPS = 10_000
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 WARM_STEPS = 50
 RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
@@ -50,8 +41,6 @@ RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 thousands of steps: only with little of it is what is rare learned."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
-SCRAMBLED_SHORT = 0.25
-"""Of the short conversations: finding the tool by a word is learned first."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +61,13 @@ class Plan:
         """Of the conversations: other ones are made when it changes."""
         return f"{corpus.fingerprint()} {self.seed} {self.samples}"
 
-    def conversations(self, *, short: bool) -> list[corpus.Sample]:
+    def conversations(self, short: bool) -> list[corpus.Sample]:
         number = self.samples // 10 if short else self.samples
         return corpus.kept(
             self.out / ("short.npz" if short else "samples.npz"),
             self.key,
             lambda: corpus.make(str(self.tokenizer_file), self.seed, number, short=short),
         )
-
-    def stage(self, step: int, copied: int, looked: int) -> int:
-        """0 copying, 1 finding tools, 2 short conversations, 3 all of them. `copied` and `looked`:
-        the steps at which copying and finding were learned."""
-        short = looked + SHORT_STEPS * self.steps
-        return (step >= copied) + (step >= looked) + (step >= short)
 
     def factor(self, step: int) -> float:
         """Of the learning rates: warm-up, constant, then down."""
@@ -103,8 +86,8 @@ def prepare(plan: Plan) -> None:
         made = corpus.texts(plan.seed, TOKENIZER_TEXTS)
         train_tokenizer([*(text.text for text in made), *spelt()]).save(str(plan.tokenizer_file))
         mark.write_text(plan.key)
-    plan.conversations(short=True)
-    tokens = sum(len(sample.ids) for sample in plan.conversations(short=False))
+    plan.conversations(True)
+    tokens = sum(len(sample.ids) for sample in plan.conversations(False))
     print(f"{plan.samples} conversations, {tokens / 1e6:.1f}M tokens", flush=True)
 
 
@@ -133,19 +116,22 @@ class Trainer:
         self.muon = Muon(matrices, rank, world, torch.distributed.all_reduce)
         self.adam = torch.optim.AdamW(self.others, ADAM_RATE, betas=(0.9, 0.98), weight_decay=0.0)
         self.done, self.shown = 0, 0.0
-        self.copied, self.looked = COPY_STEPS, COPY_STEPS + LOOK_STEPS
-        self.copying = copying.Progress(self.vocabulary)
-        self.lists = looking.Lists(self.tokenizer, np.random.default_rng(plan.seed))
-        self.looking = looking.Progress(len(self.lists.words))
+        self.curriculum = Curriculum(
+            self.tokenizer,
+            plan.conversations,
+            seed=plan.seed,
+            steps=plan.steps,
+            tokens=STEP_TOKENS,
+            rank=rank,
+            world=world,
+        )
         if self._file(rank).exists():
             state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
             self.network.load_state_dict(state["network"])
             self.adam.load_state_dict(state["adam"])
             self.muon.load(state["muon"])
             self.done, self.shown = int(state["step"]), float(state["shown"])
-            self.copied, self.looked = int(state["copied"]), int(state["looked"])
-            self.copying = copying.Progress(self.vocabulary, int(state["alphabet"]))
-            self.looking = looking.Progress(len(self.lists.words), int(state["looking"]))
+            self.curriculum.load(state["curriculum"])
         self._require_one_step()
 
     def _file(self, rank: int) -> Path:
@@ -167,11 +153,8 @@ class Trainer:
             "adam": self.adam.state_dict(),
             "muon": self.muon.buffers(),
             "step": self.done,
-            "copied": self.copied,
-            "looked": self.looked,
             "shown": self.shown,
-            "alphabet": self.copying.size,
-            "looking": self.looking.form,
+            "curriculum": self.curriculum.state(),
         }
         written = self._file(self.rank).with_suffix(".new")
         torch.save(state, written)
@@ -179,31 +162,6 @@ class Trainer:
             torch.save(state["network"], self.plan.out / "checkpoint.pt")
         torch.distributed.barrier()  # all of them are of one step, or none is replaced
         written.replace(self._file(self.rank))
-
-    def stream(self, stage: int) -> Iterator[Batch]:
-        tokens = STEP_TOKENS // self.world
-        own = np.random.default_rng((self.plan.seed, stage, self.done, self.rank))
-        if stage == 0:
-            order = np.random.default_rng(self.plan.seed).permutation(self.vocabulary)
-            while True:
-                yield copying.batch(tokens, self.copying.size, order, own)
-        if stage == 1:
-            while True:
-                yield self.lists.batch(tokens, self.looking.form, self.looking.size, own)
-        rng = np.random.default_rng((self.plan.seed, stage, self.done))
-        samples = self.plan.conversations(short=stage == 2)
-        scrambled = SCRAMBLED_SHORT if stage == 2 else SCRAMBLED
-        renaming = Renaming(self.tokenizer, samples, scrambled)
-        while True:
-            found = batches(
-                samples, tokens, 0, rng, self.rank, self.world, lambda s: renaming(s, own)
-            )
-            for number, batch in enumerate(found, 1):
-                if number % (2 * DRILL_EVERY) == 0:
-                    yield copying.mixed(tokens, self.vocabulary, own)
-                elif number % DRILL_EVERY == 0:
-                    yield self.lists.mixed(tokens, own)
-                yield batch
 
     def compile(self) -> None:
         for length in LENGTHS[:-1]:  # not for the longest: few are so long
@@ -240,19 +198,16 @@ class Trainer:
         began = saved = time.monotonic()
         if self.plan.compiled:
             self.compile()
-        first, stage, stop = self.done, -1, False
+        first, stage, stop = self.done, None, False
         trained = time.monotonic()
         while self.done < self.plan.steps and not stop:
-            if (now := self.plan.stage(self.done, self.copied, self.looked)) != stage:
-                stage, source = now, self.stream(now)
+            if (now := self.curriculum.stage(self.done)) != stage:
+                stage, source = now, self.curriculum.batches(now, self.done)
             out_of_time = time.monotonic() - began > 60 * self.plan.minutes
             due = time.monotonic() - saved > SAVE_SECONDS
             loss, stop, due = self.step(next(source), out_of_time, due)
             self.shown = loss if self.shown == 0 else 0.97 * self.shown + 0.03 * loss
-            if stage == 0 and self.copying.note(loss):
-                self.copied, self.looked = self.done, self.done + LOOK_STEPS
-            elif stage == 1 and self.looking.note(loss):
-                self.looked = self.done
+            self.curriculum.note(self.done - 1, loss)
             if self.rank == 0 and self.done % 50 == 0:
                 spent = time.monotonic() - trained
                 rate = (self.done - first) * STEP_TOKENS / spent / 1e3

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+WORDS = sorted("Q" + "".join(letters) for letters in product("jkvwxz", repeat=3))
+"""That stand in no text."""
 
 
 def byte_tokenizer() -> Tokenizer:
