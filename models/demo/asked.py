@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import talk
-from .dialogue import Assistant, Dialogue, Turn, User
-from .drawing import Drawing, answering, near
+from .dialogue import Assistant, Dialogue, User
+from .drawing import Drawing, near
 from .kinds import Json, Schema
 from .politeness import together, wrap
 from .tools import Call, Task, Tool
@@ -27,28 +27,6 @@ def call(source: Drawing, words: Words, thinking: bool) -> Dialogue:
         source.system(),
         thinking,
     )
-
-
-def rounds(source: Drawing, words: Words, thinking: bool) -> Dialogue:
-    """One request after another: each is answered from the same list, which is read but once."""
-    rng = words.rng
-    tasks: list[Task] = []
-    for _ in range(rng.choice((2, 3, 3, 4))):
-        task = source.task(words)
-        taken = {other.group for other in tasks} | {other.tool.name for other in tasks}
-        if not taken & (near(task.group) | {task.group, task.tool.name}):
-            tasks.append(task)
-    bounded = rng.random() < 0.3 and not answering() & {task.group for task in tasks}
-    turns: list[Turn] = []
-    for task in tasks:
-        turns += [user(task, words), Assistant("", task.calls)]
-        if bounded and rng.random() < 0.5:
-            turns += [
-                User(wrap(*talk.general(words), words)),
-                Assistant(talk.NO_TOOL[words.language]),
-            ]
-    tools = source.tools(tasks, words, bounded=bounded)
-    return Dialogue("rounds", tools, tuple(turns), source.system())
 
 
 def two_tools(source: Drawing, words: Words, thinking: bool) -> Dialogue:

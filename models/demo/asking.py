@@ -90,8 +90,12 @@ def enforced(stack: Stack, dialogue: Dialogue) -> Given:
 
 
 def free(stack: Stack, dialogue: Dialogue) -> Given:
-    """As a client would read the raw text. Raises httpx.HTTPError."""
-    text = alone(stack.backend_url, stack.backend_key, stack.model, request_of(dialogue))
+    """Raises httpx.HTTPError."""
+    return read(alone(stack.backend_url, stack.backend_key, stack.model, request_of(dialogue)))
+
+
+def read(text: str) -> Given:
+    """As a client would read the raw text."""
     text = text.rpartition("</think>")[2].strip()
     calls = []
     for written in CALL.findall(text):

@@ -8,11 +8,13 @@ from .drawing import MOST_TOOLS, Drawing
 from .kinds import Json
 from .politeness import wrap
 from .tools import Call, Task, Tool
-from .words import Words
+from .words import Language, Words
 
 SEVERAL = 0.3
 """Of the results, those that are looked for where several calls were made: which result is whose has
 to be learned too."""
+
+MOST_RESULTS = 3
 
 
 def _written(value: Json, words: Words) -> str:
@@ -25,7 +27,8 @@ def _written(value: Json, words: Words) -> str:
     )
 
 
-def _results(calls: tuple[Call, ...], task: Task, words: Words) -> tuple[Results, str]:
+def told(calls: tuple[Call, ...], task: Task, words: Words) -> tuple[Results, str]:
+    """Results of these calls, and what is said of them."""
     values = [results.draw(task, calls[0], words)]
     for call in calls[1:]:  # mostly of one form
         alike = words.rng.random() < 0.85
@@ -43,8 +46,8 @@ def result(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                 break
             before = asked.call(source, words, False)
     task = _task_of(before, words)
-    calls = before.answer.calls[:3]
-    given, text = _results(calls, task, words)
+    calls = before.answer.calls[:MOST_RESULTS]
+    given, text = told(calls, task, words)
     answer = Assistant(text, (), talk.THOUGHTS["result"][task.language])
     return Dialogue(
         "result",
@@ -66,6 +69,15 @@ def _task_of(before: Dialogue, words: Words) -> Task:
     )
 
 
+def in_short(said: str, language: Language, words: Words) -> str:
+    """What was asked before is asked of this too."""
+    zh = language == "zh"
+    forms = ("{}呢", "那{}呢", "{}呢？", "{}也要") if zh else (
+        "and {}", "and {}?", "what about {}?", "how about {}", "And for {}?", "same for {}", "now {}", "{} too", "What about {}",
+        "and the same for {} please", "then {}", "do {} as well", "How about {}?", "also {}", "And {}?", "ok, and {}?")  # fmt: skip
+    return words.rng.choice(forms).replace("{}", said)
+
+
 def follow_up(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     """`And in Rome?`: the same call with another value."""
     for _ in range(8):
@@ -75,13 +87,9 @@ def follow_up(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     else:
         return result(source, words, thinking)
     said, call = task.follow_up
-    zh = task.language == "zh"
-    forms = ("{}呢", "那{}呢", "{}呢？", "{}也要") if zh else (
-        "and {}", "and {}?", "what about {}?", "how about {}", "And for {}?", "same for {}", "now {}", "{} too", "What about {}",
-        "and the same for {} please", "then {}", "do {} as well", "How about {}?", "also {}", "And {}?", "ok, and {}?")  # fmt: skip
-    given, text = _results(task.calls, task, words)
+    given, text = told(task.calls, task, words)
     turns = (asked.user(task, words), Assistant("", task.calls), given, Assistant(text),
-             User(words.rng.choice(forms).replace("{}", said)), Assistant("", (call,), talk.thought_of_calls((call,), task.language)))  # fmt: skip
+             User(in_short(said, task.language, words)), Assistant("", (call,), talk.thought_of_calls((call,), task.language)))  # fmt: skip
     return Dialogue("follow-up", source.tools([task], words), turns, source.system(), thinking)
 
 
@@ -95,7 +103,7 @@ def serial(source: Drawing, words: Words, thinking: bool) -> Dialogue:
         return result(source, words, thinking)
     first, second = task.calls
     request = asked.user(task, words)
-    one, _ = _results((first,), task, words)
+    one, _ = told((first,), task, words)
     tools = source.tools([task], words)
     if words.rng.random() < 0.6:
         # The first turn ended after one call because more were not allowed: not to be learned.

@@ -1,8 +1,9 @@
-"""Whether answers come out exactly, without decoding, and where they go wrong: `python -m
+"""Whether answers come out right, without a server, and where they go wrong: `python -m
 models.demo.probe RUN`.
 
 Under greedy decoding an answer is exact if, and only if, each of its tokens is the likeliest after
-the ones before. For the training's own watch; `make eval-demo-model` asks the served model the same.
+the ones before; one that may be worded otherwise is decoded. For the training's own watch;
+`make eval-demo-model` asks the served model the same.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
+from .asking import MAX_TOKENS, read
 from .corpus import encode
 from .dialogue import NO_THOUGHT, Dialogue, User, render
-from .evaluate import questions
+from .evaluate import Question, questions
 from .export import load
 from .network import Network
 
@@ -50,6 +52,31 @@ def first_miss(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> Mi
     return Miss(_kind(before, said, dialogue), before, wanted, said)
 
 
+@torch.no_grad()
+def decoded(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> str:
+    """Greedily, with everything computed anew for each token."""
+    prompt, _, _ = render(dialogue).text.rpartition("<|im_start|>assistant\n")
+    begin = "" if dialogue.thinking else NO_THOUGHT
+    ids = list(tokenizer.encode(f"{prompt}<|im_start|>assistant\n{begin}").ids)
+    prompted, end = len(ids), tokenizer.token_to_id("<|im_end|>")
+    with torch.autocast("cpu", torch.bfloat16):
+        while ids[-1] != end and len(ids) < prompted + MAX_TOKENS:
+            ids.append(int(network.logits(network(torch.tensor([ids]))[0, -1]).argmax()))
+    return str(tokenizer.decode(ids[prompted:], skip_special_tokens=False)).removesuffix(
+        "<|im_end|>"
+    )
+
+
+def miss_of(network: Network, tokenizer: Tokenizer, question: Question) -> Miss | None:
+    """None where the answer is right."""
+    dialogue = question.dialogue
+    miss: Miss | None = first_miss(network, tokenizer, dialogue)
+    worded = dialogue.thinking or not dialogue.answer.calls
+    if miss and worded and question.right(read(decoded(network, tokenizer, dialogue))):
+        return None
+    return miss
+
+
 def _kind(before: str, said: str, dialogue: Dialogue) -> str:
     *_, call = before.split("<tool_call>")
     if not before:
@@ -74,11 +101,10 @@ def main() -> None:
     network, tokenizer = load(arguments.run)
     for name, asked in questions(arguments.number).items():
         misses: list[tuple[Dialogue, Miss]] = []
-        dialogues = [question.dialogue for question in asked]
-        for dialogue in dialogues:
-            if (miss := first_miss(network, tokenizer, dialogue)) is not None:
-                misses.append((dialogue, miss))
-        right = 100 * (1 - len(misses) / len(dialogues))
+        for question in asked:
+            if (miss := miss_of(network, tokenizer, question)) is not None:
+                misses.append((question.dialogue, miss))
+        right = 100 * (1 - len(misses) / len(asked))
         kinds = Counter(miss.kind for _, miss in misses).most_common()
         print(f"{name}: {right:.0f} %", *(f"{kind} {n}" for kind, n in kinds), sep="  ", flush=True)
         for dialogue, miss in misses[: arguments.show]:

@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 from models.demo import corpus, domains, handwritten
 from models.demo.dialogue import Assistant, Results, User, line, render
+from models.demo.drawing import MOST_TOOLS
 from models.demo.handwritten import parse
 from models.demo.samples import MIX, Source
 
@@ -40,16 +41,30 @@ def test_only_answers_are_trained_on() -> None:
             assert text.text[begin:end].endswith("<|im_end|>")
 
 
-def test_results_are_said_after_the_calls_they_belong_to() -> None:
-    source = Source(6)
-    for dialogue in (source.draw("result") for _ in range(NUMBER)):
-        *_, calls, results, answer = dialogue.turns
-        assert isinstance(calls, Assistant)
-        assert isinstance(results, Results)
-        assert isinstance(answer, Assistant)
-        assert len(calls.calls) == len(results.results)
-        assert answer.content
-        assert not answer.calls
+@pytest.mark.parametrize("category", ["result", "rounds"])
+def test_results_are_said_after_the_calls_they_belong_to(category: str) -> None:
+    source, seen = Source(6), 0
+    for dialogue in (source.draw(category) for _ in range(NUMBER)):
+        for before, results, answer in zip(
+            dialogue.turns, dialogue.turns[1:], dialogue.turns[2:], strict=False
+        ):
+            if isinstance(results, Results):
+                seen += 1
+                assert isinstance(before, Assistant)
+                assert isinstance(answer, Assistant)
+                assert len(before.calls) == len(results.results)
+                assert answer.content
+                assert not answer.calls
+    assert seen >= NUMBER / 2
+
+
+def test_rounds_ask_for_several_tools_of_one_list() -> None:
+    source, called = Source(8), []
+    for dialogue in (source.draw("rounds") for _ in range(NUMBER)):
+        answers = [turn for turn in dialogue.turns if isinstance(turn, Assistant)]
+        called.append(len({call.name for answer in answers for call in answer.calls}))
+        assert called[-1] <= len(dialogue.tools) <= MOST_TOOLS
+    assert sum(number > 1 for number in called) > 0.8 * NUMBER
 
 
 def test_kept_values_are_not_trained_on() -> None:
