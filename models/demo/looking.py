@@ -40,7 +40,7 @@ BESIDE = 5
 """Words of a request that stand in no line, at most."""
 DRAWN = 128
 """Words for a list, and for what stands beside its words in requests."""
-LIKE_ANOTHER = 0.25
+LIKE_ANOTHER = 0.35
 """Of the names: those that begin like another one of their list."""
 SMALL = ("the", "a", "of", "for", "in", "to", "my", "with", "and", "on", "by", "is", "please")
 """Words of a sentence that say nothing of which tool is meant."""
@@ -110,16 +110,22 @@ class Lists:
         """All forms, of all words."""
         return self.batch(tokens, LAST, len(self.words), rng)
 
-    def _row(self, form: str, words: Ids, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
-        """One list, and words that ask for its tools one after another; of each answer the first
-        word of the name is trained on."""
-        drawn: list[int] = rng.permutation(words)[:DRAWN].tolist()
+    @staticmethod
+    def _lines(drawn: list[int], rng: np.random.Generator) -> list[tuple[list[int], list[int]]]:
+        """Names and descriptions, of words taken from `drawn`."""
         lines: list[tuple[list[int], list[int]]] = []
         for _ in range(rng.integers(LINES[0], LINES[1] + 1)):
             name = [drawn.pop() for _ in range(rng.integers(1, 4))]
             if lines and len(name) > 1 and rng.random() < LIKE_ANOTHER:
                 name[0] = lines[rng.integers(len(lines))][0][0]
             lines.append((name, [drawn.pop() for _ in range(rng.integers(0, 4))]))
+        return lines
+
+    def _row(self, form: str, words: Ids, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
+        """One list, and words that ask for its tools one after another; of each answer the name's
+        first word is trained on, and the second one where another name begins alike."""
+        drawn: list[int] = rng.permutation(words)[:DRAWN].tolist()
+        lines = self._lines(drawn, rng)
         plain = form != "sentence"
         said = list(self._begin)
         for name, about in lines:
@@ -148,7 +154,10 @@ class Lists:
                 asked = [*self._line, *request, *self._about]
                 answer = [name[0]]
             said += asked + answer
-            on += [False] * len(asked) + [True] + [False] * (len(answer) - 1)
+            on += [False] * len(asked)
+            alike = sum(other[0] == name[0] for other, _ in lines) > 1
+            decided = (0, len(self._joint) + 1) if alike and len(name) > 1 else (0,)
+            on += [at in decided for at in range(len(answer))]
         return said, on
 
     def _sentence(self, words: Sequence[int], rng: np.random.Generator) -> list[int]:
