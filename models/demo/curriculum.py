@@ -79,13 +79,11 @@ class Curriculum:
 
     def note(self, step: int, loss: float) -> None:
         """After the step of this number, counted from 0; the loss is of all processes."""
-        match self.stage(step):
-            case Stage.COPYING if self._copying.note(loss):
-                self._copied, self._found = step + 1, step + 1 + FIND_STEPS
-            case Stage.FINDING if self._finding.note(loss):
-                self._found = step + 1
-            case _:
-                pass
+        stage = self.stage(step)
+        if stage == Stage.COPYING and self._copying.note(loss):
+            self._copied, self._found = step + 1, step + 1 + FIND_STEPS
+        elif stage == Stage.FINDING and self._finding.note(loss):
+            self._found = step + 1
 
     def batches(self, stage: Stage, step: int) -> Iterator[Batch]:
         """This process's share of them, from this step on, without an end."""

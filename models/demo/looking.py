@@ -25,13 +25,14 @@ Ids = npt.NDArray[np.int64]
 
 LENGTH = LENGTHS[3]
 FORMS = ("word", "words", "call", "sentence", "any of them")
+CALLS = ("call", "sentence")
 LAST = len(FORMS) - 1
 SHARES = (0.1, 0.2, 0.3, 0.4)
 """Of the rows, in the last form, those in each of the others: one in the first has eight times the
 answers of a call."""
 FIRST = 64
 FOUND, ALL_FOUND = 0.7, 1.0
-"""The loss of a name's first word at which the next form comes, at which conversations come."""
+"""The loss at which the next form comes, at which conversations come."""
 AT_LEAST = 20
 """Steps, of a form."""
 LINES = (2, 8)
@@ -147,7 +148,7 @@ class Lists:
             beside = rng.choice(drawn, 0 if form == "word" else rng.integers(0, BESIDE + 1))
             mixed = rng.permutation(np.concatenate((shared, beside))).tolist()
             request = self._joined(mixed, self._space) if plain else self._sentence(mixed, rng)
-            if form in ("call", "sentence"):
+            if form in CALLS:
                 asked = [*self._user, *request, *self._end, *self._call]
                 answer = [*self._joined(name, self._joint), *self._rest]
             else:

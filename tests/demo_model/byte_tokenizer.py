@@ -16,3 +16,10 @@ def byte_tokenizer() -> Tokenizer:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = decoders.ByteLevel()
     return made
+
+
+def word_tokenizer() -> Tokenizer:
+    """Bytes, and `WORDS`."""
+    made = byte_tokenizer()
+    made.add_tokens(WORDS)
+    return made

@@ -19,7 +19,7 @@ from models.demo.curriculum import (
 )
 from tokenizers import Tokenizer
 
-from tests.demo_model.byte_tokenizer import WORDS, byte_tokenizer
+from tests.demo_model.byte_tokenizer import word_tokenizer
 
 TOKENS = 2048
 SAID = 65
@@ -28,9 +28,7 @@ SAID = 65
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    made = byte_tokenizer()
-    made.add_tokens(WORDS)
-    return made
+    return word_tokenizer()
 
 
 def conversations(_: bool) -> list[corpus.Sample]:

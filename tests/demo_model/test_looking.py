@@ -10,14 +10,12 @@ from models.demo import looking
 from models.demo.looking import Lists, Progress
 from tokenizers import Tokenizer
 
-from tests.demo_model.byte_tokenizer import WORDS, byte_tokenizer
+from tests.demo_model.byte_tokenizer import WORDS, word_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    made = byte_tokenizer()
-    made.add_tokens(WORDS)
-    return made
+    return word_tokenizer()
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +92,9 @@ def test_all_forms_of_all_words_come_side_by_side(tokenizer: Tokenizer, lists: L
     assert len(words & set(ids.flatten().tolist())) > 0.9 * len(words)
     calls = ["<tool_call>" in tokenizer.decode(row, False) for row in ids.tolist()]
     assert 15 < sum(calls) < 40
-    assert trained.any(1).mean() > 0.9
+    plain = ["(Q" not in tokenizer.decode(row, False) for row in ids.tolist()]
+    assert trained[plain].any(1).all()
+    assert trained.any(1).mean() > 0.9  # a list with arguments, in bytes, may fill its row
 
 
 def test_few_words_are_asked_for_in_one_form_after_another_and_then_all() -> None:
