@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .corpus import LONGEST, Sample
 
-LENGTHS = (104, 160, 224, 320, 416, 512, 680, LONGEST - 1)
+LENGTHS = (80, 128, 184, 256, 344, 440, 544, 656, LONGEST - 1)
 """Of batches, in tokens: few, since the network is compiled for each."""
 
 Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from .network import Network, Sizes
-from .tokenizer import SPECIAL
+from .tokenizer import SPECIAL, composition
 
 HERE = Path(__file__).parent
 
@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 def export(run: Path, out: Path) -> None:
     """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured."""
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
-    sizes = Sizes(vocabulary=tokenizer.get_vocab_size())
+    network, tokenizer = load(run)
+    sizes = network.sizes
     end, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
     if end is None or pad is None:
         raise ValueError("the tokenizer has no <|im_end|> or no <|endoftext|>")
@@ -45,8 +45,9 @@ def export(run: Path, out: Path) -> None:
         )
     shutil.copyfile(run / "tokenizer.json", out / "tokenizer.json")
     shutil.copyfile(HERE / "card.md", out / "README.md")
-    state = torch.load(run / "checkpoint.pt", weights_only=True)
-    tensors = {f"model.{name}": tensor.bfloat16().contiguous() for name, tensor in state.items()}
+    tensors = {
+        name: tensor.bfloat16().contiguous() for name, tensor in network.named_tensors().items()
+    }
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
     (out / "model.safetensors").chmod(0o644)
 
@@ -83,7 +84,8 @@ def config(sizes: Sizes, end: int, pad: int) -> dict[str, object]:
 def load(run: Path) -> tuple[Network, Tokenizer]:
     """The network of a run, as it was saved last."""
     tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
-    network = Network(Sizes(vocabulary=tokenizer.get_vocab_size()))
+    sizes = Sizes(vocabulary=tokenizer.get_vocab_size())
+    network = Network(sizes, composition(tokenizer))
     network.load_state_dict(torch.load(run / "checkpoint.pt", weights_only=True))
     return network.eval(), tokenizer
 

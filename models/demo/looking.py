@@ -15,13 +15,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from .batches import LENGTHS, Batch
 from .dialogue import LIST_BEGIN, NO_THOUGHT
-
-Ids = npt.NDArray[np.int64]
+from .tokenizer import composition
 
 LENGTH = LENGTHS[3]
 FORMS = ("word", "words", "call", "sentence", "any of them")
@@ -47,6 +45,9 @@ SMALL = ("the", "a", "of", "for", "in", "to", "my", "with", "and", "on", "by", "
 """Words of a sentence that say nothing of which tool is meant."""
 TYPES = ("", "", "?", ": integer", ": number", "?: boolean", ": [string]")
 """What is said of an argument, after its name."""
+END = "<|im_end|>\n"
+CALL = f'<|im_start|>assistant\n{NO_THOUGHT}<tool_call>\n{{"name": "'
+REST = f'", "arguments": {{}}}}\n</tool_call>{END}'
 
 
 class Progress:
@@ -76,26 +77,13 @@ class Progress:
 class Lists:
     def __init__(self, tokenizer: Tokenizer, order: np.random.Generator) -> None:
         """`order`: in which the words come in."""
-
-        def ids(text: str) -> list[int]:
-            return list(tokenizer.encode(text).ids)
-
-        texts = [tokenizer.decode([at], False) for at in range(tokenizer.get_vocab_size())]
-        words = [
-            at for at, text in enumerate(texts) if text.isascii() and text.isalpha() and text[1:]
-        ]
-        self.words: Ids = order.permutation(np.array(words))
-        token = {text: at for at, text in enumerate(texts)}
-        self._capital = {at: token.get(texts[at].capitalize(), at) for at in words}
-        self._small = [ids(word) for word in SMALL]
-        self._types = [ids(text) for text in TYPES]
-        self._begin, self._end = ids(LIST_BEGIN), ids("<|im_end|>\n")
-        self._line, self._space, self._about = ids("\n"), ids(" "), ids(": ")
-        self._joint, self._arguments = ids("_"), ids("()")
-        self._open, self._comma, self._close = ids("("), ids(", "), ids(")")
-        self._user = ids("<|im_start|>user\n")
-        self._call = ids(f'<|im_start|>assistant\n{NO_THOUGHT}<tool_call>\n{{"name": "')
-        self._rest = ids('", "arguments": {}}\n</tool_call><|im_end|>\n')
+        self._encode = tokenizer.encode
+        self._known: dict[str, list[int]] = {}
+        base = composition(tokenizer).base
+        own = np.flatnonzero(base == np.arange(len(base))).tolist()
+        texts = [tokenizer.decode([at], False) for at in own]
+        words = [text for text in texts if text.isascii() and text.isalpha() and text[1:]]
+        self.words: list[str] = order.permutation(words).tolist()
 
     def batch(self, tokens: int, form: int, size: int, rng: np.random.Generator) -> Batch:
         """About `tokens` tokens; the lists are made of the first `size` words."""
@@ -111,10 +99,19 @@ class Lists:
         """All forms, of all words."""
         return self.batch(tokens, LAST, len(self.words), rng)
 
+    def _ids(self, piece: str) -> list[int]:
+        if piece not in self._known:
+            self._known[piece] = list(self._encode(piece).ids)
+        return self._known[piece]
+
+    def _spelt(self, *pieces: str) -> list[int]:
+        """Each must begin where the tokenizer cuts."""
+        return [token for piece in pieces for token in self._ids(piece)]
+
     @staticmethod
-    def _lines(drawn: list[int], rng: np.random.Generator) -> list[tuple[list[int], list[int]]]:
+    def _lines(drawn: list[str], rng: np.random.Generator) -> list[tuple[list[str], list[str]]]:
         """Names and descriptions, of words taken from `drawn`."""
-        lines: list[tuple[list[int], list[int]]] = []
+        lines: list[tuple[list[str], list[str]]] = []
         for _ in range(rng.integers(LINES[0], LINES[1] + 1)):
             name = [drawn.pop() for _ in range(rng.integers(1, 4))]
             if lines and len(name) > 1 and rng.random() < LIKE_ANOTHER:
@@ -122,19 +119,21 @@ class Lists:
             lines.append((name, [drawn.pop() for _ in range(rng.integers(0, 4))]))
         return lines
 
-    def _row(self, form: str, words: Ids, rng: np.random.Generator) -> tuple[list[int], list[bool]]:
+    def _row(
+        self, form: str, words: list[str], rng: np.random.Generator
+    ) -> tuple[list[int], list[bool]]:
         """One list, and words that ask for its tools one after another; of each answer the name's
         first word is trained on, and the second one where another name begins alike."""
-        drawn: list[int] = rng.permutation(words)[:DRAWN].tolist()
+        drawn: list[str] = rng.permutation(words)[:DRAWN].tolist()
         lines = self._lines(drawn, rng)
         plain = form != "sentence"
-        said = list(self._begin)
+        said = list(self._ids(LIST_BEGIN))
         for name, about in lines:
-            told = self._joined(about, self._space) if plain else self._sentence(about, rng)
-            described = told + self._about if told else []
-            arguments = self._arguments if plain else self._drawn_arguments(rng)
-            said += self._line + described + self._joined(name, self._joint) + arguments
-        said += self._end
+            told = _joined(about, " ") if plain else _sentence(about, rng)
+            begun = [*told, ":", *_joined(name, "_", " ")] if told else _joined(name, "_")
+            arguments = ["()"] if plain else self._arguments(rng)
+            said += self._spelt("\n", *begun, *arguments)
+        said += self._ids(END)
         on = [False] * len(said)
         every = [word for name, about in lines for word in (*name, *about)]
         asked_for = [
@@ -146,41 +145,41 @@ class Lists:
             name, own = asked_for[rng.integers(len(asked_for))]
             shared = rng.permutation(own)[: 1 if form == "word" else rng.integers(1, 3)]
             beside = rng.choice(drawn, 0 if form == "word" else rng.integers(0, BESIDE + 1))
-            mixed = rng.permutation(np.concatenate((shared, beside))).tolist()
-            request = self._joined(mixed, self._space) if plain else self._sentence(mixed, rng)
+            mixed: list[str] = rng.permutation([*shared.tolist(), *beside.tolist()]).tolist()
+            request = _joined(mixed, " ") if plain else _sentence(mixed, rng)
             if form in CALLS:
-                asked = [*self._user, *request, *self._end, *self._call]
-                answer = [*self._joined(name, self._joint), *self._rest]
+                said += self._spelt("<|im_start|>user\n", *request, END, CALL)
+                alike = sum(other[0] == name[0] for other, _ in lines) > 1
+                decided = _joined(name[: 1 + alike], "_")
+                rest = [*_joined(name, "_")[len(decided) :], REST]
             else:
-                asked = [*self._line, *request, *self._about]
-                answer = [name[0]]
-            said += asked + answer
-            on += [False] * len(asked)
-            alike = sum(other[0] == name[0] for other, _ in lines) > 1
-            decided = (0, len(self._joint) + 1) if alike and len(name) > 1 else (0,)
-            on += [at in decided for at in range(len(answer))]
+                said += self._spelt("\n", *request, ":")
+                decided, rest = [f" {name[0]}"], []
+            for piece in decided:
+                said += self._ids(piece)
+                on += [False] * (len(said) - len(on) - 1) + [True]
+            said += self._spelt(*rest)
+            on += [False] * (len(said) - len(on))
         return said, on
 
-    def _sentence(self, words: Sequence[int], rng: np.random.Generator) -> list[int]:
-        """The first one capitalized, small ones between them."""
-        said: list[int] = []
-        for at, word in enumerate(words):
-            said += self._space if at else []
-            said.append(self._capital[word] if at == 0 and rng.random() < 0.7 else word)
-            if rng.random() < 0.4:
-                said += [*self._space, *self._small[rng.integers(len(SMALL))]]
-        return said
-
-    def _drawn_arguments(self, rng: np.random.Generator) -> list[int]:
-        said = list(self._open)
+    def _arguments(self, rng: np.random.Generator) -> list[str]:
+        said = ["("]
         for at in range(rng.integers(0, 4)):
-            said += self._comma if at else []
-            said += [int(rng.choice(self.words)), *self._types[rng.integers(len(TYPES))]]
-        return said + self._close
+            word = str(rng.choice(self.words))
+            said += [*([",", f" {word}"] if at else [word]), TYPES[rng.integers(len(TYPES))]]
+        return [*said, ")"]
 
-    @staticmethod
-    def _joined(words: Sequence[int], joint: list[int]) -> list[int]:
-        said: list[int] = []
-        for word in words:
-            said += [*joint, word] if said else [word]
-        return said
+
+def _joined(words: Sequence[str], joint: str, first: str = "") -> list[str]:
+    return [f"{joint if at else first}{word}" for at, word in enumerate(words)]
+
+
+def _sentence(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """The first one capitalized, small ones between them."""
+    said: list[str] = []
+    for at, word in enumerate(words):
+        begun = word.capitalize() if at == 0 and rng.random() < 0.7 else word
+        said.append(f" {begun}" if at else begun)
+        if rng.random() < 0.4:
+            said.append(f" {SMALL[rng.integers(len(SMALL))]}")
+    return said

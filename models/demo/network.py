@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from .tokenizer import FORMS, Composition
 
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
@@ -14,10 +17,10 @@ TURNING = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    vocabulary: int = 4096
-    hidden: int = 256
+    vocabulary: int = 8192
+    hidden: int = 192
     layers: int = 5
-    heads: int = 8
+    heads: int = 6
     kv_heads: int = 2
     head_dim: int = 32  # the least that vLLM's CPU attention takes
     ffn: int = 512
@@ -92,11 +95,32 @@ class Layer(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
+class Embedding(nn.Module):
+    """What a token is put together from: a part for its word, one for each form that it has."""
+
+    base: Tensor
+    formed: Tensor
+
+    def __init__(self, composition: Composition, hidden: int) -> None:
+        super().__init__()
+        bases, base = np.unique(composition.base, return_inverse=True)
+        self.register_buffer("base", torch.from_numpy(base), persistent=False)
+        self.register_buffer(
+            "formed", torch.from_numpy(composition.forms).float(), persistent=False
+        )
+        self.weight = nn.Parameter(torch.empty(len(bases), hidden))
+        self.forms = nn.Parameter(torch.empty(len(FORMS), hidden))
+
+    def forward(self) -> Tensor:
+        """(vocabulary, hidden)"""
+        return F.embedding(self.base, self.weight) + self.formed @ self.forms
+
+
 class Network(nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, composition: Composition) -> None:
         super().__init__()
         self.sizes = sizes
-        self.embed_tokens = nn.Embedding(sizes.vocabulary, sizes.hidden)
+        self.embed_tokens = Embedding(composition, sizes.hidden)
         self.layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.layers))
         self.norm = RMSNorm(sizes.hidden, sizes.epsilon)
         for name, parameter in self.named_parameters():
@@ -108,6 +132,7 @@ class Network(nn.Module):
         # What all tokens share is what heads that look at a position alone are made of: there are
         # no biases here.
         nn.init.normal_(self.embed_tokens.weight, std=0.05)
+        nn.init.normal_(self.embed_tokens.forms, std=0.05)
         with torch.no_grad():
             shared = 0.05 * torch.randn(sizes.hidden)
             self.embed_tokens.weight.add_(shared)
@@ -118,13 +143,20 @@ class Network(nn.Module):
         length = ids.shape[1]
         cos, sin = rotation(length, self.sizes)
         mask = torch.full((length, length), -1e9).triu(1)
-        x = self.embed_tokens(ids)
+        x = F.embedding(ids, self.embed_tokens())
         for layer in self.layers:
             x = layer(x, cos, sin, mask)
         return self.norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.embed_tokens.weight)
+        return F.linear(hidden, self.embed_tokens())
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        """As `Qwen3ForCausalLM` names them: of the embedding what all tokens come to."""
+        state = self.state_dict()
+        del state["embed_tokens.forms"]
+        state["embed_tokens.weight"] = self.embed_tokens().detach()
+        return {f"model.{name}": tensor for name, tensor in state.items()}
 
 
 def look_back(attention: Attention, shared: Tensor) -> None:

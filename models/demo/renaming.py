@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from .corpus import Sample
 from .dialogue import LIST_BEGIN
+from .tokenizer import composition
 
 Table = npt.NDArray[np.uint16]
 
@@ -28,36 +29,41 @@ KNOWN = 0.05
 """A token that is not in the prompt in more than this share of the answers that say it is no copy."""
 LOOKED_AT = 40_000
 FIXED = (
-    "<|im_start|>system",
+    LIST_BEGIN,
     "<|im_start|>user",
     "<|im_start|>assistant",
-    "integer",
-    "number",
-    "boolean",
+    " integer number boolean string any object",
 )
 """What the template says itself."""
+ABSENT = -1
 
 
 class Renaming:
     def __init__(self, tokenizer: Tokenizer, samples: list[Sample], scrambled: float = SCRAMBLED):
         vocabulary = tokenizer.get_vocab_size()
+        made = composition(tokenizer)
+        self._base = made.base.astype(np.uint16)
         said, own = np.zeros(vocabulary), np.zeros(vocabulary)
         for sample in samples[:LOOKED_AT]:
-            answered = np.unique(sample.ids[sample.trained])
+            answered = np.unique(self._base[sample.ids[sample.trained]])
             said[answered] += 1
-            own[np.setdiff1d(answered, sample.ids[~sample.trained])] += 1
+            own[np.setdiff1d(answered, self._base[sample.ids[~sample.trained]])] += 1
         for text in FIXED:
-            own[tokenizer.encode(text).ids] = np.inf
+            own[self._base[tokenizer.encode(text).ids]] = np.inf
+        codes = made.forms @ (1 << np.arange(made.forms.shape[1]))
+        self._formed = np.full((vocabulary, 1 << made.forms.shape[1]), ABSENT, np.int64)
+        self._formed[made.base, codes] = np.arange(vocabulary)
         texts = [tokenizer.decode([token], False) for token in range(vocabulary)]
         kinds = np.array([_kind(text) for text in texts])
-        kinds[own > KNOWN * said] = 0
-        self._kinds = kinds
-        self._alike = [np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1)]
+        kinds[(own > KNOWN * said) | (made.base != np.arange(vocabulary))] = 0
+        # Only words that have the same forms can be for each other.
+        looks = np.column_stack((kinds, self._formed != ABSENT))
+        _, alike = np.unique(looks, axis=0, return_inverse=True)
+        self._kinds = np.where(kinds > 0, alike + 1, 0)
+        self._alike = {
+            kind: np.flatnonzero(self._kinds == kind) for kind in np.unique(self._kinds) if kind
+        }
         self._same = np.arange(vocabulary, dtype=np.uint16)
-        self._twin = _twins(texts, kinds)
-        self._paired = np.flatnonzero((kinds == 1) & (self._twin != self._same))
-        both = np.concatenate((self._paired, self._twin[self._paired]))
-        self._alone = [np.setdiff1d(alike, both) for alike in self._alike[1:]]
         self._list = np.array(tokenizer.encode(LIST_BEGIN).ids)
         self._end = tokenizer.token_to_id("<|im_end|>")
         self._scrambled = scrambled
@@ -72,10 +78,12 @@ class Renaming:
         if roll >= SHARE + LISTED:
             return Sample(self._scramble(sample, listed, rng)[ids], trained)
         read = ~listed if roll < SHARE else np.ones(len(ids), bool)
-        copied = np.intersect1d(ids[trained], ids[read & ~trained])
+        bases = self._base[ids]
+        copied = np.intersect1d(bases[trained], bases[read & ~trained])
+        chosen = copied[(self._kinds[copied] > 0) & (rng.random(len(copied)) < EACH)]
+        others = [rng.choice(self._alike[kind]) for kind in self._kinds[chosen]]
         table = self._same.copy()
-        for token in copied[(self._kinds[copied] > 0) & (rng.random(len(copied)) < EACH)]:
-            self._replace(table, int(token), int(rng.choice(self._alike[self._kinds[token]])))
+        self._replace(table, chosen, np.array(others, np.int64))
         return Sample(table[ids], trained)
 
     def _listed(self, sample: Sample) -> npt.NDArray[np.bool_]:
@@ -88,43 +96,31 @@ class Renaming:
             listed[begin + 1 : begin + int((ids[begin:] == self._end).argmax())] = True
         return listed
 
-    def _replace(self, table: Table, token: int, other: int) -> None:
-        """A word and its capitalized form are replaced by another word and its form."""
-        table[token] = other
-        if self._twin[token] != token and self._twin[other] != other:
-            table[self._twin[token]] = self._twin[other]
+    def _replace(
+        self, table: Table, words: npt.NDArray[np.integer], others: npt.NDArray[np.integer]
+    ) -> None:
+        """In all their forms."""
+        forms = self._formed[words]
+        there = forms != ABSENT
+        table[forms[there]] = self._formed[others][there]
 
     def _scramble(
         self, sample: Sample, listed: npt.NDArray[np.bool_], rng: np.random.Generator
     ) -> Table:
         """Nothing is another where the answer has no word that the list and the request have too."""
-        ids, table = sample.ids, self._same.copy()
-        words = np.minimum(ids, self._twin[ids])
-        read = words[listed & (self._kinds[ids] > 0)]
+        table, words = self._same.copy(), self._base[sample.ids]
+        read = words[listed & (self._kinds[words] > 0)]
         said, answered = words[~listed & ~sample.trained], words[sample.trained]
         if np.intersect1d(np.intersect1d(read, said), answered).size:
-            for alone in self._alone:
-                table[alone] = rng.permutation(alone)
-            table[self._paired] = rng.permutation(self._paired)
-            table[self._twin[self._paired]] = self._twin[table[self._paired]]
+            for alike in self._alike.values():
+                self._replace(table, alike, rng.permutation(alike))
         return table
 
 
-def _twins(texts: list[str], kinds: npt.NDArray[np.int64]) -> Table:
-    """Of a word's token that of its capitalized form, and the other way; of others themselves."""
-    twins = np.arange(len(texts), dtype=np.uint16)
-    found = {text: token for token, text in enumerate(texts) if kinds[token] in (1, 2)}
-    for text, token in found.items():
-        other = found.get(text.capitalize())
-        if len(text) > 1 and text.islower() and other is not None:
-            twins[token], twins[other] = other, token
-    return twins
-
-
 def _kind(text: str) -> int:
-    """What takes its place must look like it: 0 for what is no part of a word."""
+    """Of what has no form. What takes its place must look like it: 0 for what is no part of a word."""
     if not text.isalpha():
         return 0
     if not text.isascii():
-        return 4 if len(text) == 1 and "\u3400" <= text <= "\u9fff" else 0
-    return 1 if text.islower() else 2 if text[1:].islower() or len(text) == 1 else 3
+        return 2 if len(text) == 1 and "\u3400" <= text <= "\u9fff" else 0
+    return 1 if text[1:] else 3

@@ -28,7 +28,7 @@ from .corpus import LONGEST
 from .curriculum import Curriculum
 from .muon import Muon
 from .network import Network, Sizes
-from .tokenizer import spelt
+from .tokenizer import composition, spelt
 from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
@@ -108,7 +108,8 @@ class Trainer:
         torch.manual_seed(plan.seed)
         self.tokenizer = Tokenizer.from_file(str(plan.tokenizer_file))
         self.vocabulary = self.tokenizer.get_vocab_size()
-        self.network = Network(Sizes(vocabulary=self.vocabulary))
+        sizes = Sizes(vocabulary=self.vocabulary)
+        self.network = Network(sizes, composition(self.tokenizer))
         self.compiled = torch.compile(self.network, dynamic=False)
         named = list(self.network.named_parameters())
         matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]

@@ -15,7 +15,7 @@ from models.demo.dialogue import Assistant, Dialogue, Text, User, render
 from models.demo.muon import Muon, orthogonal
 from models.demo.network import Network, Sizes, rotate, rotation
 from models.demo.renaming import Renaming
-from models.demo.tokenizer import MARKS, SPECIAL
+from models.demo.tokenizer import FORMS, MARKS, SPECIAL, Composition, composition
 from models.demo.tools import Call, Tool
 from models.demo.train import Plan
 from tokenizers import AddedToken, Tokenizer
@@ -75,15 +75,17 @@ def test_batches_hold_each_sample_at_most_once() -> None:
 def test_what_an_answer_copies_is_renamed_everywhere_and_nothing_else(tokenizer: Tokenizer) -> None:
     samples = corpus.encode(tokenizer, corpus.texts(2, 300))
     renaming, rng = Renaming(tokenizer, samples, scrambled=0), np.random.default_rng(0)
-    other = 0
+    made, other = composition(tokenizer), 0
     for sample in samples:
         renamed = renaming(sample, rng)
         assert (renamed.trained == sample.trained).all()
-        changed = np.unique(sample.ids[renamed.ids != sample.ids])
+        words = made.base[sample.ids]
+        changed = np.unique(words[renamed.ids != sample.ids])
         other += len(changed) > 0
-        for token in changed:
-            places = sample.ids == token
-            assert len(np.unique(renamed.ids[places])) == 1
+        for word in changed:
+            places = words == word
+            assert len(np.unique(made.base[renamed.ids[places]])) == 1
+            assert (made.forms[renamed.ids[places]] == made.forms[sample.ids[places]]).all()
             assert sample.trained[places].any()
             assert not sample.trained[places].all()
         for mark in ("{", ",", "7", "<tool_call>", "<|im_end|>"):
@@ -177,11 +179,32 @@ def test_few_tokens_and_all_of_them_are_copied_side_by_side() -> None:
     assert said.max() > 2900
 
 
+def _plain(vocabulary: int) -> Composition:
+    """Every token is a part of its own."""
+    return Composition(np.arange(vocabulary), np.zeros((vocabulary, len(FORMS)), bool))
+
+
+def test_a_token_is_its_word_and_its_forms() -> None:
+    torch.manual_seed(0)
+    forms = np.array([(False, False, False), (True, False, False), (True, False, True)])
+    network = Network(
+        Sizes(vocabulary=4), Composition(np.array([0, 1, 1, 1]), np.vstack((forms[:1], forms)))
+    )
+    parts = network.embed_tokens
+    assert parts.weight.shape[0] == 2
+    table = network.named_tensors()["model.embed_tokens.weight"]
+    wanted = [parts.weight[0], parts.weight[1], parts.weight[1] + parts.forms[0]]
+    wanted.append(parts.weight[1] + parts.forms[0] + parts.forms[2])
+    torch.testing.assert_close(table, torch.stack(wanted).detach())
+    assert "model.embed_tokens.forms" not in network.named_tensors()
+    torch.testing.assert_close(network.logits(torch.eye(192)), table.T)
+
+
 def test_the_first_heads_look_back_before_anything_is_learned() -> None:
     torch.manual_seed(0)
-    network = Network(Sizes(vocabulary=256))
+    network = Network(Sizes(vocabulary=256), _plain(256))
     first, sizes = network.layers[0], network.sizes
-    x = first.input_layernorm(network.embed_tokens(torch.randint(0, 256, (1, 40))))
+    x = first.input_layernorm(network.embed_tokens()[torch.randint(0, 256, (1, 40))])
     cos, sin = rotation(40, sizes)
     attention = first.self_attn
     q = attention.q_proj(x).view(40, sizes.heads, sizes.head_dim).transpose(0, 1)
@@ -221,7 +244,8 @@ def test_shares_of_muon_make_one_step() -> None:
 
 def test_the_network_looks_back_only() -> None:
     torch.manual_seed(0)
-    network = Network(Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48))
+    sizes = Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48)
+    network = Network(sizes, _plain(64))
     ids = torch.randint(0, 64, (1, 12))
     other = ids.clone()
     other[0, 8:] = (other[0, 8:] + 1) % 64
