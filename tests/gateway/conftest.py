@@ -33,22 +33,22 @@ class Stack:
     master_key: str
     backend_url: str
     backend_key: str
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def require_alive(self) -> None:
+        assert self.process.poll() is None, self.output.read_text(errors="replace")[-8000:]
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     port, backend_port = free_port(), free_port()
-    running = Stack(
-        url=f"http://127.0.0.1:{port}",
-        master_key=f"sk-{uuid.uuid4().hex}",
-        backend_url=f"http://127.0.0.1:{backend_port}",
-        backend_key=uuid.uuid4().hex,
-    )
+    master_key, backend_key = f"sk-{uuid.uuid4().hex}", uuid.uuid4().hex
     command = [sys.executable, "-m", "toolgate_proxy", "serve", str(tiny_model())]
     command += ["--port", str(port), "--backend-port", str(backend_port), "--max-num-seqs", "16"]
     environment = {
-        "TOOLGATE_MASTER_KEY": running.master_key,
-        "TOOLGATE_BACKEND_KEY": running.backend_key,
+        "TOOLGATE_MASTER_KEY": master_key,
+        "TOOLGATE_BACKEND_KEY": backend_key,
         "PYTHONFAULTHANDLER": "1",  # a process that dies says where, in its log
     }
     output = tmp_path_factory.mktemp("serve") / "output"
@@ -56,11 +56,19 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         process = subprocess.Popen(
             command, env={**os.environ, **environment}, stdout=sink, stderr=subprocess.STDOUT
         )
+    running = Stack(
+        url=f"http://127.0.0.1:{port}",
+        master_key=master_key,
+        backend_url=f"http://127.0.0.1:{backend_port}",
+        backend_key=backend_key,
+        process=process,
+        output=output,
+    )
     launcher = psutil.Process(process.pid)
     try:
-        _wait_ready(process, output, running.url)
+        _wait_ready(running)
         yield running
-        assert process.poll() is None, output.read_text(errors="replace")
+        running.require_alive()
     finally:
         # By descent: vLLM's engine writes its title over the environment that it was given.
         started = launcher.children(recursive=True) if process.poll() is None else []
@@ -70,6 +78,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assert status == 0, output.read_text(errors="replace")
     assert left == []
     assert running.master_key not in output.read_text()
+
+
+@pytest.fixture(autouse=True)
+def _alive(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test in which the stack died says so, with the end of its log."""
+    yield
+    if "stack" in request.fixturenames:
+        request.getfixturevalue("stack").require_alive()
 
 
 @pytest.fixture
@@ -116,9 +132,9 @@ def status(backend: httpx.Client) -> wire.Status:
     return wire.Status.model_validate_json(backend.get("/status").content)
 
 
-def _wait_ready(process: subprocess.Popen[bytes], output: Path, url: str) -> None:
+def _wait_ready(stack: Stack) -> None:
     give_up = time.monotonic() + START_SECONDS
-    while f"TOOLGATE READY {url}" not in output.read_text(errors="replace"):
-        assert process.poll() is None, output.read_text(errors="replace")
-        assert time.monotonic() < give_up, output.read_text(errors="replace")
+    while f"TOOLGATE READY {stack.url}" not in stack.output.read_text(errors="replace"):
+        stack.require_alive()
+        assert time.monotonic() < give_up, stack.output.read_text(errors="replace")
         time.sleep(0.2)
