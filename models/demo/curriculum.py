@@ -17,7 +17,7 @@ COPY_STEPS = 2000
 """Nothing but copying is learned for so many steps at most."""
 FIND_STEPS = 1500
 """Then nothing but finding tools by their words, for so many steps at most."""
-SHORT_STEPS = 0.1
+SHORT_STEPS = 0.05
 """Then short conversations, for this share of the steps; then all."""
 FIND_EVERY_SHORT, FIND_EVERY = 2, 8
 """A batch of finding comes after so many of short conversations, of all: conversations alone have it

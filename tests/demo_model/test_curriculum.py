@@ -14,6 +14,7 @@ from models.demo.curriculum import (
     FIND_EVERY,
     FIND_EVERY_SHORT,
     FIND_STEPS,
+    SHORT_STEPS,
     Curriculum,
     Stage,
 )
@@ -56,12 +57,12 @@ def test_a_stage_ends_when_it_is_learned(curriculum: Curriculum) -> None:
     (_, finding, short, all_of_them) = (step for step, _ in begun)
     assert finding < COPY_STEPS
     assert short < finding + FIND_STEPS
-    assert all_of_them == short + 100
+    assert all_of_them == short + SHORT_STEPS * 1000
 
 
 def test_a_stage_that_is_not_learned_ends_all_the_same(curriculum: Curriculum) -> None:
     begun = stages(curriculum, iter(lambda: 9.0, None), COPY_STEPS + FIND_STEPS + 200)
-    ends = (0, COPY_STEPS, COPY_STEPS + FIND_STEPS, COPY_STEPS + FIND_STEPS + 100)
+    ends = (0, COPY_STEPS, COPY_STEPS + FIND_STEPS, COPY_STEPS + FIND_STEPS + SHORT_STEPS * 1000)
     assert begun == list(zip(ends, Stage, strict=True))
 
 
