@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from .network import Network, Sizes
-from .tokenizer import SPECIAL, composition
+from .tokenizer import SPECIAL
 
 HERE = Path(__file__).parent
 
@@ -84,8 +84,7 @@ def config(sizes: Sizes, end: int, pad: int) -> dict[str, object]:
 def load(run: Path) -> tuple[Network, Tokenizer]:
     """The network of a run, as it was saved last."""
     tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
-    sizes = Sizes(vocabulary=tokenizer.get_vocab_size())
-    network = Network(sizes, composition(tokenizer))
+    network = Network.of(tokenizer)
     network.load_state_dict(torch.load(run / "checkpoint.pt", weights_only=True))
     return network.eval(), tokenizer
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .tokenizer import FORMS, Composition
+from .tokenizer import FORMS, Composition, composition
 
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
@@ -137,6 +139,11 @@ class Network(nn.Module):
             shared = 0.05 * torch.randn(sizes.hidden)
             self.embed_tokens.weight.add_(shared)
             look_back(self.layers[0].self_attn, shared / shared.norm())
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """At the demo's size."""
+        return cls(Sizes(vocabulary=tokenizer.get_vocab_size()), composition(tokenizer))
 
     def forward(self, ids: Tensor) -> Tensor:
         """(batch, length) token ids → (batch, length, hidden), before the tied output matrix."""

@@ -27,8 +27,8 @@ from .batches import LENGTHS, Batch
 from .corpus import LONGEST
 from .curriculum import Curriculum
 from .muon import Muon
-from .network import Network, Sizes
-from .tokenizer import composition, spelt
+from .network import Network
+from .tokenizer import spelt
 from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
@@ -107,9 +107,7 @@ class Trainer:
         self.rank, self.world, self.plan = rank, world, plan
         torch.manual_seed(plan.seed)
         self.tokenizer = Tokenizer.from_file(str(plan.tokenizer_file))
-        self.vocabulary = self.tokenizer.get_vocab_size()
-        sizes = Sizes(vocabulary=self.vocabulary)
-        self.network = Network(sizes, composition(self.tokenizer))
+        self.network = Network.of(self.tokenizer)
         self.compiled = torch.compile(self.network, dynamic=False)
         named = list(self.network.named_parameters())
         matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]
