@@ -16,7 +16,7 @@ from toolgate_core.plan import ChatRequest
 from . import reasoning
 from .checks import Fields
 from .messages import parse_messages
-from .parameters import BY_NAME
+from .parameters import BY_NAME, unknown
 from .response_format import SCHEMA_PARAM, STRUCTURED_PARAM, response_format
 from .sampling import INT64, MOST, sampling, stop_strings
 from .tool_choice import is_legacy, tool_choice, tools
@@ -77,7 +77,7 @@ def _check_names(fields: Fields) -> None:
     for name, value in fields.values.items():
         known = BY_NAME.get(name)
         if known is None:
-            raise UnsupportedParameter(f"The parameter {name!r} is not known.", param=name)
+            raise unknown(name)
         if known.support == "refused":
             raise UnsupportedParameter(f"{name!r} is not supported: {known.note}.", param=name)
         if known.support == "only default" and value not in known.defaults:

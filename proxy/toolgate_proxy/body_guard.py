@@ -2,7 +2,8 @@
 
 LiteLLM reads settings of its own from the bodies of requests: `api_base`, `mock_response`,
 `fallbacks`, `tags`, `no-log` … It refuses some of them itself; whatever it knows for its own is
-refused here, by its own list, so that what a release adds is refused as well.
+refused here, by its own list, so that what a release adds is refused as well. That list has gaps:
+of a chat with a model of ours only known parameters pass.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pydantic_core import from_json
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
+from .checks import Fields
 from .litellm_auth import is_banned, is_control
+from .parameters import BY_NAME
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM spreads over the request."""
@@ -49,3 +52,13 @@ def check_controls(values: dict[str, Any]) -> None:
             raise UnsupportedParameter(
                 f"{path!r} is the gateway's to set, not a request's; leave it out.", param=path
             )
+
+
+def first_unknown(values: dict[str, Any]) -> str | None:
+    """The first field of a chat that is no parameter of ours. Raises InvalidRequest."""
+    spread = Fields(values).mapping("extra_body") or {}
+    fields = [(name, value) for name, value in values.items() if name != "extra_body"]
+    for name, value in [*fields, *spread.items()]:
+        if value is not None and name not in BY_NAME:
+            return name
+    return None

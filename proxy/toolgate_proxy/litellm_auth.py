@@ -6,7 +6,8 @@
 - litellm/proxy/auth/auth_utils.py:778 `get_request_route` tells a route by the request line, which
   a forged Host header can't change.
 - litellm/types/utils.py:4094 `is_litellm_owned_kwarg` knows the fields of a body that LiteLLM takes
-  for its own: where to send the request, what to answer in the model's place, whom to tell.
+  for its own: where to send the request, what to answer in the model's place, whom to tell. Not all
+  of them: `ORDERS` has the others.
 - litellm/proxy/auth/auth_utils.py:374 `_BANNED_REQUEST_BODY_PARAMS`: fields that it refuses itself,
   with a 401 that sends its readers to a bug report.
 - litellm.callbacks is walked for every request (litellm/proxy/utils.py:2689).
@@ -34,8 +35,34 @@ from . import litellm_host as host
 OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
 """Fields of OpenAI's requests, or harmless, that LiteLLM counts among its own."""
 _BANNED = frozenset(_BANNED_REQUEST_BODY_PARAMS)
-FORGERIES = ("mock_",)
-"""Beginnings of the names of fields that make LiteLLM answer in the model's place."""
+ORDERS = frozenset(
+    {
+        "additional_drop_params",
+        "callbacks",
+        "content_policy_fallbacks",
+        "context_window_fallbacks",
+        "deployment_id",
+        "disable_fallbacks",
+        "drop_params",
+        "engine",
+        "failure_callback",
+        "include_fallback_errors",
+        "kwargs",
+        "model_group_retry_policy",
+        "organization",
+        "original_function",
+        "original_generic_function",
+        "router_settings_override",
+        "routing_groups",
+        "routing_strategy_args",
+        "specific_deployment",
+        "success_callback",
+    }
+)
+"""Fields that `completion` (litellm/main.py:5510: `deployment_id` makes any provider Azure), the
+router and the proxy's routing obey as well, though they are not in LiteLLM's own list."""
+BEGINNINGS = ("mock_", "_")
+"""Of the names of fields that make LiteLLM answer in the model's place, and of its private ones."""
 
 
 def is_master_key(sent: str) -> bool:
@@ -92,7 +119,8 @@ def is_control(field: str) -> bool:
     """Whether LiteLLM would take a field of a body for an order to itself."""
     if field in OPENAI_FIELDS:
         return False
-    return is_banned(field) or is_litellm_owned_kwarg(field) or field.startswith(FORGERIES)
+    owned = field in ORDERS or is_litellm_owned_kwarg(field)
+    return owned or is_banned(field) or field.startswith(BEGINNINGS)
 
 
 def is_banned(field: str) -> bool:

@@ -43,6 +43,15 @@ def placements(model: str | None) -> list[Placement]:
     return [placement for placement in found if placement is not None]
 
 
+def is_foreign(model: str) -> bool:
+    """Whether all deployments of a model, as clients name it, are another provider's; False where
+    the router knows none of that name."""
+    from litellm.proxy import proxy_server  # reads the environment as it is imported
+
+    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else None
+    return bool(rows) and all(placement_of(row) is None for row in rows)
+
+
 def model_names() -> list[str]:
     """As clients name them."""
     from litellm.proxy import proxy_server  # reads the environment as it is imported

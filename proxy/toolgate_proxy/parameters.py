@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from toolgate_core.errors import UnsupportedParameter
+
 Origin = Literal["OpenAI", "vLLM", "LiteLLM", "Toolgate"]
 Support = Literal["taken", "no bearing", "only default", "refused"]
 
@@ -146,6 +148,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         max_retries="the client's own matter",
         session_id="about the record of a request",
     ),
+    *_refused("LiteLLM", timeout="set it in your client: when that leaves, the request ends"),
     *_taken(
         "LiteLLM", thinking='Anthropic\'s: {"type": "enabled", "budget_tokens": …} or disabled'
     ),
@@ -158,3 +161,7 @@ PARAMETERS: tuple[Parameter, ...] = (
 )
 
 BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
+
+
+def unknown(name: str) -> UnsupportedParameter:
+    return UnsupportedParameter(f"The parameter {name!r} is not known.", param=name)

@@ -15,11 +15,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest
 
-from .body_guard import check_controls, parse
+from .body_guard import check_controls, first_unknown, parse
 from .checks import Fields
 from .keepalives import STREAMED
+from .litellm_router import is_foreign
+from .parameters import unknown
 
 CHAT = "/chat/completions"
+PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
+"""The paths that name no model: LiteLLM takes one that a path names before the body's."""
 PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
 """Ends of the paths that take a body for a model."""
 
@@ -41,11 +45,24 @@ class RequestShape:
             values = parse(b"".join(message.get("body", b"") for message in messages))
             check_controls(values)
             if CHAT in scope["path"]:
+                check_model(scope["path"], values)
                 scope[STREAMED] = check_shape(values)
         except InvalidRequest as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
         await self._app(scope, _again(messages, receive), send)
+
+
+def check_model(path: str, values: dict[str, Any]) -> None:
+    """That one model is asked, and where it is ours, that it will be our provider who is: LiteLLM
+    would ask each of several and count one, and obeys fields that are no parameters. Raises
+    InvalidRequest, UnsupportedParameter."""
+    model = Fields(values).text("model") or ""
+    if "," in model + path:
+        raise InvalidRequest("'model' must name one model; send a request to each.", param="model")
+    name = first_unknown(values)
+    if name is not None and not (path in PLAIN_CHAT and is_foreign(model)):
+        raise unknown(name)
 
 
 def check_shape(values: dict[str, Any]) -> bool:

@@ -210,6 +210,13 @@ STEERING: list[dict[str, Any]] = [
     {"rpm": 10_000, "tpm": 10_000_000},
     {"litellm_call_id": "mine"},
     {"metadata": {"api_base": ELSEWHERE}},
+    {"deployment_id": "../../invocations?x="},
+    {"extra_body": {"deployment_id": "x"}},
+    {"router_settings_override": {"num_retries": 5}},
+    {"additional_drop_params": ["tools"], "tools": []},
+    {"_skip_mcp_handler": True},
+    {"some_day_an_order": True},
+    {"model": "tiny,tiny,tiny"},
     {"metadata": {"mock_response": "forged", "user_api_key_metadata": {"models": []}}},
 ]
 
@@ -248,6 +255,7 @@ async def test_a_body_steers_nothing(
         ("/v1/embeddings", {"input": "hi"}),
         ("/engines/tiny/chat/completions", {}),
         ("/openai/deployments/tiny/chat/completions", {}),
+        ("/openai/deployments/tiny,tiny/chat/completions", {}),
         ("/v1/chat/completions/", {}),
     ],
 )

@@ -70,7 +70,8 @@ def test_our_error_is_what_is_answered() -> None:
 @pytest.mark.parametrize(
     "field",
     ["api_base", "base_url", "api_key", "model_list", "mock_response", "mock_anything", "fallbacks",
-     "custom_llm_provider", "num_retries", "user_config", "litellm_params", "no-log"],
+     "custom_llm_provider", "num_retries", "user_config", "litellm_params", "no-log",
+     "deployment_id", "router_settings_override", "additional_drop_params", "_target_order"],
 )  # fmt: skip
 def test_orders_are_known(field: str) -> None:
     known = host.is_control(field) or field in body_guard.NESTED

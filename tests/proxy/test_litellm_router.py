@@ -121,3 +121,36 @@ def test_what_least_busy_counts_by() -> None:
     assert "def log_pre_api_call" in source
     assert "async def async_log_failure_event" in source
     assert "_increment(kwargs, 1)" in source
+
+
+@pytest.mark.parametrize(
+    ("model", "foreign"),
+    [
+        ("tiny", False),
+        ("hosted", True),
+        ("mixed", False),
+        ("alias-of-tiny", False),
+        ("alias-of-hosted", True),
+        ("openai/gpt-x", True),
+        ("nobody", False),
+        ("", False),
+    ],
+)
+def test_whose_model_it_is(model: str, foreign: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from litellm.proxy import proxy_server
+
+    def elsewhere(name: str) -> Row:
+        return {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_key": "k"}}
+
+    mixed = row("b") | {"model_name": "mixed"}
+    star = {"model_name": "openai/*", "litellm_params": {"model": "openai/*", "api_key": "k"}}
+    asked = made(
+        row("a"),
+        mixed,
+        elsewhere("mixed"),
+        elsewhere("hosted"),
+        star,
+        model_group_alias={"alias-of-tiny": "tiny", "alias-of-hosted": "hosted"},
+    )
+    monkeypatch.setattr(proxy_server, "llm_router", asked)
+    assert router.is_foreign(model) is foreign
