@@ -6,8 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from redis.asyncio.connection import parse_url
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.limits import SchemaLimitSettings
@@ -17,7 +18,12 @@ from toolgate_core.wire import GrammarVerdict
 class Settings(SchemaLimitSettings, BaseSettings):
     """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
 
-    model_config = SettingsConfigDict(env_prefix="TOOLGATE_", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TOOLGATE_",
+        env_ignore_empty=True,
+        frozen=True,
+        hide_input_in_errors=True,  # keys and passwords are among them
+    )
 
     backend_url: str = "http://127.0.0.1:8000"
     """Where requests go whose deployment names no `api_base`."""
@@ -115,6 +121,19 @@ class Settings(SchemaLimitSettings, BaseSettings):
     beginning is cached, while that has room."""
     max_connections: int = Field(default=1024, gt=0)
     """Open connections to one backend, one for each request in flight."""
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
+        try:
+            parse_url(url.get_secret_value() if url else "redis://")
+        except ValueError:
+            # Not that error's own words, which quote the password.
+            raise ValueError(
+                "TOOLGATE_REDIS_URL is no redis://, rediss:// or unix:// URL; in its password, "
+                "write / ? # @ : and % in percent-encoding (%2F for /)."
+            ) from None
+        return url
 
     def verdict_ttl(self, verdict: GrammarVerdict) -> float:
         """Seconds for which a backend's verdict on a grammar is believed."""

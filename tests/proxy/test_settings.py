@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+from pydantic import SecretStr, ValidationError
+
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict
 from toolgate_proxy.settings import Settings
@@ -14,3 +17,11 @@ def test_a_refusal_for_cost_is_believed_for_less() -> None:
     assert SETTINGS.verdict_ttl(ready) == 1000
     assert SETTINGS.verdict_ttl(refused) == 100
     assert SETTINGS.verdict_ttl(too_dear) == 10
+
+
+@pytest.mark.parametrize("password", ["Sup3r/Secret", "Sup3r#Secret", "Sup3r?Secret"])
+def test_an_url_that_is_none_is_not_quoted(password: str) -> None:
+    with pytest.raises(ValidationError, match="percent-encoding") as refusal:
+        Settings(redis_url=SecretStr(f"redis://:{password}@redis:6379/0"))
+    assert "Sup3r" not in str(refusal.value)
+    assert Settings(redis_url=SecretStr("redis://:Sup3r%2FSecret@redis:6379/0")).redis_url
