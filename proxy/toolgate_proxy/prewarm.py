@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
+from toolgate_core.keys import tool_hash
 from toolgate_core.plan import Tool, parse_tools
 
 from .deployments import Deployment
@@ -64,11 +65,11 @@ async def prewarm_most_used(
     """Loads what the fleet used most of late, wherever it fits the backend. Never raises for a
     backend's sake: what could not be loaded is loaded when it is asked for."""
     records = await fleet.most_used(limit)
-    tools: list[Tool] = []
-    for record in records:
-        if record.verdict.status == "ready":
-            function = {"name": record.name, "parameters": record.parameters}
-            tools += parse_tools([{"type": "function", "function": function}])
+    tools = [
+        Tool(each.name, each.parameters, tool_hash(each.name, each.parameters), {})
+        for each in records  # formats of content among them, which have no name
+        if each.verdict.status == "ready"
+    ]
     keys = {record.key for record in records}
     if tools:
         await asyncio.gather(*(_prewarm_used(each, tools, keys) for each in deployments))

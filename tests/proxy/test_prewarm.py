@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from redis_server import RedisServer
 from typer.testing import CliRunner
 
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.plan import Tool, content_format, parse_tools
 from toolgate_proxy.cli import app
 from toolgate_proxy.deployments import Deployments
 from toolgate_proxy.grammars import grammar_key
@@ -128,6 +128,21 @@ async def test_the_most_used_are_loaded_where_they_fit(
     )
     await prewarm_most_used([stranger.get(other_backend.url, KEY)], known.fleet, 100)
     assert not other_backend.loaded, "compiled for another tokenizer"
+    await known.fleet.aclose()
+
+
+async def test_a_format_of_content_is_loaded_like_a_tool(
+    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    form = content_format({"type": "object", "properties": {"a": {}}}, param="response_format")
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        await first.ask(form, tool("beside"))
+    shared = Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
+    known = Deployments(shared)
+    assert known.fleet is not None
+    await known.fleet.connected()
+    await prewarm_most_used([known.get(other_backend.url, KEY)], known.fleet, 100)
+    assert {source.name for source in other_backend.sources} == {"", "beside"}
     await known.fleet.aclose()
 
 
