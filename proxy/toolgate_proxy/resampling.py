@@ -101,9 +101,12 @@ def request_again(first: wire.GenerateRequest, resample: Resample) -> wire.Gener
     seed, temperature = sampling.seed, sampling.temperature
     if temperature is not None and temperature < GREEDY:
         seed, temperature = seed or 0, GREEDY_AGAIN
+    least = max(0, sampling.min_tokens - len(resample.accepted))
     again = {
         "n": 1,
         "max_tokens": resample.max_tokens,
+        "min_tokens": least if resample.max_tokens is None else min(least, resample.max_tokens),
+        "prompt_logprobs": None,  # the first answer had those of the prompt
         "temperature": temperature,
         "seed": None if seed is None else derived_seed(seed, resample.choice, resample.attempt),
     }
@@ -124,7 +127,13 @@ def derived_seed(seed: int, choice: int, attempt: int) -> int:
 
 
 def of_choice(events: Iterable[wire.StreamEvent], choice: int) -> Iterator[wire.StreamEvent]:
-    """The events of a request that went on with one choice, as events of that choice."""
+    """The events of a request that went on with one choice, as events of that choice. What they
+    say of their prompt, which held the tokens accepted, is left out."""
     for event in events:
-        if isinstance(event, wire.TokensEvent | wire.EndEvent):
-            yield event.model_copy(update={"choice": choice})
+        match event:
+            case wire.TokensEvent():
+                yield event.model_copy(update={"choice": choice, "cached_tokens": None})
+            case wire.EndEvent():
+                yield event.model_copy(update={"choice": choice})
+            case _:
+                pass

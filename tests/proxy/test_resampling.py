@@ -103,6 +103,18 @@ def test_what_a_stop_string_may_begin_with_is_not_shown_before_the_call_is_known
     assert told.complete
 
 
+def test_what_is_said_of_the_longer_prompt_is_left_out() -> None:
+    told = answer()
+    first, *rest = [each for each in events(WRONG) if not isinstance(each, wire.UsageEvent)]
+    assert isinstance(first, wire.StartEvent)
+    tokens = wire.TokensEvent(choice=0, ids=(), texts=(), cached_tokens=16)
+    asyncio.run(told.feed([first, tokens, *rest]))
+    assert told.resample() is not None
+    more = tokens.model_copy(update={"cached_tokens": 80})
+    asyncio.run(told.feed([*of_choice([more, *events(RIGHT)[1:-1]], 0)]))
+    assert (told.counts.prompt, told.counts.cached) == (first.prompt_tokens, 16)
+
+
 def test_the_request_that_goes_on() -> None:
     first = wire.GenerateRequest(
         request_id="chatcmpl-1",
@@ -121,6 +133,15 @@ def test_the_request_that_goes_on() -> None:
     greedy = first.model_copy(update={"sampling": wire.Sampling(temperature=0)})
     again = request_again(greedy, Resample(0, 1, (), None, failed))
     assert (again.sampling.temperature, again.sampling.seed) == (1.0, derived_seed(0, 0, 1))
+    told = wire.Sampling(min_tokens=9, prompt_logprobs=1)
+    again = request_again(
+        first.model_copy(update={"sampling": told}), Resample(0, 1, (4, 5), 3, failed)
+    )
+    assert (again.sampling.min_tokens, again.sampling.prompt_logprobs) == (3, None)
+    again = request_again(
+        first.model_copy(update={"sampling": told}), Resample(0, 1, (4, 5), None, failed)
+    )
+    assert again.sampling.min_tokens == 7
     free = first.model_copy(update={"sampling": wire.Sampling()})
     assert request_again(free, Resample(0, 1, (), None, failed)).sampling.seed is None
 
