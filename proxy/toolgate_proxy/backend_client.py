@@ -11,6 +11,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from toolgate_core import errors, wire
 from toolgate_core.errors import BackendFailed, BackendLost, InvalidRequest, ToolgateError
@@ -133,7 +134,7 @@ class Backend:
         self, method: str, path: str, message: wire.Message | None, limit: float
     ) -> httpx.Response:
         """The response, its body still to be read; one that is no success raises its error."""
-        content = message.model_dump_json(exclude_none=True) if message else None
+        content = _json_of(message) if message else None
         headers = {"Content-Type": "application/json"} if message else None
         request = self._http.build_request(method, path, content=content, headers=headers)
         try:
@@ -193,6 +194,18 @@ def _checked_info(answer: object) -> wire.Info:
         return wire.Info.model_validate(answer)
     except ValidationError as error:
         raise BackendFailed("What the backend says of itself is not understood.") from error
+
+
+def _json_of(message: wire.Message) -> str:
+    """Raises InvalidRequest for what a client sent and JSON has no way to say: pydantic nests some
+    250 levels, where what a request's fields hold is not bounded."""
+    try:
+        return message.model_dump_json(exclude_none=True)
+    except PydanticSerializationError as error:
+        raise InvalidRequest(
+            "The request can't be sent on as JSON: something in it is nested too deeply or is no "
+            "valid Unicode; look at messages, tools and chat_template_kwargs."
+        ) from error
 
 
 def _body(response: httpx.Response) -> object:

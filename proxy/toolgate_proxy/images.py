@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import ipaddress
 import re
 import socket
@@ -72,7 +71,8 @@ class Images:
         try:
             async with asyncio.timeout(self._settings.image_timeout):
                 data = await self._fetched(url, param)
-        except (TimeoutError, httpx.HTTPError, OSError) as error:
+        except (TimeoutError, httpx.HTTPError, OSError, UnicodeError) as error:
+            # The last is what a host's name that is none ends in.
             raise _wrong(param, "could not be fetched") from error
         return f"data:image/{_kind(data, param)};base64,{base64.b64encode(data).decode()}"
 
@@ -84,7 +84,7 @@ class Images:
             raise self._too_large(param)
         try:
             data = base64.b64decode(url[head.end() :], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii's, and that of text that is not ASCII
             raise _wrong(param, "is not base64") from error
         if _kind(data, param) != head[1]:
             raise _wrong(param, f"is no {head[1].upper()} image")

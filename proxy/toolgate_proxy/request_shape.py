@@ -74,6 +74,7 @@ def check_shape(values: dict[str, Any]) -> bool:
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
     fields.mapping("response_format")
+    fields.mapping("extra_headers")
     options = Fields(fields.mapping("stream_options") or {}, "stream_options")
     for name in ("include_usage", "continuous_usage_stats", "include_obfuscation"):
         options.flag(name)  # LiteLLM drops options that are none

@@ -17,6 +17,7 @@ from toolgate_core.errors import (
     ContextLengthExceeded,
     EnforcementFailed,
     GrammarUnknown,
+    InvalidRequest,
 )
 from toolgate_proxy.backend_client import Backend
 from toolgate_proxy.processes import free_port
@@ -51,6 +52,15 @@ async def events(
         return [event async for batch in stream for event in batch]
     finally:
         await stream.aclose()
+
+
+@pytest.mark.parametrize("content", ["\ud83d", [[]]])
+async def test_what_json_can_not_say_is_the_clients_matter(seam: Backend, content: object) -> None:
+    for _ in range(300):
+        content = [content] if isinstance(content, list) else content
+    prompt = wire.ChatPrompt(messages=({"role": "user", "content": content},))
+    with pytest.raises(InvalidRequest, match="as JSON"):
+        await seam.generate(request("hi").model_copy(update={"prompt": prompt}))
 
 
 async def test_streamed_and_whole_answers_hold_the_same_events(

@@ -129,6 +129,15 @@ async def test_other_ways_in_are_refused(url: str) -> None:
         await fetching.inlined(asking(url), sees=True)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://a..b/a.png", f"http://{'a' * 64}.example/a.png", "http://xn--a/a.png"]
+)
+async def test_names_that_no_host_has(url: str) -> None:
+    fetching = Images(Settings(), transport=httpx.MockTransport(never))
+    with pytest.raises(InvalidRequest, match="could not be fetched"):
+        await fetching.inlined(asking(url), sees=True)
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 404, 500, 206])
 async def test_redirects_and_failures_are_refused(status: int) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
@@ -166,6 +175,7 @@ async def test_a_host_that_breaks_off_or_is_not_there() -> None:
     [
         "data:image/png;base64,!!!",
         "data:image/png;base64,AAAA",
+        "data:image/png;base64,é",
         "data:image/svg+xml;base64,AAAA",
         "data:text/html,hi",
         URI.replace("png", "jpeg"),

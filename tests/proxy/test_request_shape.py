@@ -30,6 +30,7 @@ from toolgate_proxy.request_shape import check_shape
         ({"tools": "x"}, "tools"),
         ({"tools": [None]}, "tools[0]"),
         ({"response_format": "json"}, "response_format"),
+        ({"extra_headers": ["a"]}, "extra_headers"),
         ({"stream": True, "stream_options": 3}, "stream_options"),
         (
             {"stream": True, "stream_options": {"include_usage": "yes"}},
