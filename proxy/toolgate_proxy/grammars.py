@@ -10,8 +10,9 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from toolgate_core import keys, wire
 from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
@@ -26,6 +27,12 @@ from .known_grammars import KnownGrammars
 from .receipt import Tier, slowest
 from .settings import Settings
 
+FLEET_PATIENCE = 5.0
+"""Seconds, at most, to wait for what another gateway is having compiled: as long as one compile may
+take. What it has compiled with it may take longer."""
+BATCH_PATIENCE = 0.5
+"""Seconds to wait for a batch of this gateway's in which others' grammars are, too."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -38,6 +45,17 @@ class Loaded:
     milliseconds: float
 
 
+Load = Callable[[Sequence[wire.GrammarSource]], Coroutine[Any, Any, dict[str, Found]]]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Grammars under way, which arrive or fail together."""
+
+    keys: frozenset[str]
+    task: asyncio.Task[dict[str, Found]]
+
+
 class Grammars:
     def __init__(
         self,
@@ -48,10 +66,10 @@ class Grammars:
     ) -> None:
         """`label` names the backend in metrics."""
         self._limits = settings.schema_limits
-        self._loader = Loader(backend, fleet, settings.grammar_timeout)
+        self._loader = Loader(backend, fleet, min(settings.grammar_timeout, FLEET_PATIENCE))
         self._fleet = fleet
         self._known = KnownGrammars(settings.verdict_ttl)
-        self._loading: dict[str, asyncio.Task[dict[str, Found]]] = {}
+        self._loading: dict[str, _Batch] = {}
         self._gauge = metrics.KNOWN.labels(label)
 
     @property
@@ -108,9 +126,10 @@ class Grammars:
         self._gauge.set(len(self._known))
 
     async def _find(self, tools: Sequence[Tool], key_of: dict[str, str]) -> dict[str, Found]:
-        """By key. Each grammar is loaded once at a time, whoever asks for it meanwhile."""
+        """By key. Each grammar is loaded once at a time, whoever asks for it meanwhile. A batch
+        that holds what others asked for may be slow or fail: for that nobody waits long."""
         found: dict[str, Found] = {}
-        new: dict[str, wire.GrammarSource] = {}
+        sources: dict[str, wire.GrammarSource] = {}
         for tool in tools:
             key = key_of[tool.hash]
             refused = self._known.refused(key)
@@ -120,30 +139,54 @@ class Grammars:
                 residual = self._known.residual(key)
                 verdict = wire.GrammarVerdict(key=key, status="ready", residual=residual)
                 found[key] = Found(verdict, "memory")
-            elif key in self._loading:
-                metrics.FLIGHT_WAITS.labels("process").inc()
             else:
-                new[key] = wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
-        if new:
-            task = asyncio.create_task(self._load(list(new.values())))
-            self._loading.update(dict.fromkeys(new, task))
-        wanted = {key_of[tool.hash] for tool in tools} - set(found)
-        for task in {self._loading[key] for key in wanted}:
-            # Shielded: who began a load may hang up while others wait for it.
-            loaded = await asyncio.shield(task)
-            found |= {key: each for key, each in loaded.items() if key in wanted}
+                sources[key] = wire.GrammarSource(
+                    key=key, name=tool.name, parameters=tool.parameters
+                )
+        if not sources:
+            return found
+        under_way = sources.keys() & self._loading.keys()
+        metrics.FLIGHT_WAITS.labels("process").inc(len(under_way))
+        self._begin(sources, sources.keys() - under_way, self._loader.load)
+        missing = set(sources)
+        while missing:
+            batches = {self._loading[key] for key in missing}
+            others = {batch for batch in batches if not batch.keys <= sources.keys()}
+            if others:
+                await asyncio.wait({batch.task for batch in others}, timeout=BATCH_PATIENCE)
+            for batch in batches - {each for each in others if not _succeeded(each.task)}:
+                # Shielded: who began a load may hang up while others wait for it.
+                loaded = await asyncio.shield(batch.task)
+                found |= {key: each for key, each in loaded.items() if key in missing}
+            missing -= found.keys()
+            again = {key for key in missing if self._loading.get(key) in (None, *others)}
+            self._begin(sources, again, self._loader.load_beside)
         return found
 
-    async def _load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, Found]:
+    def _begin(
+        self, sources: Mapping[str, wire.GrammarSource], keys_: Set[str], load: Load
+    ) -> None:
+        if keys_:
+            batch = [source for key, source in sources.items() if key in keys_]
+            task = asyncio.create_task(self._load(batch, load))
+            self._loading.update(dict.fromkeys(keys_, _Batch(frozenset(keys_), task)))
+
+    async def _load(self, sources: Sequence[wire.GrammarSource], load: Load) -> dict[str, Found]:
         try:
-            found = await self._loader.load(sources)
+            found = await load(sources)
             for each in found.values():
                 self._known.remember(each.verdict)
             return found
         finally:
             self._gauge.set(len(self._known))
             for source in sources:
-                del self._loading[source.key]
+                batch = self._loading.get(source.key)
+                if batch is not None and batch.task is asyncio.current_task():
+                    del self._loading[source.key]
+
+
+def _succeeded(task: asyncio.Task[dict[str, Found]]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
 
 
 def grammar_key(tool: Tool, info: wire.Info) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from . import meter
+
 STREAMED = "toolgate.streamed"
 """In the scope of a request whose answer is a stream (request_shape.py)."""
 COMMENT = b": waiting\n\n"
@@ -67,6 +69,8 @@ class _Stream:
             self.busy = True
             if message["type"] == "http.response.start":
                 self.events = message["status"] == 200
+                if self.ours and message["status"] >= 400:
+                    meter.failed()
                 if not self.ours:
                     self.begun = True
                     await self.client(message)

@@ -72,6 +72,13 @@ def set_out(meter: Meter) -> None:
     _current.set(meter)
 
 
+def failed() -> None:
+    """The answer is an error, though its head had said otherwise."""
+    meter = _current.get()
+    if meter is not None:
+        meter.failed = True
+
+
 def note(prompt: int, completion: int, *, complete: bool = False) -> None:
     """For the provider, which does not ask who is reading."""
     meter = _current.get()

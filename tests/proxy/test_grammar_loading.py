@@ -25,6 +25,11 @@ class Loader(Backend):
         super().__init__("http://x", None, Settings())
         self.loads: list[list[str]] = []
         self.fail = False
+        self.stuck = ""
+        """The name of a tool that takes until `released`."""
+        self.released = asyncio.Event()
+        self.failing = ""
+        """The name of a tool with which a load fails."""
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
@@ -32,7 +37,9 @@ class Loader(Backend):
         taken = list(sources)
         self.loads.append([source.name for source in taken])
         await asyncio.sleep(0.02)
-        if self.fail:
+        if self.stuck in [source.name for source in taken]:
+            await self.released.wait()
+        if self.fail or self.failing in [source.name for source in taken]:
             raise BackendFailed("by script")
         return tuple(
             wire.GrammarVerdict(key=source.key, status="refused", reason="why", pointer="/not")
@@ -66,6 +73,35 @@ async def test_many_at_once_load_a_grammar_once() -> None:
     both = tools("a", "b")
     await asyncio.gather(*(grammars.ensure(both, places(both), INFO) for _ in range(10)))
     assert loader.loads == [["a", "b"]]
+
+
+async def test_what_others_asked_for_beside_it_holds_nobody_up() -> None:
+    loader = Loader()
+    loader.stuck = "hostile"
+    grammars = Grammars(loader, Settings())
+    beside, alone = tools("a", "b", "hostile"), tools("a")
+    first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
+    await asyncio.sleep(0)
+    asked = (grammars.ensure(each, places(each), INFO) for each in (alone, alone, tools("a", "c")))
+    await asyncio.gather(*asked)
+    assert not first.done()
+    assert loader.loads == [["a", "b", "hostile"], ["c"], ["a"]]
+    loader.released.set()
+    await first
+    await grammars.ensure(beside, places(beside), INFO)
+    assert len(loader.loads) == 3
+
+
+async def test_what_others_asked_for_beside_it_fails_nobody() -> None:
+    loader = Loader()
+    loader.failing = "hostile"
+    grammars = Grammars(loader, Settings())
+    beside, alone = tools("a", "hostile"), tools("a")
+    first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
+    await asyncio.sleep(0)
+    await grammars.ensure(alone, places(alone), INFO)
+    with pytest.raises(BackendFailed):
+        await first
 
 
 async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:

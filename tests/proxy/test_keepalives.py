@@ -10,9 +10,14 @@ from fake_backend import FakeBackend, Script
 from starlette.types import Message, Receive, Scope, Send
 from test_gateway import asked
 
+from toolgate_proxy import meter
 from toolgate_proxy.keepalives import COMMENT, STREAMED, KeepAlives
 
 TICK = 0.05
+
+
+async def left() -> Message:
+    return {"type": "http.disconnect"}
 
 
 async def through(app: Any, *, streamed: bool = True, seconds: float = TICK) -> list[Message]:
@@ -22,11 +27,8 @@ async def through(app: Any, *, streamed: bool = True, seconds: float = TICK) -> 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async def receive() -> Message:
-        return {"type": "http.disconnect"}
-
     scope = {"type": "http", STREAMED: streamed}
-    await KeepAlives(app, seconds)(scope, receive, send)
+    await KeepAlives(app, seconds)(scope, left, send)
     return sent
 
 
@@ -66,6 +68,20 @@ async def test_an_error_after_a_comment_is_an_event() -> None:
     event = text(sent).replace(COMMENT, b"")
     assert event == b"data: " + body + b"\n\n"
     assert not sent[-1].get("more_body")
+
+
+async def test_what_was_set_aside_for_an_error_after_a_comment_is_given_back() -> None:
+    for status, used in ((503, 0), (200, 60)):
+        counting = meter.Meter(set_aside=60)
+        meter.set_out(counting)
+
+        async def gate(message: Message, counting: meter.Meter = counting) -> None:
+            if message["type"] == "http.response.start":
+                counting.begins(message["status"])
+
+        app = answering(b"{}", status=status, wait=TICK * 5)
+        await KeepAlives(app, TICK)({"type": "http", STREAMED: True}, left, gate)
+        assert (counting.status, counting.used()) == (200, used)
 
 
 async def test_an_error_in_time_keeps_its_status() -> None:

@@ -19,12 +19,14 @@ from typer.testing import CliRunner
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.cli import app
+from toolgate_proxy.keys import watch as watch_module
 from toolgate_proxy.keys.hashing import Hasher, new_key
 from toolgate_proxy.keys.key import now
 from toolgate_proxy.keys.key_file import entry
 from toolgate_proxy.keys.redis_store import RECORDS, StoreConflict
 from toolgate_proxy.keys.ring import Ring
 from toolgate_proxy.keys.watch import Watch
+from toolgate_proxy.processes import free_port
 from toolgate_proxy.settings import Settings, settings
 
 
@@ -76,6 +78,27 @@ async def test_one_that_starts_later_knows_all(redis_at_hand: RedisServer) -> No
     await late.started()
     assert all(finds(late.ring, each) for each in sent)
     await late.aclose()
+
+
+async def test_only_the_first_wait_for_a_redis_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = new_key()
+    file = tmp_path / "keys.yaml"
+    file.write_text("keys:\n" + entry(key_of(sent, "search")))
+    nowhere = Settings(
+        redis_url=SecretStr(f"redis://127.0.0.1:{free_port()}"),
+        key_secret=SecretStr(KEY_SECRET),
+        keys_file=file,
+    )
+    made = Watch(Ring(HASHER, nowhere.key_grace), HASHER, nowhere)
+    monkeypatch.setattr(watch_module, "FIRST_LOOK", 0.2)
+    await made.started()
+    monkeypatch.setattr(watch_module, "FIRST_LOOK", 3600)
+    async with asyncio.timeout(60):
+        await made.started()
+    assert finds(made.ring, sent)
+    await made.aclose()
 
 
 async def test_nothing_in_redis_leads_to_a_key(redis_at_hand: RedisServer) -> None:

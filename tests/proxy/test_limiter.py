@@ -129,6 +129,13 @@ MESSAGES = [{"role": "user", "content": "x" * 400}]
         ({"messages": MESSAGES}, 146 + 1024),
         ({"prompt": "é" * 200, "max_tokens": 0}, 141),
         ({"messages": MESSAGES, "max_tokens": "many", "n": True}, 146 + 1024),
+        ({"messages": MESSAGES, "max_tokens": 50.0, "n": 3.0}, 296),
+        ({"messages": [{"role": "user", "content": "data:" + "x" * 9000}], "max_tokens": 1}, 3015),
+        ({"functions": ["x" * 300], "max_tokens": 1}, 109),
+        (
+            {"documents": ["x" * 300], "chat_template_kwargs": {"a": "x" * 299}, "max_tokens": 1},
+            209,
+        ),
         ({}, 8 + 1024),
     ],
 )

@@ -73,7 +73,7 @@ class Watch:
                 async with asyncio.timeout(FIRST_LOOK):
                     await self._looked.wait()
             except TimeoutError:
-                return
+                self._looked.set()  # those after the first do not wait for a Redis that is away
 
     async def aclose(self) -> None:
         if self._task is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..checks import as_integer
 from ..keys.key import Limits
 
 BYTES_PER_TOKEN = 3
@@ -23,10 +24,15 @@ PROMPT_FIELDS = (
     "input",
     "prompt",
     "tools",
+    "functions",
+    "documents",
+    "chat_template_kwargs",
     "system",
     "instructions",
     "response_format",
 )
+FILE_FIELDS = ("url", "image_url", "file_data")
+"""Where a data URI stands for a file; anywhere else it is text."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
@@ -48,7 +54,8 @@ def tokens(body: Mapping[str, Any], limits: Limits, guess: int, *, output: bool)
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    number = as_integer(value)
+    return number if number is not None and number >= 0 else None
 
 
 def _bytes(value: object) -> int:
@@ -57,10 +64,14 @@ def _bytes(value: object) -> int:
     while left:
         each = left.pop()
         if isinstance(each, str):
-            size = len(each.encode("utf-8", "surrogatepass"))
-            total += min(size, INLINE_FILE_BYTES) if each.startswith("data:") else size
+            total += len(each.encode("utf-8", "surrogatepass"))
         elif isinstance(each, dict):
-            left += [*each, *each.values()]
+            left += each
+            for name, inner in each.items():
+                if name in FILE_FIELDS and isinstance(inner, str) and inner.startswith("data:"):
+                    total += min(len(inner), INLINE_FILE_BYTES)
+                else:
+                    left.append(inner)
         elif isinstance(each, list):
             left += each
         elif each is not None:
