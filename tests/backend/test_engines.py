@@ -145,3 +145,22 @@ def test_objects_that_name_their_properties_are_closed() -> None:
 )
 def test_closing_never_forbids_what_the_schema_needs(schema: dict[str, Any]) -> None:
     assert close_objects(schema) == schema
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_text_may_be_forced_up_to_within_a_character(
+    engines: dict[str, Engine], vocabulary: Vocabulary, name: str
+) -> None:
+    """д and н begin with the same byte."""
+    answer = {"type": "string", "enum": ["да", "нет"]}
+    first, second = (
+        canonical_parameters({"properties": properties, "required": list(properties)})
+        for properties in ({"answer": answer}, {"a": {"type": "boolean"}, "answer": answer})
+    )
+    before, _ = envelope(QWEN3, "reply")
+    head = engines[name].compile(QWEN3, "reply", first).head
+    assert head == (before + '{"answer": "').encode() + b"\xd0"
+    matcher = engines[name].compile(QWEN3, "reply", second).matcher()
+    written = before + '{"a": true, "answer": "'
+    assert all(matcher.accept(token) for token in vocabulary.encode(written))
+    assert matcher.forced() == b"\xd0"

@@ -102,7 +102,10 @@ class _Matcher:
         self._matcher.fill_next_token_bitmask(row.reshape(1, -1))
 
     def forced(self) -> bytes:
-        return str(self._matcher.find_jump_forward_string()).encode()
+        try:
+            return str(self._matcher.find_jump_forward_string()).encode()
+        except UnicodeDecodeError as error:  # forced up to within a character: bytes all the same
+            return bytes(error.object)
 
     @property
     def finished(self) -> bool:
