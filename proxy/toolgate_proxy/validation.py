@@ -8,6 +8,7 @@ Formats are asserted; references are resolved inside the schema alone: nothing i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import isinf
@@ -25,6 +26,10 @@ MAX_DIGITS = 1_000
 BACKTRACK_LIMIT = 100_000
 """Steps of one pattern over one string; a pattern that takes more does not match (fancy-regex)."""
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_WHOLE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
+"""A pair of surrogates, or any escape but by a number."""
+
 
 class Violation(BaseModel):
     """What is wrong with arguments: where in them, by which keyword, and where that stands in the
@@ -35,6 +40,9 @@ class Violation(BaseModel):
     pointer: str
     keyword: str
     schema_pointer: str
+
+
+_NOT_JSON = Violation(pointer="", keyword="", schema_pointer="")
 
 
 class BadSchema(Exception):
@@ -67,7 +75,8 @@ class Validator:
 
     def check(self, arguments: str, *, unique: bool) -> Violation | None:
         """The first violation that is found, if there is one. `unique`: no member may come twice;
-        otherwise the last one counts, as in every JSON parser that takes such an object."""
+        otherwise the last one counts, as in every JSON parser that takes such an object. Half of a
+        surrogate pair is a violation as what is no JSON is."""
         try:
             value = json.loads(
                 arguments,
@@ -77,7 +86,9 @@ class Validator:
                 parse_constant=_no_constant,
             )
         except (ValueError, RecursionError):
-            return Violation(pointer="", keyword="", schema_pointer="")
+            return _NOT_JSON
+        if _half_a_pair(arguments):
+            return _NOT_JSON
         if self._compiled.is_valid(value):
             return None
         error = next(iter(self._compiled.iter_errors(value)))
@@ -111,6 +122,13 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise _NotJson("a member twice")
     return members
+
+
+def _half_a_pair(text: str) -> bool:
+    """Whether JSON has one surrogate without the other: no Unicode, so strict parsers refuse it."""
+    if not _SURROGATE.search(text):
+        return False
+    return _SURROGATE.search(_WHOLE.sub("", text)) is not None
 
 
 def _no_constant(name: str) -> None:

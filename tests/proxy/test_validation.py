@@ -71,6 +71,30 @@ def test_what_is_not_json_is_a_violation(arguments: str) -> None:
     assert check({}, arguments) == Violation(pointer="", keyword="", schema_pointer="")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "whole"),
+    [
+        ('{"a": "\\ud83d"}', False),
+        ('{"a": [{"b": "x \\uDE42 y"}]}', False),
+        ('{"a\\ud83d": 1}', False),
+        ('{"a": "\\ude42\\ud83d"}', False),
+        ('{"a": "\\ud83d\\ud83d\\ude42"}', False),
+        ('{"a": "\\\\\\ud83d"}', False),
+        ('{"a": "\\ud83d\\n\\ude42"}', False),
+        ('{"a": "\\ud83d\\ude42 \\uD83D\\uDE42"}', True),
+        ('{"a": "\\\\ud83d"}', True),
+        ('{"a": "\\ud7ff\\ue000"}', True),
+    ],
+)
+@pytest.mark.parametrize("unique", [True, False])
+def test_half_a_surrogate_pair_is_a_violation(arguments: str, whole: bool, unique: bool) -> None:
+    """Strict JSON parsers refuse it, as does the validator where it reads the text."""
+    validator = Validator(canonical_parameters({"additionalProperties": {"minLength": 1}}))
+    violation = validator.check(arguments, unique=unique)
+    expected = None if whole else Violation(pointer="", keyword="", schema_pointer="")
+    assert violation == expected
+
+
 def test_where_members_may_come_twice_the_last_one_counts() -> None:
     validator = Validator(canonical_parameters({"properties": {"a": {"type": "integer"}}}))
     assert validator.check('{"a": "x", "a": 1}', unique=False) is None
