@@ -78,6 +78,23 @@ def test_a_wrong_tool_is_named(entry: object, param: str) -> None:
     assert refused.value.param == param
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"dependencies": {"a": ["b"]}, "dependentRequired": 5},
+        {"dependencies": {"a": {}}, "dependentSchemas": []},
+        {"allOf": 5, "$ref": "#/$defs/a", "$dynamicRef": "#/$defs/a", "$defs": {"a": {}}},
+        {"properties": {"\ud800": {}, "b": {"$ref": "#/properties/\ud800"}}},
+        {"properties": {"\ud800": {"$anchor": "x"}, "b": {"$ref": "#x"}}},
+    ],
+)
+def test_what_is_no_schema_is_named_where_it_is_rewritten(parameters: dict[str, Any]) -> None:
+    entry = {"type": "function", "function": {"name": "a", "parameters": parameters}}
+    with pytest.raises(InvalidTools) as refused:
+        parse_tools([entry])
+    assert refused.value.param == "tools[0].function.parameters"
+
+
 def test_names_are_unique() -> None:
     with pytest.raises(InvalidTools, match="unique"):
         parse_tools([tools.TAGS, tools.TAGS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import InvalidTools
 from .keywords import ANNOTATIONS, DEFINITIONS, SINCE
 
 NEWEST = 2020
@@ -26,8 +27,9 @@ def draft_of(schema: Any) -> int | None:
     return _DRAFTS.get(named.rstrip("#").split("://")[-1])
 
 
-def renew(schema: dict[str, Any], draft: int | None) -> None:
-    """Rewrite one subschema in place; those inside it are left to further calls."""
+def renew(schema: dict[str, Any], draft: int | None, *, param: str | None = None) -> None:
+    """Rewrite one subschema in place; those inside it are left to further calls. Raises
+    InvalidTools for what can't be added to what is there."""
     if draft is not None:
         for keyword in [k for k in schema if SINCE.get(k, 0) > draft]:
             del schema[keyword]
@@ -37,7 +39,7 @@ def renew(schema: dict[str, Any], draft: int | None) -> None:
             del schema[keyword]
     _bounds(schema)
     _items(schema, draft)
-    _dependencies(schema)
+    _dependencies(schema, param)
     if draft is None and schema.get("nullable") is True and isinstance(schema.get("type"), str):
         schema["type"] = [schema["type"], "null"]  # OpenAPI 3.0.3, schema object
     if draft is None:
@@ -64,10 +66,13 @@ def _items(schema: dict[str, Any], draft: int | None) -> None:
             schema["items"] = rest
 
 
-def _dependencies(schema: dict[str, Any]) -> None:
+def _dependencies(schema: dict[str, Any], param: str | None) -> None:
     """Before 2019-09 `dependencies` was two keywords in one."""
     if not isinstance(schema.get("dependencies"), dict):
         return
     for name, needs in schema.pop("dependencies").items():
         keyword = "dependentRequired" if isinstance(needs, list) else "dependentSchemas"
-        schema[keyword] = {name: needs} | schema.get(keyword, {})
+        present = schema.get(keyword, {})
+        if not isinstance(present, dict):
+            raise InvalidTools(f"{keyword} in a schema must be an object.", param=param)
+        schema[keyword] = {name: needs} | present

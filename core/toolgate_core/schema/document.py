@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
-from ..errors import SchemaNotEnforceable
+from ..errors import InvalidTools, SchemaNotEnforceable
 from ..pointer import escape
 from .dialects import draft_of, renew
 from .walk import at_pointer, children, copied, reference, values
@@ -26,7 +26,7 @@ def normalised(schema: Any, *, param: str | None = None) -> Any:
 
     A `$dynamicRef` that may lead to several places keeps its document as it is. Raises
     SchemaNotEnforceable, with the reference's pointer in the schema as given, for what leads out of
-    the document or nowhere.
+    the document or nowhere, and InvalidTools where what is no schema is in the way.
     """
     document = _Document(copied(schema), draft_of(schema), param)
     document.index(document.root, "", None)
@@ -139,7 +139,7 @@ class _Document:
         if self._truly_dynamic:
             return self.root
         for node, _, _ in self._nodes.values():
-            renew(node, self._draft)
+            renew(node, self._draft, param=self._param)
         pointers = self._pointers() if self._targets else {}
         for key, targets in self._targets.items():
             node, _, trail = self._nodes[key]
@@ -147,7 +147,7 @@ class _Document:
                 node.pop(keyword, None)
             for target in targets:
                 if isinstance(target, dict) and id(target) in pointers:
-                    _refer(node, reference(pointers[id(target)]))
+                    self._refer(node, pointers[id(target)])
                 elif isinstance(target, dict) and key in pointers:
                     raise self._wrong(
                         "It refers to a neighbour of a $ref, which is ignored.", trail
@@ -158,6 +158,21 @@ class _Document:
             for keyword in (self._id, "$dynamicAnchor", *_NAMES):
                 node.pop(keyword, None)
         return self.root
+
+    def _refer(self, node: dict[str, Any], pointer: str) -> None:
+        try:
+            ref = reference(pointer)
+        except UnicodeEncodeError as error:
+            raise InvalidTools(
+                "A name that a $ref in a schema leads to is not valid Unicode.", param=self._param
+            ) from error
+        if "$ref" not in node:
+            node["$ref"] = ref
+            return
+        present = node.get("allOf", [])
+        if not isinstance(present, list):
+            raise InvalidTools("allOf in a schema must be an array.", param=self._param)
+        node["allOf"] = [*present, {"$ref": ref}]
 
     def _pointers(self) -> dict[int, str]:
         """Where the subschemas that refer or are referred to stand now, by identity."""
@@ -179,10 +194,3 @@ def _joined(base: str, uri: str) -> tuple[str, str]:
         return base, uri[1:]
     joined, fragment = urldefrag(urljoin(base, uri))
     return joined, fragment
-
-
-def _refer(node: dict[str, Any], ref: str) -> None:
-    if "$ref" in node:
-        node["allOf"] = [*node.get("allOf", ()), {"$ref": ref}]
-    else:
-        node["$ref"] = ref
