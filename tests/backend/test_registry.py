@@ -353,3 +353,21 @@ async def test_what_cost_too_much_is_tried_again_after_a_while(
     clock.now = LIMIT_SECONDS
     assert (await registry.load([tool]))[0].status == "ready"
     assert len(bench.examined) == 2
+
+
+async def test_so_is_what_was_too_much_for_a_rank(
+    registry: GrammarRegistry, ranks: Ranks, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = source("a")
+
+    def out_of_memory(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ranks.stores[1], "_made", out_of_memory)
+        [verdict] = await registry.load([tool])
+    assert (verdict.status, verdict.code) == ("refused", SchemaTooComplex.code)
+    clock.now = LIMIT_SECONDS
+    [verdict] = await registry.load([tool])
+    assert verdict.status == "ready"
+    assert all(store.get(tool.key) for store in ranks.stores)

@@ -58,12 +58,17 @@ class GrammarStore:
     def load(self, holder: str, sources: Mapping[str, str]) -> None:
         """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
         parameters, blob, rewritten, residual, least_tokens, growth}`, `parameters` and `rewritten`
-        being JSON text again. Returns at once: the text is parsed in the pool too."""
+        being JSON text again. Returns at once: the text is parsed in the pool too. What was too
+        much for this process once is tried again."""
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries
-                self._entries.setdefault(key, _Entry()).holders.add(holder)
-            if not known:
+                entry = self._entries.setdefault(key, _Entry())
+                entry.holders.add(holder)
+                again = entry.verdict is not None and entry.verdict.code == SchemaTooComplex.code
+                if again:
+                    entry.verdict = None
+            if again or not known:
                 self._pool.submit(self._load, key, source)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
