@@ -28,6 +28,7 @@ LOOP = {
         {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
         {"$defs": {"loop": LOOP}},
         {"$defs": {"loop": LOOP}, "not": {"$ref": "#/$defs/loop"}},
+        {"$defs": {"loop": LOOP}, "if": {"properties": {"a": {"$ref": "#/$defs/loop"}}}},
         {"type": "array", "items": {"$ref": "#"}},
         {"type": "array", "items": {"$ref": "#"}, "minItems": 0},
         {"$ref": "https://example.com"},
@@ -52,3 +53,11 @@ def test_what_a_finite_value_satisfies(schema: dict[str, Any]) -> None:
 )
 def test_what_none_does(schema: dict[str, Any], pointer: str) -> None:
     assert find_endless(schema) == pointer
+
+
+@pytest.mark.parametrize("name", ["notes", "ifx", "not", "if", "$defs", "definitions"])
+def test_a_property_may_be_named_as_a_condition_is(name: str) -> None:
+    schema = {"$defs": {"loop": LOOP}, "properties": {name: {"$ref": "#/$defs/loop"}}}
+    assert find_endless(schema) == f"/properties/{name}"
+    within = {"$defs": {"loop": LOOP}, "properties": {name: {"items": {"$ref": "#/$defs/loop"}}}}
+    assert find_endless(within) == f"/properties/{name}/items"

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolgate_core.pointer import escape
-from toolgate_core.schema.walk import pointed, subschemas
+from toolgate_core.schema.keywords import DEFINITIONS
+from toolgate_core.schema.walk import pointed, subschemas, under
 
-_CONDITIONS = ("/not", "/if", "/$defs/", "/definitions/")
+_CONDITIONS = frozenset({"not", "if", *DEFINITIONS})
 """What stands below these is met by no value by itself; what is used of it is so through a $ref."""
 
 
@@ -30,7 +31,7 @@ def find_endless(parameters: dict[str, Any]) -> str | None:
         if not ended:
             break
         endless -= ended
-    return next((p for p in graph if p in endless and not _conditional(p)), None)
+    return next((p for p in _unconditional(parameters) if p in endless), None)
 
 
 def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
@@ -59,5 +60,13 @@ def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
             yield {f"{pointer}/items"}
 
 
-def _conditional(pointer: str) -> bool:
-    return any(condition in pointer for condition in _CONDITIONS)
+def _unconditional(schema: dict[str, Any]) -> Iterator[str]:
+    """The subschemas, by pointer and in their order, that stand below no condition."""
+    pending: list[tuple[str, Any]] = [("", schema)]
+    while pending:
+        pointer, node = pending.pop()
+        yield pointer
+        if isinstance(node, dict):
+            for keyword, value in reversed(node.items()):
+                if keyword not in _CONDITIONS:
+                    pending.extend(reversed([*under(pointer, keyword, value)]))
