@@ -66,6 +66,18 @@ def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
         scan = scan.after(vocabulary.token_bytes[token])
 
 
+def test_a_way_out_spells_what_is_a_special_tokens_text_too(
+    compile_tool: Callable[[Tool], MeasuredGrammar], rules: Rules, vocabulary: Vocabulary
+) -> None:
+    """llguidance's mask has the special token alone there."""
+    short = {"type": "string", "maxLength": 5}
+    [tool] = parse_tools([tools.tool("note", {"a": short, "<think>": short})])
+    path = rules.completion.path(compile_tool(tool).matcher())
+    assert path is not None
+    assert not vocabulary.special.intersection(path)
+    jsonschema.validate(arguments(vocabulary, path), tool.parameters)
+
+
 def test_a_scan_follows_strings_and_their_escapes() -> None:
     assert Scan().after(b'{"a').in_string
     assert not Scan().after(b'{"a\\""').in_string

@@ -135,3 +135,22 @@ def test_what_is_prepared_is_not_worked_out_in_a_step(
     union = rules.union(offered)
     assert union.forced() == b'\n{"name": "'
     assert union.candidates == 4
+
+
+def test_text_that_is_a_special_tokens_is_spelt_in_ordinary_ones(
+    rules: Rules, compile_tool: Callable[[Tool], CompiledGrammar], vocabulary: Vocabulary
+) -> None:
+    """Where it must come, llguidance's mask has the special token alone."""
+    short = {"type": "string", "maxLength": 5}
+    tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
+    union = rules.union([compile_tool(each) for each in parse_tools([tool])])
+    for token in vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "'):
+        assert union.accept(token)
+    rest = b'<think>": "'
+    while rest:
+        now = allowed(union, vocabulary)
+        assert not now & vocabulary.special
+        fitting = [each for each in now if rest.startswith(vocabulary.token_bytes[each])]
+        token = max(fitting, key=lambda each: len(vocabulary.token_bytes[each]))
+        assert union.accept(token)
+        rest = rest.removeprefix(vocabulary.token_bytes[token])

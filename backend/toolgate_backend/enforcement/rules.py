@@ -11,7 +11,7 @@ from ..grammars.completion import Completion
 from ..grammars.measured import MeasuredGrammar
 from ..vocabulary import Vocabulary
 from . import masks
-from .heads import Heads, Texts
+from .heads import Heads
 from .spelling import Spelling
 from .union import Union
 
@@ -39,14 +39,15 @@ class Rules:
         )
         self.token_bytes = vocabulary.token_bytes
         self.completion = Completion(vocabulary.token_bytes, vocabulary.special)
-        self._texts = Texts(vocabulary.token_bytes, vocabulary.special)
+        self._texts = self.completion.texts
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.ids(vocabulary.special))
         self._ordinary = masks.pack(ordinary, vocabulary.size)
         self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
         self._free: dict[str, masks.Forbid] = {}
 
     def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
-        return Union(grammars, self._heads_of(grammars), self.token_bytes, self._ordinary)
+        heads = self._heads_of(grammars)
+        return Union(grammars, heads, self._texts, self.token_bytes, self._ordinary)
 
     def prepare(self, grammars: Sequence[MeasuredGrammar]) -> None:
         """Works out ahead what hundreds of tools begin with, and where they part: milliseconds that

@@ -16,7 +16,7 @@ from ..errors import DeadEnd
 from ..grammars.engine import Matcher, Words
 from ..grammars.measured import MeasuredGrammar
 from . import masks
-from .heads import Heads, Position, shared_beginning
+from .heads import Heads, Position, Texts, shared_beginning
 
 
 @dataclass
@@ -39,6 +39,7 @@ class Union:
         self,
         grammars: Sequence[MeasuredGrammar],
         heads: Heads,
+        texts: Texts,
         token_bytes: Sequence[bytes],
         keep: Words,
     ) -> None:
@@ -46,6 +47,7 @@ class Union:
         text. `heads` are those of `grammars`."""
         self._grammars = grammars
         self._heads = heads
+        self._texts = texts
         self._token_bytes = token_bytes
         self._keep = keep
         self._tokens: list[int] = []
@@ -129,9 +131,15 @@ class Union:
             runner.matcher.fill(scratch)
             row |= scratch
         row &= self._keep
-        if not row.any():
+        return masks.Bits(row) if row.any() else self._spelt_out()
+
+    def _spelt_out(self) -> masks.Allow:
+        """The ordinary tokens of the text that must come. Where that text is a special token's too,
+        llguidance's mask has the special token alone."""
+        tokens = self._texts.beginning(self.forced())
+        if not tokens:
             raise DeadEnd("the grammars of this call allow no token")
-        return masks.Bits(row)
+        return masks.Allow(masks.ids(tokens))
 
     def _arrive(self, written: bytes, candidates: Sequence[int]) -> _Place:
         """After `written`, which is all of `self._tokens`: in the heads still, or matchers begin,

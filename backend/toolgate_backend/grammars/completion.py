@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..enforcement import masks
+from ..enforcement.heads import Texts
 from .engine import Matcher, Words, words_for
 
 MAX_STEPS = 512
@@ -52,6 +54,7 @@ class Completion:
     def __init__(self, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:
         size = len(token_bytes)
         self._bytes = token_bytes
+        self._special = special
         self._length = np.array([len(text) for text in token_bytes], dtype=np.int32)
         self._ordinary = ~masks.pack(masks.ids(special), size)
         # Bits past the vocabulary belong to no token.
@@ -61,6 +64,10 @@ class Completion:
             True: self._row(i for i, text in ordinary if _closes_string(text)),
             False: self._row(i for i, text in ordinary if _closes_value(text)),
         }
+
+    @cached_property
+    def texts(self) -> Texts:
+        return Texts(self._bytes, self._special)
 
     def path(self, matcher: Matcher, scan: Scan = Scan()) -> list[int] | None:  # noqa: B008 - frozen
         """Tokens to the end of the matcher's text, or None where none was found. The matcher is
@@ -89,8 +96,9 @@ class Completion:
         if len(closing):
             return self._longest(closing), False
         allowed = masks.unpack(row)
-        if not len(allowed):
-            return None, False
+        if not len(allowed):  # as in Union: a special token may hide the text that must come
+            allowed = masks.ids(self.texts.beginning(matcher.forced()))
+            return (self._longest(allowed) if len(allowed) else None), False
         longest = self._longest(allowed)
         if len(allowed) == 1 or self._is_chain(allowed, longest):
             return longest, False
