@@ -48,8 +48,8 @@ def is_foreign(model: str) -> bool:
     the router knows none of that name."""
     from litellm.proxy import proxy_server  # reads the environment as it is imported
 
-    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else None
-    return bool(rows) and all(placement_of(row) is None for row in rows)
+    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
+    return bool(rows) and all(placement_of(row) is None for row in rows or [])
 
 
 def model_names() -> list[str]:
