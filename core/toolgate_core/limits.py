@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from .errors import SchemaTooComplex
 from .keys import canonical_json
-from .pointer import escape
+from .pointer import Trail, escape, joined
 
 
 @dataclass(frozen=True)
@@ -68,25 +68,25 @@ def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str
     their own words for it.
     """
     counts = {"nodes": 0, "properties": 0, "enum_values": 0, "text": 0}
-    level: list[tuple[str, object]] = [("", parameters)]
+    level: list[tuple[Trail, object]] = [(None, parameters)]
     depth = 0
     while level:
         depth += 1
         if depth > limits.depth:
             raise _too_complex("depth", limits.depth, level[0][0], param)
-        below: list[tuple[str, object]] = []
-        for pointer, value in level:
+        below: list[tuple[Trail, object]] = []
+        for trail, value in level:
             counts["nodes"] += 1
             _count(value, counts)
             for name in counts:
                 if counts[name] > getattr(limits, name):
-                    raise _too_complex(name, getattr(limits, name), pointer, param)
-            below.extend(_children(pointer, value))
+                    raise _too_complex(name, getattr(limits, name), trail, param)
+            below.extend(_children(trail, value))
             if counts["nodes"] + len(below) > limits.nodes:
-                raise _too_complex("nodes", limits.nodes, pointer, param)
+                raise _too_complex("nodes", limits.nodes, trail, param)
         level = below
     if _size(parameters) > limits.bytes:
-        raise _too_complex("bytes", limits.bytes, "", param)
+        raise _too_complex("bytes", limits.bytes, None, param)
 
 
 def _size(parameters: dict[str, Any]) -> int:
@@ -111,11 +111,11 @@ def _count(value: object, counts: dict[str, int]) -> None:
         counts["text"] += len(value["const"])
 
 
-def _children(pointer: str, value: object) -> list[tuple[str, object]]:
+def _children(trail: Trail, value: object) -> list[tuple[Trail, object]]:
     if isinstance(value, dict):
-        return [(f"{pointer}/{escape(str(name))}", child) for name, child in value.items()]
+        return [((trail, f"/{escape(str(name))}"), child) for name, child in value.items()]
     if isinstance(value, list):
-        return [(f"{pointer}/{at}", child) for at, child in enumerate(value)]
+        return [((trail, f"/{at}"), child) for at, child in enumerate(value)]
     return []
 
 
@@ -129,9 +129,9 @@ _NAMES = {
 }
 
 
-def _too_complex(name: str, limit: int, pointer: str, param: str) -> SchemaTooComplex:
+def _too_complex(name: str, limit: int, trail: Trail, param: str) -> SchemaTooComplex:
     return SchemaTooComplex(
         f"This schema has more than {limit:,} {_NAMES[name]}; split the tool or simplify it.",
-        pointer=pointer,
+        pointer=joined(trail),
         param=param,
     )

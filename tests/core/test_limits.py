@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.backend import hostile
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.keys import canonical_json
+from toolgate_core.keys import canonical_json, canonical_parameters
 from toolgate_core.limits import SchemaLimits, check_limits
 
 FAR = 10**9
@@ -59,6 +60,19 @@ def test_the_pointer_names_the_place() -> None:
     error = refused({"properties": {"a/b": {"enum": [1, 2, 3]}}}, enum_values=2)
     assert error is not None
     assert error.pointer == "/properties/a~1b"
+
+
+@pytest.mark.parametrize("properties", [{}, {"a": {"$ref": "#/$defs/b"}}])
+def test_many_values_below_a_long_name_take_no_memory_for_it_each(
+    properties: dict[str, Any],
+) -> None:
+    defs = {"n" * 10_000: {"allOf": [True] * 40_000}, "b": {}}
+    tracemalloc.start()
+    schema = canonical_parameters({"$defs": defs, "properties": properties})
+    check_limits(schema, SchemaLimits(), param="x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60 * 2**20
 
 
 @pytest.mark.parametrize("what", hostile.OVER_LIMITS)

@@ -7,17 +7,15 @@ document is never fetched. A `$dynamicRef` that can lead to one place only becom
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from ..errors import InvalidTools, SchemaNotEnforceable
-from ..pointer import escape
+from ..pointer import Trail, escape, joined
 from .dialects import draft_of, renew
-from .walk import at_pointer, children, copied, reference, values
+from .walk import at_pointer, children, copied, reference, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
-_Trail: TypeAlias = "tuple[_Trail, str] | None"
-"""A pointer as its last steps behind the rest of it: those of a deep schema are long."""
 REFERENCES = ("$ref", "$recursiveRef", "$dynamicRef")
 
 
@@ -44,13 +42,13 @@ class _Document:
         self._resources: dict[str, Any] = {"": root}
         self._anchors: dict[tuple[str, str], Any] = {}
         self._dynamic: dict[str, list[Any]] = {}
-        self._nodes: dict[int, tuple[dict[str, Any], str, _Trail]] = {}
+        self._nodes: dict[int, tuple[dict[str, Any], str, Trail]] = {}
         """By identity: each subschema, its base URI, the way to it."""
         self._targets: dict[int, list[Any]] = {}
         """By identity of the subschema: what its references lead to."""
         self._truly_dynamic = False
 
-    def index(self, node: Any, base: str, trail: _Trail) -> None:
+    def index(self, node: Any, base: str, trail: Trail) -> None:
         """Take in a schema with all schemas inside it."""
         pending = [(node, base, trail)]
         while pending:
@@ -65,7 +63,7 @@ class _Document:
         """Register the names that a subschema gives itself; its base URI."""
         given = node.get(self._id)
         if isinstance(given, str) and not (self._legacy and "$ref" in node):
-            uri, fragment = _joined(base, given)
+            uri, fragment = _resolved(base, given)
             if uri != base or node is self.root:
                 base = uri
                 self._resources[uri] = node
@@ -100,8 +98,8 @@ class _Document:
                     continue
                 yield keyword
 
-    def _target(self, keyword: str, ref: str, base: str, trail: _Trail) -> Any:
-        uri, fragment = _joined(base, ref)
+    def _target(self, keyword: str, ref: str, base: str, trail: Trail) -> Any:
+        uri, fragment = _resolved(base, ref)
         fragment = unquote(fragment)
         if uri not in self._resources:
             raise self._wrong(
@@ -125,7 +123,7 @@ class _Document:
         return found
 
     def _look_for_dynamics(
-        self, keyword: str, fragment: str, found: dict[str, Any], trail: _Trail
+        self, keyword: str, fragment: str, found: dict[str, Any], trail: Trail
     ) -> None:
         """Whether what a reference leads to depends on how one came there."""
         if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
@@ -140,15 +138,15 @@ class _Document:
             return self.root
         for node, _, _ in self._nodes.values():
             renew(node, self._draft, param=self._param)
-        pointers = self._pointers() if self._targets else {}
+        places = self._places() if self._targets else {}
         for key, targets in self._targets.items():
             node, _, trail = self._nodes[key]
             for keyword in REFERENCES:
                 node.pop(keyword, None)
             for target in targets:
-                if isinstance(target, dict) and id(target) in pointers:
-                    self._refer(node, pointers[id(target)])
-                elif isinstance(target, dict) and key in pointers:
+                if isinstance(target, dict) and id(target) in places:
+                    self._refer(node, joined(places[id(target)]))
+                elif isinstance(target, dict) and key in places:
                     raise self._wrong(
                         "It refers to a neighbour of a $ref, which is ignored.", trail
                     )
@@ -174,21 +172,16 @@ class _Document:
             raise InvalidTools("allOf in a schema must be an array.", param=self._param)
         node["allOf"] = [*present, {"$ref": ref}]
 
-    def _pointers(self) -> dict[int, str]:
+    def _places(self) -> dict[int, Trail]:
         """Where the subschemas that refer or are referred to stand now, by identity."""
         wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
-        return {id(value): at for at, value in values(self.root) if id(value) in wanted}
+        return {id(value): at for at, value in trails(self.root) if id(value) in wanted}
 
-    def _wrong(self, message: str, trail: _Trail) -> SchemaNotEnforceable:
-        steps = []
-        while trail is not None:
-            trail, step = trail
-            steps.append(step)
-        pointer = "".join(reversed(steps))
-        return SchemaNotEnforceable(message, pointer=pointer, param=self._param)
+    def _wrong(self, message: str, trail: Trail) -> SchemaNotEnforceable:
+        return SchemaNotEnforceable(message, pointer=joined(trail), param=self._param)
 
 
-def _joined(base: str, uri: str) -> tuple[str, str]:
+def _resolved(base: str, uri: str) -> tuple[str, str]:
     """Resolved against its base, and its fragment. urllib joins no URNs."""
     if uri.startswith("#"):
         return base, uri[1:]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
-from ..pointer import escape
+from ..pointer import Trail, escape, joined
 from .keywords import DEFINITIONS, SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
 
 # `false` or `true` here says whether there may be more, it describes no value.
@@ -95,14 +95,19 @@ def copied(value: Any) -> Any:
 
 def values(value: Any) -> Iterator[tuple[str, Any]]:
     """Every value inside JSON, schema or not, with its pointer."""
-    pending: list[tuple[str, Any]] = [("", value)]
+    return ((joined(trail), node) for trail, node in trails(value))
+
+
+def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
+    """Every value inside JSON, schema or not, with the way to it."""
+    pending: list[tuple[Trail, Any]] = [(None, value)]
     while pending:
-        pointer, node = pending.pop()
-        yield pointer, node
+        trail, node = pending.pop()
+        yield trail, node
         if isinstance(node, dict):
-            pending.extend((f"{pointer}/{escape(str(k))}", v) for k, v in node.items())
+            pending.extend(((trail, f"/{escape(str(k))}"), v) for k, v in node.items())
         elif isinstance(node, list):
-            pending.extend((f"{pointer}/{at}", v) for at, v in enumerate(node))
+            pending.extend(((trail, f"/{at}"), v) for at, v in enumerate(node))
 
 
 def reference(pointer: str) -> str:
