@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -130,6 +131,45 @@ def test_depth_is_no_obstacle() -> None:
     found = normalised(schema)
     assert sum(1 for _ in subschemas(found)) == 20_001
     assert sum(1 for _ in reachable(found)) == 20_001
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"dependencies": {f"a{at}": [] for at in range(40_000)}},
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "$recursiveAnchor": True,
+            "properties": {f"a{at}": {"$recursiveRef": "#"} for at in range(15_000)},
+        },
+    ],
+    ids=["dependencies", "$recursiveRef"],
+)
+def test_nor_is_width(schema: dict[str, Any]) -> None:
+    began = process_time()
+    normalised(schema)
+    assert process_time() - began < 3
+
+
+def test_dependencies_keep_their_order_beside_what_newer_drafts_call_them() -> None:
+    old = {"a": ["x"], "b": {}, "c": ["y"], "d": ["z"]}
+    found = read({"dependencies": old, "dependentRequired": {"e": [], "c": ["w"]}})
+    assert found == {
+        "dependentRequired": {"d": ["z"], "c": ["w"], "a": ["x"], "e": []},
+        "dependentSchemas": {"b": {}},
+    }
+    assert list(found["dependentRequired"]) == ["d", "c", "a", "e"]
+
+
+def test_a_recursive_reference_is_a_plain_one_where_one_schema_alone_is_its_anchor() -> None:
+    tree = {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "$recursiveAnchor": True,
+        "properties": {"left": {"$recursiveRef": "#"}},
+    }
+    assert read(tree) == {"properties": {"left": {"$ref": "#"}}}
+    with pytest.raises(SchemaNotEnforceable, match="recursive over several"):
+        normalised(tree | {"$defs": {"other": {"$recursiveAnchor": True}}})
 
 
 def test_only_what_is_used_is_reachable() -> None:

@@ -70,9 +70,13 @@ def _dependencies(schema: dict[str, Any], param: str | None) -> None:
     """Before 2019-09 `dependencies` was two keywords in one."""
     if not isinstance(schema.get("dependencies"), dict):
         return
+    added: dict[str, dict[str, Any]] = {}
     for name, needs in schema.pop("dependencies").items():
         keyword = "dependentRequired" if isinstance(needs, list) else "dependentSchemas"
+        added.setdefault(keyword, {})[name] = needs
+    for keyword, names in added.items():
         present = schema.get(keyword, {})
         if not isinstance(present, dict):
             raise InvalidTools(f"{keyword} in a schema must be an object.", param=param)
-        schema[keyword] = {name: needs} | present
+        # Their order is part of grammar keys: the last one first.
+        schema[keyword] = dict(reversed(names.items())) | present

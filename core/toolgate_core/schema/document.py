@@ -47,6 +47,8 @@ class _Document:
         self._targets: dict[int, list[Any]] = {}
         """By identity of the subschema: what its references lead to."""
         self._truly_dynamic = False
+        self._recursive = 0
+        """How many subschemas have a `$recursiveAnchor`."""
 
     def index(self, node: Any, base: str, trail: Trail) -> None:
         """Take in a schema with all schemas inside it."""
@@ -57,6 +59,7 @@ class _Document:
                 continue
             base = self._name(node, base)
             self._nodes[id(node)] = (node, base, trail)
+            self._recursive += node.get("$recursiveAnchor") is True
             pending.extend((child, base, (trail, step)) for step, child in children("", node))
 
     def _name(self, node: dict[str, Any], base: str) -> str:
@@ -128,10 +131,9 @@ class _Document:
         """Whether what a reference leads to depends on how one came there."""
         if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
             self._truly_dynamic |= len(self._dynamic[fragment]) > 1
-        if keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True:
-            anchors = [n for n, _, _ in self._nodes.values() if n.get("$recursiveAnchor") is True]
-            if len(anchors) > 1:
-                raise self._wrong("It is recursive over several schemas: use $dynamicRef.", trail)
+        recursive = keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True
+        if recursive and self._recursive > 1:
+            raise self._wrong("It is recursive over several schemas: use $dynamicRef.", trail)
 
     def rewritten(self) -> Any:
         if self._truly_dynamic:
