@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from toolgate_core.errors import EnforcementFailed
+from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import Tool
 
 from . import metrics
-from .validation import Violation
+from .validation import Violation, half_a_pair
 from .validators import Validators
 
 logger = logging.getLogger("toolgate")
@@ -32,7 +32,8 @@ class LastLook:
 
     async def check(self, name: str, arguments: str) -> Violation | None:
         """What is wrong with a residual call, if anything. Raises EnforcementFailed where a call is
-        wrong that can't be, ArgumentsNotChecked where the check went over its limits."""
+        wrong that can't be, ToolSchemaViolation where it holds half of a surrogate pair,
+        ArgumentsNotChecked where the check went over its limits."""
         tool, held_back = self._tools[name], name in self.residual
         # Masks can't rule out that a member of an open object comes twice. Where a call can still
         # be sampled again, that is wrong; elsewhere the last one counts.
@@ -40,6 +41,11 @@ class LastLook:
         if held_back:
             metrics.RESIDUAL_CALLS.labels("invalid" if violation else "valid").inc()
             return violation
+        if violation is not None and half_a_pair(arguments):
+            raise ToolSchemaViolation(
+                f"The model called {name!r} with half of a surrogate pair in the arguments: no "
+                "mask rules it out, and strict JSON parsers refuse it. Send the request again."
+            )
         if violation is not None:
             metrics.VIOLATIONS.inc()
             logger.error(

@@ -87,7 +87,7 @@ class Validator:
             )
         except (ValueError, RecursionError):
             return _NOT_JSON
-        if _half_a_pair(arguments):
+        if half_a_pair(arguments):
             return _NOT_JSON
         if self._compiled.is_valid(value):
             return None
@@ -124,7 +124,7 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _half_a_pair(text: str) -> bool:
+def half_a_pair(text: str) -> bool:
     """Whether JSON has one surrogate without the other: no Unicode, so strict parsers refuse it."""
     if not _SURROGATE.search(text):
         return False

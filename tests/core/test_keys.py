@@ -96,15 +96,16 @@ def test_what_json_cannot_spell_is_refused(number: float) -> None:
         keys.tool_hash("tool", schema)
 
 
+# References, which hypothesis knows from our code, would lead nowhere.
+names = st.text(max_size=8).filter(lambda name: not name.startswith("$"))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=10,
 )
 
 
-@given(st.dictionaries(st.text(max_size=8).filter(lambda k: k != "type"), json_values, max_size=5))
+@given(st.dictionaries(names.filter(lambda name: name != "type"), json_values, max_size=5))
 def test_canonical_is_a_fixed_point(schema: dict[str, Any]) -> None:
     once = keys.canonical_parameters(schema)
     assert keys.canonical_parameters(once) == once

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.document import normalised
 from toolgate_core.schema.walk import find_keyword, reachable, subschemas
 
@@ -170,6 +170,16 @@ def test_a_recursive_reference_is_a_plain_one_where_one_schema_alone_is_its_anch
     assert read(tree) == {"properties": {"left": {"$ref": "#"}}}
     with pytest.raises(SchemaNotEnforceable, match="recursive over several"):
         normalised(tree | {"$defs": {"other": {"$recursiveAnchor": True}}})
+
+
+def test_references_may_not_become_too_long() -> None:
+    def schema(number: int) -> dict[str, Any]:
+        far = {"N" * 10_000: {"properties": {"a": {"$anchor": "x"}}}}
+        return {"$defs": far, "anyOf": [{"$ref": "#x"}] * number}
+
+    assert len(read(schema(100))["anyOf"]) == 100
+    with pytest.raises(SchemaTooComplex):
+        read(schema(250))
 
 
 def test_only_what_is_used_is_reachable() -> None:

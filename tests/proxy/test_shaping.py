@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolgate_core import wire
 from toolgate_core.dialect import QWEN3
-from toolgate_core.errors import BackendFailed, EnforcementFailed
+from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import ChatRequest, NamedTool, ToolChoice, make_plan, parse_tools
 from toolgate_proxy.answer import MAX_JOINED, Answer, Piece
 from toolgate_proxy.last_look import LastLook
@@ -372,6 +372,12 @@ def test_an_answer_that_breaks_the_plan_is_an_error(
 ) -> None:
     with pytest.raises(EnforcementFailed):
         fed(answer_to(asked), told)
+
+
+def test_half_a_surrogate_pair_is_no_bug_but_an_error() -> None:
+    with pytest.raises(ToolSchemaViolation, match="surrogate"):
+        fed(answer_to(request()), events(call("look", {"where": "\ud83d"})))
+    fed(answer_to(request()), events(call("look", {"where": "\ud83d\ude42"})))
 
 
 def test_a_choice_that_was_not_asked_for() -> None:

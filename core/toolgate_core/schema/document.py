@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from ..errors import InvalidTools, SchemaNotEnforceable
+from ..errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import Trail, escape, joined
 from .dialects import draft_of, renew
 from .walk import at_pointer, children, copied, reference, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
 REFERENCES = ("$ref", "$recursiveRef", "$dynamicRef")
+MOST_REFERENCES = 2_000_000
+"""Characters of all references as pointers: each spells out the names on its way, which in the
+schema as given stand once."""
 
 
 def normalised(schema: Any, *, param: str | None = None) -> Any:
@@ -47,6 +50,7 @@ class _Document:
         self._targets: dict[int, list[Any]] = {}
         """By identity of the subschema: what its references lead to."""
         self._truly_dynamic = False
+        self._written = 0
         self._recursive = 0
         """How many subschemas have a `$recursiveAnchor`."""
 
@@ -147,7 +151,7 @@ class _Document:
                 node.pop(keyword, None)
             for target in targets:
                 if isinstance(target, dict) and id(target) in places:
-                    self._refer(node, joined(places[id(target)]))
+                    self._refer(node, joined(places[id(target)]), trail)
                 elif isinstance(target, dict) and key in places:
                     raise self._wrong(
                         "It refers to a neighbour of a $ref, which is ignored.", trail
@@ -159,7 +163,14 @@ class _Document:
                 node.pop(keyword, None)
         return self.root
 
-    def _refer(self, node: dict[str, Any], pointer: str) -> None:
+    def _refer(self, node: dict[str, Any], pointer: str, trail: Trail) -> None:
+        self._written += len(pointer)
+        if self._written > MOST_REFERENCES:
+            raise SchemaTooComplex(
+                "The references of this schema lead to names that are too long; shorten them.",
+                pointer=joined(trail),
+                param=self._param,
+            )
         try:
             ref = reference(pointer)
         except UnicodeEncodeError as error:
