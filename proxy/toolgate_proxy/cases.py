@@ -123,7 +123,7 @@ def cases() -> list[Case]:
         Case(
             "5. the named function return_json",
             {
-                "messages": [{"role": "user", "content": "Is the sky blue?"}],
+                "messages": [{"role": "user", "content": "Is the earth round?"}],
                 "tools": [WEATHER, RETURN_JSON],
                 "tool_choice": {"type": "function", "function": {"name": "return_json"}},
                 **NO_THINKING,
@@ -134,7 +134,7 @@ def cases() -> list[Case]:
                 ),
                 **_ALWAYS,
             },
-            {"the sky is blue": lambda a: _arguments(a)[0]["answer"].lower() == "yes"},
+            {"the earth is round": lambda a: _arguments(a)[0]["answer"].lower() == "yes"},
         ),
         Case(
             "6. an array of exactly 3 strings of at most 6 characters",
