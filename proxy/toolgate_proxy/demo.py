@@ -58,6 +58,7 @@ def _run_cases(stack: Stack, options: StackOptions, console: Console) -> int:
         common |= {"temperature": 0}
     else:
         common |= {"temperature": 1.0, "logit_bias": closers(Path(options.model))}
+        console.print("[dim]Taken for a random model: sampled at 1.0, with a bias towards ends.")
     failed = 0
     for case in cases():
         console.rule(f"[bold]{escape(case.title)}")
