@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend, running
+from fake_backend import FakeBackend, Script, running
 from gateway_process import MASTER_KEY, serving
+from key_maker import make_key
 from redis_server import RedisServer, redis_server
 
 from toolgate_proxy.processes import free_port
@@ -81,3 +82,11 @@ async def client(gateway: str) -> AsyncIterator[openai.AsyncOpenAI]:
         base_url=f"{gateway}/v1", api_key=MASTER_KEY, max_retries=0, timeout=30
     ) as client:
         yield client
+
+
+@pytest.fixture
+async def key(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> str:
+    """An ordinary one, for `tiny`, which answers "hi"."""
+    backend.scripts["hi"] = Script(("Hello there",))
+    sent, _ = await make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
+    return sent
