@@ -154,7 +154,8 @@ class Grammars:
             others = {batch for batch in batches if not batch.keys <= sources.keys()}
             if others:
                 await asyncio.wait({batch.task for batch in others}, timeout=BATCH_PATIENCE)
-            for batch in batches - {each for each in others if not _succeeded(each.task)}:
+            arrived = {batch for batch in others if _succeeded(batch.task)}
+            for batch in batches - others | arrived:
                 # Shielded: who began a load may hang up while others wait for it.
                 loaded = await asyncio.shield(batch.task)
                 found |= {key: each for key, each in loaded.items() if key in missing}

@@ -36,20 +36,14 @@ class Placement:
 
 def placements(model: str | None) -> list[Placement]:
     """Our deployments of a model, as clients name it (aliases too), or of all models."""
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
-
-    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
-    found = [placement_of(row) for row in rows or []]
+    found = [placement_of(row) for row in _rows(model)]
     return [placement for placement in found if placement is not None]
 
 
 def is_foreign(model: str) -> bool:
     """Whether all deployments of a model, as clients name it, are another provider's; False where
     the router knows none of that name."""
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
-
-    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else []
-    return bool(rows) and all(placement_of(row) is None for row in rows or [])
+    return bool(_rows(model)) and not placements(model)
 
 
 def model_names() -> list[str]:
@@ -104,6 +98,14 @@ def is_limited(row: Row) -> bool:
         for part in (row["litellm_params"], row.get("model_info") or {})
         for name in LIMITS
     )
+
+
+def _rows(model: str | None) -> list[Row]:
+    """The deployments of a model, as clients name it, or of all models."""
+    from litellm.proxy import proxy_server  # reads the environment as it is imported
+
+    rows = proxy_server.llm_router.get_model_list(model) if proxy_server.llm_router else None
+    return rows or []
 
 
 def _is_retry(request: Mapping[str, Any]) -> bool:
