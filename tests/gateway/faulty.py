@@ -4,13 +4,12 @@ with short time-outs, and how what a client is told is read off the wire."""
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,9 @@ class Faulty:
         """To every process of a backend, or to those whose command says `name`."""
         leader = psutil.Process(self.backends[model][1].pid)
         for process in [leader, *leader.children(recursive=True)]:
-            if name in " ".join([process.name(), *process.cmdline()]):
-                os.kill(process.pid, number)
+            with suppress(psutil.NoSuchProcess):  # it ended with one that was killed before it
+                if name in " ".join([process.name(), *process.cmdline()]):
+                    process.send_signal(number)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 from fake_backend import FakeBackend, Script, running
-from gateway_process import MASTER_KEY, serving
+from gateway_process import MASTER_KEY, Gateway, serving
 from key_maker import make_key
 from redis_server import RedisServer, redis_server
 
@@ -51,22 +51,29 @@ def redis_at_hand() -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="session")
-def gateway(
+def gateway_of_session(
     backend_of_session: FakeBackend,
     redis_of_gateway: RedisServer,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[str]:
-    """Base URL of `toolgate proxy`: `tiny` is the scripted backend, nobody serves `down`."""
+) -> Iterator[Gateway]:
+    """`toolgate proxy`: `tiny` is the scripted backend, nobody serves `down`."""
     command = [sys.executable, "-m", "toolgate_proxy", "proxy"]
     command += ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
     log = tmp_path_factory.mktemp("gateway") / "log"
-    with serving(command, backend_of_session.url, log, redis_of_gateway.url) as url:
-        yield url
+    with serving(command, backend_of_session.url, log, redis_of_gateway.url) as gateway:
+        yield gateway
 
 
-@pytest.fixture(scope="session")
-def gateway_log(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return max(tmp_path_factory.getbasetemp().glob("gateway*/log"))
+@pytest.fixture
+def gateway(gateway_of_session: Gateway) -> Iterator[str]:
+    """Its base URL. The test in which it died says so, with the end of its log."""
+    yield gateway_of_session.url
+    gateway_of_session.require_alive()
+
+
+@pytest.fixture
+def gateway_log(gateway_of_session: Gateway) -> Path:
+    return gateway_of_session.log
 
 
 @pytest.fixture

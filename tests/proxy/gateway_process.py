@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -19,16 +20,30 @@ KEY_SECRET = "a-secret-for-the-hashes-of-keys"
 START_TIMEOUT = 400.0
 
 
+@dataclass(frozen=True)
+class Gateway:
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def require_alive(self) -> None:
+        status = self.process.poll()
+        end = self.log.read_text(errors="replace")[-8000:]
+        assert status is None, f"The gateway ended with status {status}:\n{end}"
+
+
 @contextmanager
 def serving(
     command: list[str], backend_url: str, log: Path, redis_url: str | None = None, **more: str
-) -> Iterator[str]:
+) -> Iterator[Gateway]:
     """Runs a gateway by `command`, to which a port is added, until the context is left. `more` is
     added to its environment."""
     process, url = start(command, backend_url, log, redis_url, **more)
     try:
         wait_until_alive(process, url, log)
-        yield url
+        gateway = Gateway(url, process, log)
+        yield gateway
+        gateway.require_alive()
     finally:
         process.terminate()
         process.wait(20)

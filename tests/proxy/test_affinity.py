@@ -68,7 +68,7 @@ def urls(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("affinity")
     with ExitStack() as stack:
         yield [
-            stack.enter_context(serving(command, backends.all[0].url, folder / f"log-{at}"))
+            stack.enter_context(serving(command, backends.all[0].url, folder / f"log-{at}")).url
             for at in range(2)
         ]
 

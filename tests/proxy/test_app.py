@@ -76,9 +76,9 @@ async def test_litellms_own_command_serves_us_too(
     backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
     litellm = Path(sys.executable).with_name("litellm")
     command = [str(litellm), "--config", str(CONFIG), "--host", "127.0.0.1"]
-    with serving(command, backend.url, tmp_path / "log") as url:
+    with serving(command, backend.url, tmp_path / "log") as gateway:
         async with openai.AsyncOpenAI(
-            base_url=f"{url}/v1", api_key=MASTER_KEY, max_retries=0
+            base_url=f"{gateway.url}/v1", api_key=MASTER_KEY, max_retries=0
         ) as client:
             ask: dict[str, Any] = {
                 "model": "toolgate",
@@ -99,6 +99,6 @@ async def test_litellms_own_command_serves_us_too(
                 with pytest.raises(openai.BadRequestError) as refusal:
                     await client.chat.completions.create(**ask, **params)
                 assert (refusal.value.code, refusal.value.param) == ("invalid_tools", "tools")
-        async with httpx.AsyncClient(base_url=url) as stranger:
+        async with httpx.AsyncClient(base_url=gateway.url) as stranger:
             answer = await stranger.post("/v1/chat/completions", json=ask)
             assert answer.status_code == 401

@@ -66,8 +66,8 @@ def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for backend in pair.backends:
         command += ["--model", f"tiny@{backend.url}"]
     log = tmp_path_factory.mktemp("many") / "log"
-    with serving(command, pair.backends[0].url, log) as url:
-        yield url
+    with serving(command, pair.backends[0].url, log) as gateway:
+        yield gateway.url
 
 
 @pytest.fixture

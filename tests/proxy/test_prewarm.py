@@ -258,9 +258,11 @@ def test_a_starting_gateway_loads_what_was_used_most(
     _until(lambda: redis_of_gateway.client.keys("toolgate:used:*") != [], seconds=20)
     with running(FakeBackend()) as fresh:
         command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
-        with serving(command, fresh.url, tmp_path / "log", redis_of_gateway.url) as url:
+        with serving(command, fresh.url, tmp_path / "log", redis_of_gateway.url) as other:
             _until(lambda: key in fresh.loaded, seconds=20)
             fresh.scripts["hi"] = Script(("Hello",))
-            asked = httpx.post(f"{url}/v1/chat/completions", json=ask, headers=headers, timeout=30)
+            asked = httpx.post(
+                f"{other.url}/v1/chat/completions", json=ask, headers=headers, timeout=30
+            )
     assert asked.headers["x-toolgate-grammar"].startswith("memory; n=1; ms=")
     assert not fresh.compiles

@@ -58,8 +58,8 @@ def url(
     path.write_text(yaml.safe_dump(config([each.url for each in backends])))
     command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--config", str(path)]
     affinity = {"TOOLGATE_PREFIX_AFFINITY": request.param}
-    with serving(command, backends[0].url, folder / "log", **affinity) as url:
-        yield url
+    with serving(command, backends[0].url, folder / "log", **affinity) as gateway:
+        yield gateway.url
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ async def test_new_tool_sets_are_compiled_once(
         for each in (backend, other):
             each.scripts["hi"] = Script(("Hello",))
         statuses = await asyncio.gather(
-            *(client((gateway, second)[at % 2], at * SETS // CLIENTS) for at in range(CLIENTS))
+            *(client((gateway, second.url)[at % 2], at * SETS // CLIENTS) for at in range(CLIENTS))
         )
     assert statuses == [[200] * SETS] * CLIENTS
     compiles = backend.compiles + other.compiles
