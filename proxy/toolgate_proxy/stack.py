@@ -1,6 +1,6 @@
 """The whole stack on one machine: Redis/Valkey, the vLLM backend, the gateway.
 
-Starts them in that order, each when the one before is ready, and ends them in the reverse one.
+The backend and the gateway start side by side, since both take long; all end in the reverse order.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Stack:
         self._console = console
         self._children: list[Child] = []
         self._held = ExitStack()
+        self._began = 0.0
         given = settings()
         self.key_was_made = given.master_key is None
         self.master_key = _value(given.master_key) or f"sk-{secrets.token_urlsafe(24)}"
@@ -69,10 +70,13 @@ class Stack:
 
     def __enter__(self) -> Stack:
         self._check_ports()
+        self._began = time.monotonic()
         try:
-            redis_url = self._stage("redis", self._start_redis)
-            self._stage("backend (vLLM)", self._start_backend)
-            self._stage("gateway (LiteLLM)", lambda: self._start_gateway(redis_url))
+            redis_url = self._start_redis()
+            self._start_backend()
+            self._start_gateway(redis_url)
+            self._ready("backend (vLLM)", self._await_backend)
+            self._ready("gateway (LiteLLM)", self._await_gateway)
         except BaseException:
             self._held.close()
             raise
@@ -88,12 +92,11 @@ class Stack:
             self._check()
             time.sleep(1)
 
-    def _stage(self, name: str, start: Callable[[], str]) -> str:
-        began = time.monotonic()
+    def _ready(self, name: str, wait: Callable[[], None]) -> None:
         with self._console.status(f"starting {name} …"):
-            url = start()
-        self._console.print(f"[green]✓[/] {name} ready in {time.monotonic() - began:.0f} s")
-        return url
+            wait()
+        seconds = time.monotonic() - self._began
+        self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
 
     def _start_redis(self) -> str:
         given = _value(settings().redis_url)
@@ -106,16 +109,14 @@ class Stack:
         self._held.callback(server.stop)
         return str(server.connection_url)
 
-    def _start_backend(self) -> str:
+    def _start_backend(self) -> None:
         options, port = self._options, self.backend_url.rpartition(":")[2]
         command = [sys.executable, "-m", "toolgate_backend.launch", options.model]
         command += ["--host", "127.0.0.1", "--port", port, "--served-model-name", options.name]
         environment = {"VLLM_API_KEY": self.backend_key}  # not a flag: those show in `ps`
         self._start("backend", [*command, *options.backend_flags], environment)
-        self._wait(f"{self.backend_url}/v1/toolgate/info", self.backend_key)
-        return self.backend_url
 
-    def _start_gateway(self, redis_url: str) -> str:
+    def _start_gateway(self, redis_url: str) -> None:
         options = self._options
         command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", options.name]
         command += ["--host", options.host, "--port", str(options.port)]
@@ -126,9 +127,13 @@ class Stack:
             "TOOLGATE_REDIS_URL": redis_url,
         }
         self._start("gateway", command, environment)
+
+    def _await_backend(self) -> None:
+        self._wait(f"{self.backend_url}/v1/toolgate/info", self.backend_key)
+
+    def _await_gateway(self) -> None:
         self._wait(f"{self.url}/v1/models", self.master_key)
         self._first_answer()
-        return self.url
 
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         self._options.log_directory.mkdir(parents=True, exist_ok=True)
