@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from .kind_table import KINDS, SWITCHES
-from .kinds import Shape
+from .kinds import Shape, plain
 from .shapes import join, several_of, shape
 from .special import SPECIAL
 from .tools import Call, Task, Tool
@@ -16,6 +16,8 @@ from .words import DATA, Language, Words
 KNOWN, UNSEEN = "domains", "domains_held"
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+)\}")
+LISTED = "a "
+"""Before a section of the word lists, whose entries are the values."""
 # Arguments that a tool may have besides, and that nothing is said of.
 EXTRAS = (("lang", "language"), ("limit", "count"), ("page", "count"), ("format", "short|long"), ("tz", "word"),
           ("verbose", "switch"), ("user_id", "code"), ("timeout", "count"), ("callback_url", "url"))  # fmt: skip
@@ -70,6 +72,8 @@ def _slot(text: str) -> Slot:
 
 
 def shape_of(kind: str, words: Words) -> Shape:
+    if kind.startswith(LISTED):
+        return Shape({"type": "string"}, lambda: plain(kind.removeprefix(LISTED))(words))
     return SPECIAL[kind](words) if kind in SPECIAL else shape(kind, words)
 
 
@@ -106,7 +110,7 @@ def draw(domain: Domain, words: Words) -> Task:
     order = [
         slot for slot in domain.slots if slot.name in used or slot.optional or rng.random() < 0.5
     ]
-    if rng.random() < 0.25:
+    if rng.random() < 0.15:
         rng.shuffle(order)
     for slot in order:
         properties[names[slot.name]] = shapes[slot.name].schema
@@ -157,21 +161,13 @@ def _argument_names(domain: Domain, words: Words) -> dict[str, str]:
     """Names are often not the usual ones, so that the list has to be read."""
     rng = words.rng
     names: dict[str, str] = {}
-    usual = rng.random() < 0.6
+    usual = rng.random() < 0.7
     for slot in domain.slots:
         options = list(slot.names)
         alone = sum(other.kind == slot.kind for other in domain.slots) == 1
         if not usual and alone and slot.kind in KINDS and rng.random() < 0.1:
             options += KINDS[slot.kind].names
         name = slot.names[0] if usual else rng.choice(options)
-        if not usual and rng.random() < 0.04:
-            name = rng.choice(
-                (
-                    f"{name}_{rng.choice(('name', 'value', 'arg', 'in'))}",
-                    f"the_{name}",
-                    _camel(f"{slot.name}_{name}"),
-                )
-            )
         while name in names.values():
             name = f"{slot.name}_{name}" if rng.random() < 0.5 else f"{name}{rng.randint(2, 9)}"
         names[slot.name] = name
@@ -191,14 +187,6 @@ def _tool_name(domain: Domain, words: Words) -> str:
         return _camel(name)
     if roll < 0.07:
         return name.replace("_", "-")
-    if roll < 0.09:
-        return f"{rng.choice(('api', 'tool', 'my', 'app', 'svc'))}{rng.choice('_.')}{name}".replace(
-            ".", "_"
-        )
-    if roll < 0.11:
-        return f"{name}{rng.choice(('_v2', '_now', '_tool', '2'))}"
-    if roll < 0.125:
-        return words.invented().lower() if words.language == "en" else f"fn_{rng.randint(1, 99)}"
     return name
 
 

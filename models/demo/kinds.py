@@ -40,11 +40,9 @@ def _word(section: str) -> Callable[[Words], Said]:
     def draw(words: Words) -> Said:
         rng = words.rng
         roll = rng.random()
-        if roll < 0.06:
+        if roll < 0.04:
             text = words.invented()
-        elif roll < 0.07:
-            text = f"{words.invented()} {words.invented()}"
-        elif roll < 0.25 and words.language == "en":
+        elif roll < 0.2 and words.language == "en":
             text = named(words) if section == "person" else compound(words)
         else:
             text = words.pick(section)
@@ -55,11 +53,11 @@ def _word(section: str) -> Callable[[Words], Said]:
 
 def word(words: Words) -> str:
     """A name of something: a word of no list in particular, or of no language."""
-    plain = words.language == "en" and words.rng.random() < 0.7
+    plain = words.language == "en" and words.rng.random() < 0.85
     return words.everyday("noun") if plain else words.invented()
 
 
-def _plain(section: str) -> Callable[[Words], Said]:
+def plain(section: str) -> Callable[[Words], Said]:
     def draw(words: Words) -> Said:
         text = words.pick(section)
         return Said(text, text)
@@ -78,8 +76,8 @@ def _same(make: Callable[[Words], str]) -> Callable[[Words], Said]:
 def city(words: Words) -> str:
     rng = words.rng
     roll = rng.random()
-    name = words.pick("city") if roll < 0.92 else words.invented().capitalize()
-    if 0.82 < roll < 0.92 and words.language == "en":
+    name = words.pick("city") if roll < 0.95 else words.invented().capitalize()
+    if 0.85 < roll < 0.95 and words.language == "en":
         first = rng.choice(
             (
                 "New",

@@ -19,7 +19,7 @@ TURNING = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    vocabulary: int = 8192
+    vocabulary: int = 4864
     hidden: int = 192
     layers: int = 5
     heads: int = 6

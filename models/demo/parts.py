@@ -136,10 +136,10 @@ def _flat(kind: Kind, title: str, words: Words) -> Part:
     given = shape(title, words)
     if words.language == "zh":
         return Part(name, title, given, OF_ANY_ZH)
-    if roll < 0.015:
+    if roll < 0.01:
         preposition = rng.choice(PREPOSITIONS)
         return Part(preposition, title, given, (f"{preposition} {{}}",))
-    if roll < 0.03:
+    if roll < 0.015:
         name = rng.choice(
             (
                 words.invented().lower(),

@@ -33,9 +33,13 @@ def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said
     roll = rng.random()
     if len(said) == 1 and roll < 0.3:
         # The value alone: `archive T-113`, `ping web01`.
-        return rng.choice((f"{verb.said} {first}", f"{verb.said} {noun} {first}", f"{verb.said} {a}{noun} {first}",
-                           f"{verb.said} {first} {noun}")), False  # fmt: skip
-    if roll < 0.05:
+        alone = (
+            f"{verb.said} {first}",
+            f"{verb.said} {noun} {first}",
+            f"{verb.said} {a}{noun} {first}",
+        )
+        return rng.choice(alone), False
+    if roll < 0.02:
         listed = ", ".join(f"{part.name}={texts[part.name]}" for part in said)
         return rng.choice(
             (f"call {tool} {tail}", f"use {tool} {tail}", f"{tool} {tail}", f"run {tool}: {listed}")

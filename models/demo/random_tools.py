@@ -69,10 +69,10 @@ def _about(words: Words) -> tuple[str, str, str, str]:
         return noun, verb_class, zh_noun, zh_verb
     fitting, section = rng.choice(nouns())
     noun, roll = rng.choice(words.entries(section)), rng.random()
-    if roll < 0.4:  # any verb, any noun: nothing to remember them by
+    if roll < 0.2:  # any verb, any noun: nothing to remember them by
         noun = words.everyday("noun")
         fitting = [*classes(), *(EVERYDAY,) * 5]
-    elif roll < 0.43:
+    elif roll < 0.21:
         noun = words.invented().lower()
     return noun, rng.choice(fitting), "", ""
 
@@ -83,20 +83,18 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
     base = verb.base
     roll = rng.random()
     name = f"{base}_{thing}"
-    if roll < 0.06:
+    if roll < 0.02:
         name = thing
-    elif roll < 0.11:
+    elif roll < 0.05:
         name = f"{thing}_{base}"
-    elif roll < 0.16:
+    elif roll < 0.11:
         head, *rest = name.split("_")
         name = head + "".join(part.capitalize() for part in rest)
-    elif roll < 0.19:
+    elif roll < 0.13:
         name = name.replace("_", "-")
-    elif roll < 0.25:
+    elif roll < 0.19:
         name = f"{base}_{plural(thing)}"
-    elif roll < 0.27:
-        name = f"{rng.choice(('api', 'app', 'shop', 'svc', 'crm', 'hub'))}_{name}"
-    nonsense = roll > 0.98
+    nonsense = roll > 0.995
     if nonsense:
         name = rng.choice(
             (

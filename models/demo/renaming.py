@@ -19,7 +19,7 @@ from .tokenizer import composition
 
 Table = npt.NDArray[np.uint16]
 
-SHARE, LISTED, EACH = 0.25, 0.1, 0.6
+SHARE, LISTED, EACH = 0.4, 0.12, 0.6
 """Of the conversations: those with other values, those with other names of tools and arguments too;
 and of the tokens in one of them that could be others."""
 SCRAMBLED = 0.08

@@ -24,11 +24,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from .words import characters, everyday
 
-VOCABULARY = 8192
-LEARNED = 3200
+VOCABULARY = 4864
+LEARNED = 2300
 """Tokens of small letters, bytes and marks; the rest are their forms."""
-SPELT_TIMES = 100
-"""How often everyday words and characters are read, beside the conversations."""
+WORD_TIMES, CHARACTER_TIMES = 20, 1000
+"""How often everyday words and Chinese characters are read, beside the conversations: characters so
+often that they are tokens, words so seldom that most are put together from pieces. New words are made
+of the same pieces, and pieces that come in many words are what copying is learned of."""
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKS = (
     "<tool_call>",
@@ -66,13 +68,12 @@ def pieces(*, led: bool) -> str:
 
 
 def spelt() -> Iterator[str]:
-    """Everyday words and Chinese characters, so often that most become tokens, many words
-    capitalized too."""
+    """Everyday words, capitalized too, and Chinese characters."""
     for character in characters():
-        yield from (character,) * SPELT_TIMES
+        yield from (character,) * CHARACTER_TIMES
     for section in everyday().values():
         for word in (*section.trained, *section.held):
-            yield from (f"{word} {word.capitalize()} {word}_{word}",) * SPELT_TIMES
+            yield from (f"{word} {word.capitalize()} {word}_{word}",) * WORD_TIMES
 
 
 def train(texts: Iterable[str]) -> Tokenizer:

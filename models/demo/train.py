@@ -33,7 +33,7 @@ from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 16_500
+STEPS = 11_700
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 WARM_STEPS = 50
 RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
