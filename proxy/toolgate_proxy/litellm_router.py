@@ -43,7 +43,8 @@ def placements(model: str | None) -> list[Placement]:
 def is_foreign(model: str) -> bool:
     """Whether all deployments of a model, as clients name it, are another provider's; False where
     the router knows none of that name."""
-    return bool(_rows(model)) and not placements(model)
+    rows = _rows(model)
+    return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
 def model_names() -> list[str]:
