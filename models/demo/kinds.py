@@ -53,8 +53,8 @@ def _word(section: str) -> Callable[[Words], Said]:
 
 def word(words: Words) -> str:
     """A name of something: a word of no list in particular, or of no language."""
-    plain = words.language == "en" and words.rng.random() < 0.85
-    return words.everyday("noun") if plain else words.invented()
+    known = words.language == "en" and words.rng.random() < 0.85
+    return words.everyday("noun") if known else words.invented()
 
 
 def plain(section: str) -> Callable[[Words], Said]:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .tokenizer import FORMS, Composition, composition
+from .tokenizer import FORMS, VOCABULARY, Composition, composition
 
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
@@ -19,7 +19,7 @@ TURNING = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    vocabulary: int = 4864
+    vocabulary: int = VOCABULARY
     hidden: int = 192
     layers: int = 5
     heads: int = 6

@@ -56,7 +56,6 @@ class Stack:
         self._console = console
         self._children: list[Child] = []
         self._held = ExitStack()
-        self._began = 0.0
         given = settings()
         self.key_was_made = given.master_key is None
         self.master_key = _value(given.master_key) or f"sk-{secrets.token_urlsafe(24)}"
@@ -70,13 +69,13 @@ class Stack:
 
     def __enter__(self) -> Stack:
         self._check_ports()
-        self._began = time.monotonic()
+        began = time.monotonic()
         try:
             redis_url = self._start_redis()
             self._start_backend()
             self._start_gateway(redis_url)
-            self._ready("backend (vLLM)", self._await_backend)
-            self._ready("gateway (LiteLLM)", self._await_gateway)
+            self._ready("backend (vLLM)", began, self._await_backend)
+            self._ready("gateway (LiteLLM)", began, self._await_gateway)
         except BaseException:
             self._held.close()
             raise
@@ -92,10 +91,10 @@ class Stack:
             self._check()
             time.sleep(1)
 
-    def _ready(self, name: str, wait: Callable[[], None]) -> None:
+    def _ready(self, name: str, began: float, wait: Callable[[], None]) -> None:
         with self._console.status(f"starting {name} …"):
             wait()
-        seconds = time.monotonic() - self._began
+        seconds = time.monotonic() - began
         self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
 
     def _start_redis(self) -> str:

@@ -28,8 +28,10 @@ class Gateway:
 
     def require_alive(self) -> None:
         status = self.process.poll()
-        end = self.log.read_text(errors="replace")[-8000:]
-        assert status is None, f"The gateway ended with status {status}:\n{end}"
+        assert status is None, (
+            f"The gateway ended with status {status}:\n"
+            f"{self.log.read_text(errors='replace')[-8000:]}"
+        )
 
 
 @contextmanager
