@@ -44,7 +44,7 @@ from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.errors import ToolgateError
 
-from . import litellm_busy
+from . import held_contexts, litellm_busy
 from .frames import Frame
 from .unread import Unread, note_for_billing, unread
 
@@ -87,6 +87,7 @@ def register(provider: CustomLLM) -> CustomLLM:
             for name in list(vars(PrismaDBExceptionHandler)):
                 if name.startswith("is_"):
                     setattr(PrismaDBExceptionHandler, name, staticmethod(_no_database))
+        held_contexts.hold()
         litellm.main._toolgate_registered = True
     return provider
 

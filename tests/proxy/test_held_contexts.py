@@ -1,0 +1,70 @@
+"""The crash is the interpreter's, so each case is one of its own."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from toolgate_proxy import held_contexts, provider
+
+CRASHING = """
+import contextvars, gc, random, sys
+
+variables = [contextvars.ContextVar(str(at)) for at in range(60)]
+
+class Abandoned:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        for variable in variables * 2:
+            variable.set(object())
+
+def set_while_collecting():
+    for variable in variables:
+        variable.set(object())
+    for _ in range(5000):
+        gc.disable()
+        Abandoned()
+        objects = [object() for _ in range(3)]
+        gc.set_threshold(gc.get_count()[0] + random.randint(1, 4))
+        gc.enable()
+        random.choice(variables).set(1)
+
+if "held" in sys.argv:
+    from toolgate_proxy import held_contexts
+    held_contexts.hold()
+random.seed(int(sys.argv[1]))
+contextvars.copy_context().run(set_while_collecting)
+print("lived")
+"""
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", CRASHING, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+has_the_bug = pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="CPython 3.12 has the bug no more."
+)
+
+
+@has_the_bug
+def test_the_interpreter_crashes_without_it() -> None:
+    assert _run("1").returncode < 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_finalizer_may_set_variables_while_one_is_set(seed: int) -> None:
+    done = _run(str(seed), "held")
+    assert done.stdout == "lived\n", done.stderr
+
+
+@has_the_bug
+def test_whoever_loads_the_provider_has_it() -> None:
+    assert provider.toolgate
+    assert gc.callbacks.count(held_contexts._hold) == 1
