@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from fake_backend import FakeBackend, Script, running
-from gateway_process import start, wait_until_alive
+from gateway_process import Gateway, start, wait_until_alive
 from key_maker import make_key
 from redis_server import RedisServer, redis_server
 
@@ -30,17 +29,19 @@ class Fleet:
     backend: FakeBackend
     redis: RedisServer
     log: Path
-    processes: list[subprocess.Popen[bytes]]
-    urls: list[str]
+    gateways: list[Gateway]
+
+    @property
+    def urls(self) -> list[str]:
+        return [gateway.url for gateway in self.gateways]
 
     def start(self, at: int, port: int | None = None) -> None:
         process, url = start(COMMAND, self.backend.url, self.log, self.redis.url, port)
-        self.processes[at:] = [process, *self.processes[at + 1 :]]
-        self.urls[at:] = [url, *self.urls[at + 1 :]]
+        self.gateways[at : at + 1] = [Gateway(url, process, self.log)]
 
     def wait(self) -> None:
-        for process, url in zip(self.processes, self.urls, strict=True):
-            wait_until_alive(process, url, self.log)
+        for gateway in self.gateways:
+            wait_until_alive(gateway.process, gateway.url, self.log)
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +51,25 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         backend.scripts["hi"] = Script(("Hello there, friend",), pause=0.02)
         backend.scripts["slow"] = Script(("Hello there, friend " * 6,), pause=0.05)
         backend.scripts["endless"] = Script(("Hello",), hang_after=1)
-        made = Fleet(backend, redis, folder / "log", [], [])
+        made = Fleet(backend, redis, folder / "log", [])
         made.start(0)
         made.start(1)
         try:
             made.wait()
             yield made
         finally:
-            for process in made.processes:
-                process.terminate()
-            for process in made.processes:
-                process.wait(20)
+            for gateway in made.gateways:
+                gateway.process.terminate()
+            for gateway in made.gateways:
+                gateway.process.wait(20)
+
+
+@pytest.fixture(autouse=True)
+def all_alive(fleet: Fleet) -> Iterator[None]:
+    """After each test."""
+    yield
+    for gateway in fleet.gateways:
+        gateway.require_alive()
 
 
 @asynccontextmanager
@@ -144,8 +153,8 @@ async def test_a_gateway_that_is_killed_gives_its_room_back(fleet: Fleet) -> Non
                 await asyncio.sleep(0.02)
         assert (await stays.post(CHAT, json=asked())).status_code == 429
         port = int(fleet.urls[1].rpartition(":")[2])
-        fleet.processes[1].kill()
-        fleet.processes[1].wait(20)
+        fleet.gateways[1].process.kill()
+        fleet.gateways[1].process.wait(20)
         await asyncio.gather(*hanging, return_exceptions=True)
         async with asyncio.timeout(30):
             while (await stays.post(CHAT, json=asked())).status_code == 429:  # noqa: ASYNC110
