@@ -70,7 +70,7 @@ bench: tiny
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/throughput.py .cache/models/tiny-qwen3-vocab --plots docs/plots --tokens 48 $(ARGS)
-	@python bench/throughput.py .cache/models/tiny --plots docs/plots $(ARGS)
+	@python bench/throughput.py .cache/models/tiny --plots docs/plots --tokens 40 $(ARGS)
 
 bench-grammars: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \

@@ -108,5 +108,5 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         if new and not automaton.accept_tokens(new):
             raise BackendError(f"a token came that was masked, among the last {len(new)}")
         row.accepted = len(output)
-        with row.patience.timed():
+        with row.patience:
             return automaton.next_mask()

@@ -1,12 +1,13 @@
-"""Masks on rows of logits: each is applied once, to all the rows that it is for."""
+"""Masks on rows of logits, by few operations for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import xgrammar
 
@@ -17,29 +18,36 @@ FORBIDDEN = float("-inf")
 REMEMBERED = 128
 """Masks whose tokens are kept listed: within a string, one step's is nearly always the last one's,
 and streams in strings share it."""
+FEW = 4096
+"""Entries of rows that are set together, whatever their masks: an operation of torch's costs more
+than so many. More of them are set for all the rows at once that share a mask."""
+
+Side = masks.Allow | masks.Forbid
+"""The smaller side of a mask."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """The smaller side of a mask: all that is allowed, or all that is not."""
+Way = Literal["forbid", "allow", "force"]
+"""`force`: a single token, whatever stood there: a ban elsewhere must not leave nothing."""
 
-    ids: torch.Tensor
-    allowed: bool
+
+def _way(side: Side) -> Way:
+    if isinstance(side, masks.Forbid):
+        return "forbid"
+    return "allow" if len(side.ids) > 1 else "force"
 
 
 class LogitsRows:
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._listed = lru_cache(REMEMBERED)(self._list)
         self._unpacked = lru_cache(REMEMBERED)(self._unpack)
 
     def apply(self, logits: torch.Tensor, rows: Iterable[tuple[int, masks.Mask]]) -> None:
         """In place. logits: (rows, vocabulary)."""
-        sides: dict[_Side, list[int]] = {}
+        sides: dict[Side, list[int]] = {}
         bits: list[tuple[int, Words]] = []
         for index, mask in rows:
             if not isinstance(mask, masks.Bits):
-                sides.setdefault(self._listed(mask), []).append(index)
+                sides.setdefault(mask, []).append(index)
             elif self._device.type == "cpu":
                 # Scattered: xgrammar's CPU kernel takes 490 µs a row of 151,936 entries when few
                 # are allowed.
@@ -47,31 +55,44 @@ class LogitsRows:
                 sides.setdefault(side, []).append(index)
             else:
                 bits.append((index, mask.words))
+        few: dict[Way, list[tuple[int, Side]]] = {}
         for side, indices in sides.items():
-            self._scatter(logits, side, indices)
+            if len(side.ids) * len(indices) > FEW:
+                entries = self._here(indices)[:, None], self._here(side.ids)
+                self._set(logits, indices, entries, _way(side))
+            else:
+                few.setdefault(_way(side), []).extend((index, side) for index in indices)
+        for way, own in few.items():
+            indices = [index for index, _ in own]
+            listed = np.repeat(indices, [len(side.ids) for _, side in own])
+            entries = self._here(listed), self._here(np.concatenate([side.ids for _, side in own]))
+            self._set(logits, indices, entries, way)
         if bits:
             self._multiply(logits, bits)
 
-    def _list(self, mask: masks.Forbid | masks.Allow) -> _Side:
-        ids = torch.from_numpy(mask.ids).to(self._device)
-        return _Side(ids, isinstance(mask, masks.Allow))
-
-    def _unpack(self, packed: bytes, vocabulary: int) -> _Side:
+    def _unpack(self, packed: bytes, vocabulary: int) -> Side:
         words = np.frombuffer(packed, dtype=np.int32)
         few = np.bitwise_count(words.view(np.uint32)).sum() * 2 < vocabulary
         ids = masks.unpack(words if few else ~words)
-        return _Side(torch.from_numpy(ids[ids < vocabulary]), bool(few))
+        return (masks.Allow if few else masks.Forbid)(ids[ids < vocabulary])
 
-    def _scatter(self, logits: torch.Tensor, side: _Side, indices: list[int]) -> None:
-        rows = torch.tensor(indices, device=self._device)
-        entries = rows[:, None], side.ids
-        if not side.allowed:
+    def _set(
+        self,
+        logits: torch.Tensor,
+        rows: list[int],
+        entries: tuple[torch.Tensor, torch.Tensor],
+        way: Way,
+    ) -> None:
+        """`entries`: those of all these rows that their masks name."""
+        if way == "forbid":
             logits[entries] = FORBIDDEN
             return
-        # A single token is forced whatever stood there: a ban elsewhere must not leave nothing.
-        kept = logits[entries] if len(side.ids) > 1 else logits.new_zeros(len(indices), 1)
-        logits.index_fill_(0, rows, FORBIDDEN)
+        kept = logits[entries] if way == "allow" else 0.0
+        logits.index_fill_(0, self._here(rows), FORBIDDEN)
         logits[entries] = kept
+
+    def _here(self, numbers: npt.ArrayLike) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(numbers, np.int64)).to(self._device)
 
     def _multiply(self, logits: torch.Tensor, rows: list[tuple[int, Words]]) -> None:
         """By one kernel for the batch."""

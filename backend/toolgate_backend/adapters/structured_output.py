@@ -88,7 +88,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         return tokens[:accepted]
 
     def _fill(self, row: Words) -> None:
-        with self._patience.timed():
+        with self._patience:
             self._automaton.fill_bitmask(row)
 
     def is_terminated(self) -> bool:

@@ -59,8 +59,14 @@ class Automaton:
     def state(self) -> State:
         return self._state
 
+    @property
+    def length(self) -> int:
+        """Tokens of the answer so far."""
+        return self._length
+
     def reset(self) -> None:
         self._state = self._initial()
+        self._length = 0
         self._trail: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
         self._budget = self._no_budget
         if not self.accept_tokens(self._spec.accepted):
@@ -75,7 +81,8 @@ class Automaton:
             if after is None:
                 return False
             self._trail.append(self._state)
-            self._state = self._held_to_budget(replace(after, length=self._state.length + 1))
+            self._length += 1
+            self._state = self._held_to_budget(after)
         return True
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
@@ -95,6 +102,7 @@ class Automaton:
             if before.union is not None and before.union is after.union:
                 before.union.rollback(after.taken - before.taken)
             self._state = before
+        self._length -= count
 
     def is_terminated(self) -> bool:
         return self._state.ended
@@ -106,10 +114,10 @@ class Automaton:
         """What may come next. Raises DeadEnd when nothing may."""
         state, rules = self._state, self._rules
         if state.forced:
-            return masks.Allow(masks.ids(state.forced[:1]))
+            return masks.only(state.forced[0])
         match state.phase:
             case Phase.THINKING if self._must_stop_thinking(state):
-                return masks.Allow(masks.ids([rules.marks.reasoning_end]))
+                return masks.only(rules.marks.reasoning_end)
             case Phase.THINKING:
                 end = {rules.marks.reasoning_end}
                 return rules.free("thinking", end, state.tail, self._banned(state))
@@ -118,14 +126,14 @@ class Automaton:
             case Phase.CONTENT if state.union is not None:
                 return self._union_mask(state.union, self._content_marks(state))
             case Phase.CONTENT:
-                allowed = self._content_marks(state) | self._content_ends(state)
+                allowed = self._content_marks(state) | self._content_ends()
                 return rules.free("content", allowed, state.tail, self._banned(state))
             case Phase.FORMAT if state.union is not None and not state.union.finished:
                 return self._union_mask(state.union, self._ends if state.union.complete else ())
             case Phase.TOOL_CALL if state.union is not None and not state.union.finished:
                 return self._union_mask(state.union)
             case Phase.TOOL_CALL:
-                return masks.Allow(masks.ids([rules.marks.call_end]))
+                return masks.only(rules.marks.call_end)
             case Phase.SELECT if self._may_call(state, len(rules.between_calls) - 1):
                 return masks.Allow(masks.ids(self._ends | {rules.between_calls[0]}))
             case Phase.END if state.closing:
@@ -179,7 +187,7 @@ class Automaton:
             content = State(Phase.CONTENT, forced=self._rules.after_reasoning)
             return replace(content, thought=state.thought, union=self._content_union())
         if token == marks.call_begin:
-            union = self._rules.union(self._budget.fitting(state.length + 1))
+            union = self._rules.union(self._budget.fitting(self._length + 1))
             call = State(Phase.TOOL_CALL, calls=state.calls, union=union)
             return replace(call, thought=state.thought)
         if token == marks.call_end and state.phase is Phase.TOOL_CALL:
@@ -196,7 +204,7 @@ class Automaton:
             return None
         if state.union is not None:
             return self._fill_in(replace(state, phase=Phase.FORMAT, may_think=False), token)
-        if token in self._content_ends(state):
+        if token in self._content_ends():
             return replace(state, phase=Phase.END, ended=True)
         after = self._free_text(state, token)
         if after is not None and token in self._spec.stop_ids:
@@ -230,15 +238,15 @@ class Automaton:
 
     def _held_to_budget(self, state: State) -> State:
         """A call that could not be finished by a longer way any more is closed from here on."""
-        if not self._spec.close_at_budget or self._budget.left(state.length) is None:
+        if not self._spec.close_at_budget or self._budget.left(self._length) is None:
             return state
         if state.forced:
             return state
         if state.phase is not Phase.TOOL_CALL or state.union is None or state.union.finished:
             return state
-        if state.length < state.ask_at:
+        if self._length < state.ask_at:
             return state
-        forced, ask_at = self._budget.way_out(state.union, state.scan, state.length)
+        forced, ask_at = self._budget.way_out(state.union, state.scan, self._length)
         return replace(state, forced=forced, ask_at=ask_at, closing=bool(forced))
 
     # --- what a phase allows ----------------------------------------------------------------------
@@ -252,21 +260,21 @@ class Automaton:
 
     def _may_call(self, state: State, beside: int = 0) -> bool:
         """One that could not be finished is not begun."""
-        return self._within_calls(state.calls) and self._budget.fits_call(state.length, beside)
+        return self._within_calls(state.calls) and self._budget.fits_call(self._length, beside)
 
     def _must_stop_thinking(self, state: State) -> bool:
         owed = self._owes_call(state)
-        return self._budget.closes_reasoning(state.length, state.thought, owed=owed)
+        return self._budget.closes_reasoning(self._length, state.thought, owed=owed)
 
     def _content_marks(self, state: State) -> set[int]:
         marks, owed = self._rules.marks, self._owes_call(state)
-        thinks = state.may_think and (not owed or self._budget.fits_reasoning(state.length))
+        thinks = state.may_think and (not owed or self._budget.fits_reasoning(self._length))
         thinking = {marks.reasoning_begin} if thinks else set()
         calling = {marks.call_begin} if owed or self._may_call(state) else set()
         return {mark for mark in thinking | calling if mark is not None}
 
-    def _content_ends(self, state: State) -> frozenset[int]:
-        if state.length < self._spec.min_tokens:
+    def _content_ends(self) -> frozenset[int]:
+        if self._length < self._spec.min_tokens:
             return frozenset()
         return self._special_stops if self._spec.ignore_end else self._ends | self._special_stops
 

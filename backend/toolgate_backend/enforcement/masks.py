@@ -42,6 +42,12 @@ def ids(tokens: object) -> Ids:
     return np.array(sorted(set(tokens)), dtype=np.int64)  # type: ignore[call-overload]
 
 
+@lru_cache(maxsize=256)
+def only(token: int) -> Allow:
+    """Shared: what is forced is mostly a mark."""
+    return Allow(ids([token]))
+
+
 def pack(tokens: Ids, vocabulary_size: int) -> Words:
     """A row with the bits of `tokens` set."""
     bits = np.zeros(words_for(vocabulary_size) * 32, dtype=np.uint8)
@@ -69,17 +75,13 @@ def unpack(words: Words) -> Ids:
 
 def render(mask: Mask, row: Words, vocabulary_size: int) -> None:
     """Write `mask` into a row of a bitmask, for hosts that take nothing else."""
-    if isinstance(mask, Bits):
-        row[:] = mask.words
-    elif isinstance(mask, Allow):
-        row.fill(0)
-        bits = np.uint32(1) << (mask.ids & 31).astype(np.uint32)
-        np.bitwise_or.at(row.view(np.uint32), mask.ids >> 5, bits)
-    else:
-        row[:] = _all_but(mask, vocabulary_size)
+    row[:] = mask.words if isinstance(mask, Bits) else _packed(mask, vocabulary_size)
 
 
-@lru_cache(maxsize=64)
-def _all_but(mask: Forbid, vocabulary_size: int) -> Words:
-    """The free phases' rows: a few, shared, and asked for at nearly every step."""
-    return ~pack(mask.ids, vocabulary_size)
+@lru_cache(maxsize=256)
+def _packed(mask: Allow | Forbid, vocabulary_size: int) -> Words:
+    """The rows of free phases, marks and names: shared, and asked for at nearly every step."""
+    words = np.zeros(words_for(vocabulary_size), dtype=np.uint32)
+    bits = np.uint32(1) << (mask.ids & 31).astype(np.uint32)
+    np.bitwise_or.at(words, mask.ids >> 5, bits)
+    return (words if isinstance(mask, Allow) else ~words).view(np.int32)

@@ -32,7 +32,6 @@ class State(NamedTuple):
     """The last bytes of a free phase's text, as far as a spelt-out mark can reach."""
     recent: tuple[int, ...] = ()
     """The last tokens of a free phase, as far as a banned sequence can reach."""
-    length: int = 0
     thought: int = 0
     calls: int = 0
     union: Union | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,11 +27,12 @@ class _Runner:
     consumed: int = 0
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where the call is: in the heads (`position`), or with the matchers that run (`alive`)."""
 
     position: Position | None
+    written: bytes = b""
+    """In the heads."""
     alive: tuple[_Runner, ...] = ()
 
 
@@ -81,22 +83,23 @@ class Union:
 
     def accept(self, token: int) -> bool:
         """False, and nothing changed, when no candidate takes the token."""
-        position = self._place.position
-        if position is None:
-            taking = tuple(runner for runner in self._place.alive if runner.matcher.accept(token))
+        before = self._place
+        if before.position is None:
+            taking = [runner for runner in before.alive if runner.matcher.accept(token)]
             if not taking:
                 return False
             for runner in taking:
                 runner.consumed += 1
-            after = _Place(None, taking)
-        elif token not in position.tokens:
+            self._tokens.append(token)
+            if len(taking) < len(before.alive):
+                self._place = _Place(None, alive=tuple(taking))
+        elif token in before.position.tokens:
+            self._tokens.append(token)
+            written = before.written + self._token_bytes[token]
+            self._place = self._arrive(written, before.position.candidates)
+        else:
             return False
-        self._tokens.append(token)
-        if position is not None:
-            written = b"".join(self._token_bytes[each] for each in self._tokens)
-            after = self._arrive(written, position.candidates)
-        self._trail.append(self._place)
-        self._place = after
+        self._trail.append(before)
         return True
 
     def rollback(self, count: int) -> None:
@@ -122,14 +125,14 @@ class Union:
         """What any of the candidates would take next. Raises DeadEnd when that is nothing."""
         if self._place.position is not None:
             return self._place.position.allow
-        row, scratch = np.empty_like(self._keep), None
-        for at, runner in enumerate(self._place.alive):
-            if at == 0:
-                runner.matcher.fill(row)
-                continue
-            scratch = np.empty_like(row) if scratch is None else scratch
-            runner.matcher.fill(scratch)
-            row |= scratch
+        first, *others = self._place.alive
+        row = np.empty_like(self._keep)
+        first.matcher.fill(row)
+        if others:
+            scratch = np.empty_like(row)
+            for runner in others:
+                runner.matcher.fill(scratch)
+                row |= scratch
         row &= self._keep
         return masks.Bits(row) if row.any() else self._spelt_out()
 
@@ -146,8 +149,8 @@ class Union:
         one for each of `candidates` that the text is of."""
         position = self._heads.at(written)
         if position is not None:
-            return _Place(position)
-        return _Place(None, self._runners(candidates))
+            return _Place(position, written)
+        return _Place(None, alive=self._runners(candidates))
 
     def _runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
         """Of those among `candidates` that take the tokens so far."""
