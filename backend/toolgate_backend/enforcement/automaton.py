@@ -59,14 +59,9 @@ class Automaton:
     def state(self) -> State:
         return self._state
 
-    @property
-    def length(self) -> int:
-        """Tokens of the answer so far."""
-        return self._length
-
     def reset(self) -> None:
         self._state = self._initial()
-        self._length = 0
+        self._length = 0  # tokens of the answer so far
         self._trail: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
         self._budget = self._no_budget
         if not self.accept_tokens(self._spec.accepted):
