@@ -34,7 +34,7 @@ from toolgate_proxy.processes import free_port
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
 BEHIND_TOOLS = 8
 """The number of tools with which the ways through gateways are measured."""
-REQUESTS = {1: 4, 16: 1, 64: 1}
+REQUESTS = {1: 8, 16: 2, 64: 1}
 """Of each of a batch's streams, one after another in a measurement."""
 LENGTH = 8192
 FLAGS: tuple[str, ...] = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))

@@ -29,6 +29,7 @@ from .union import Union
 
 replace = State._replace
 
+NOTHING = frozenset[int]()
 ROLLBACK_WINDOW = 256
 """Tokens that can be undone; drafts are at most a few dozen."""
 
@@ -51,7 +52,10 @@ class Automaton:
         self._ends = frozenset(rules.marks.end_of_turn)
         closed = rules.marks.closed
         self._closed = self._ends if closed is None else frozenset({closed})
-        self._special_stops = frozenset(spec.stop_ids) & rules.special
+        special_stops = frozenset(spec.stop_ids) & rules.special
+        self._stops = special_stops if spec.ignore_end else self._ends | special_stops
+        """The special tokens that end content."""
+        self._thought_end = frozenset(m for m in [rules.marks.reasoning_end] if m is not None)
         self._reach = max((len(word) - 1 for word in spec.bad_words), default=0)
         self.reset()
 
@@ -114,15 +118,14 @@ class Automaton:
             case Phase.THINKING if self._must_stop_thinking(state):
                 return masks.only(rules.marks.reasoning_end)
             case Phase.THINKING:
-                end = {rules.marks.reasoning_end}
-                return rules.free("thinking", end, state.tail, self._banned(state))
+                return rules.free(self._thought_end, state.tail, self._banned(state))
             case Phase.CONTENT if self._owes_call(state):
                 return masks.Allow(masks.ids(self._content_marks(state)))
             case Phase.CONTENT if state.union is not None:
                 return self._union_mask(state.union, self._content_marks(state))
             case Phase.CONTENT:
                 allowed = self._content_marks(state) | self._content_ends()
-                return rules.free("content", allowed, state.tail, self._banned(state))
+                return rules.free(allowed, state.tail, self._banned(state))
             case Phase.FORMAT if state.union is not None and not state.union.finished:
                 return self._union_mask(state.union, self._ends if state.union.complete else ())
             case Phase.TOOL_CALL if state.union is not None and not state.union.finished:
@@ -149,7 +152,7 @@ class Automaton:
             case Phase.THINKING if self._must_stop_thinking(state):
                 return None
             case Phase.THINKING:
-                return self._free_text(replace(state, thought=state.thought + 1), token)
+                return self._free_text(state, token, state.thought + 1)
             case Phase.CONTENT:
                 return self._write(state, token)
             case Phase.FORMAT | Phase.TOOL_CALL:
@@ -201,12 +204,12 @@ class Automaton:
             return self._fill_in(replace(state, phase=Phase.FORMAT, may_think=False), token)
         if token in self._content_ends():
             return replace(state, phase=Phase.END, ended=True)
-        after = self._free_text(state, token)
+        after = self._free_text(state, token, state.thought)
         if after is not None and token in self._spec.stop_ids:
             return replace(after, phase=Phase.END)
         return after
 
-    def _free_text(self, state: State, token: int) -> State | None:
+    def _free_text(self, state: State, token: int, thought: int) -> State | None:
         rules = self._rules
         if token in rules.special or token in rules.spelling(state.tail):
             return None
@@ -214,7 +217,10 @@ class Automaton:
             return None
         recent = (*state.recent, token)[-self._reach :] if self._reach else ()
         tail = rules.tail(state.tail, token)
-        return replace(state, tail=tail, recent=recent, may_think=False)
+        same = state.tail == tail and state.recent == recent and state.thought == thought
+        if same and not state.may_think:
+            return state
+        return replace(state, tail=tail, recent=recent, thought=thought, may_think=False)
 
     def _fill_in(self, state: State, token: int) -> State | None:
         """A token of a call's body, of its end mark, or of content that has a form."""
@@ -261,20 +267,18 @@ class Automaton:
         owed = self._owes_call(state)
         return self._budget.closes_reasoning(self._length, state.thought, owed=owed)
 
-    def _content_marks(self, state: State) -> set[int]:
-        marks, owed = self._rules.marks, self._owes_call(state)
+    def _content_marks(self, state: State) -> frozenset[int]:
+        owed = self._owes_call(state)
         thinks = state.may_think and (not owed or self._budget.fits_reasoning(self._length))
-        thinking = {marks.reasoning_begin} if thinks else set()
-        calling = {marks.call_begin} if owed or self._may_call(state) else set()
-        return {mark for mark in thinking | calling if mark is not None}
+        return self._rules.content_marks(thinks, owed or self._may_call(state))
 
     def _content_ends(self) -> frozenset[int]:
-        if self._length < self._spec.min_tokens:
-            return frozenset()
-        return self._special_stops if self._spec.ignore_end else self._ends | self._special_stops
+        return NOTHING if self._length < self._spec.min_tokens else self._stops
 
     def _banned(self, state: State) -> frozenset[int]:
         """Tokens that would complete a sequence that may not come."""
+        if not self._spec.bad_words:
+            return NOTHING
         return frozenset(
             word[-1]
             for word in self._spec.bad_words

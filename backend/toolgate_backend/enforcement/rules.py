@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -43,7 +44,14 @@ class Rules:
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.ids(vocabulary.special))
         self._ordinary = masks.pack(ordinary, vocabulary.size)
         self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
-        self._free: dict[str, masks.Forbid] = {}
+        self._free: dict[frozenset[int], masks.Forbid] = {}
+        begins = (self.marks.reasoning_begin, self.marks.call_begin)
+        self._content_marks = {
+            may: frozenset(
+                m for m, wanted in zip(begins, may, strict=True) if wanted and m is not None
+            )
+            for may in product((False, True), repeat=2)
+        }
 
     def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
         heads = self._heads_of(grammars)
@@ -60,19 +68,21 @@ class Rules:
     def _heads_of(self, grammars: Sequence[MeasuredGrammar]) -> Heads:
         return self._heads(tuple(grammar.head for grammar in grammars))
 
+    def content_marks(self, thinks: bool, calls: bool) -> frozenset[int]:
+        """Those that may come in content, in which reasoning or a call may begin."""
+        return self._content_marks[thinks, calls]
+
     def free(
-        self, phase: str, allowed: Set[int | None], tail: bytes, banned: Set[int] = frozenset()
+        self, allowed: frozenset[int], tail: bytes, banned: Set[int] = frozenset()
     ) -> masks.Forbid:
         """All text but `banned`, and of the special tokens those in `allowed`. Shared between
         sequences, except for what a request bans and for the rare step at which a spelt-out mark
         could be completed."""
-        marks = {mark for mark in allowed if mark is not None}
-        key = f"{phase}:{sorted(marks)}"
-        static = self._free.get(key)
+        static = self._free.get(allowed)
         if static is None:
             whole = self._spelling.whole if self._spelling else frozenset()
-            static = masks.Forbid(masks.ids((self.special - marks) | whole))
-            self._free[key] = static
+            static = masks.Forbid(masks.ids((self.special - allowed) | whole))
+            self._free[allowed] = static
         completing = self._spelling.completing(tail) if self._spelling and tail else frozenset()
         if not completing and not banned:
             return static
