@@ -65,7 +65,7 @@ fuzz: setup
 	@python bench/fuzz.py "$(URL)" "$(KEY)" $(ARGS)
 
 # Tokens a second beside every alternative, on the tiny model and on one over a vocabulary of real
-# size; about forty minutes. The tables go to stdout, the plots into docs/plots.
+# size; about fifty minutes. The tables go to stdout, the plots into docs/plots.
 bench: tiny
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
