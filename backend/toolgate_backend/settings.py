@@ -29,7 +29,8 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Processor time that one sequence's mask may take of a step, in which all the others wait. The
     slowest of 3,257 masks of real calls took 1.3 ms."""
     mask_patience: int = Field(default=8, gt=0)
-    """Masks over that budget, one after another, after which the sequence ends with an error."""
+    """Masks over that budget, one after another, after which the sequence ends with an error; one
+    more before them, slow by the wall's clock, has it looked at."""
 
     max_grammars: int = Field(default=2048, gt=0)
     """Grammars that are kept loaded, beyond those that requests in flight use."""

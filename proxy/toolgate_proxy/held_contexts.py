@@ -25,7 +25,7 @@ _held: deque[Context] = deque(maxlen=NUMBER)
 
 def hold() -> None:
     """Once a process."""
-    if sys.version_info < (3, 12) and _hold not in gc.callbacks:
+    if sys.version_info < (3, 12):
         gc.callbacks.append(_hold)
 
 

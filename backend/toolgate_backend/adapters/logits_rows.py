@@ -24,8 +24,6 @@ than so many. More of them are set for all the rows at once that share a mask.""
 
 Side = masks.Allow | masks.Forbid
 """The smaller side of a mask."""
-
-
 Way = Literal["forbid", "allow", "force"]
 """`force`: a single token, whatever stood there: a ban elsewhere must not leave nothing."""
 

@@ -55,7 +55,6 @@ class Automaton:
         special_stops = frozenset(spec.stop_ids) & rules.special
         self._stops = special_stops if spec.ignore_end else self._ends | special_stops
         """The special tokens that end content."""
-        self._thought_end = frozenset(m for m in [rules.marks.reasoning_end] if m is not None)
         self._reach = max((len(word) - 1 for word in spec.bad_words), default=0)
         self.reset()
 
@@ -118,7 +117,7 @@ class Automaton:
             case Phase.THINKING if self._must_stop_thinking(state):
                 return masks.only(rules.marks.reasoning_end)
             case Phase.THINKING:
-                return rules.free(self._thought_end, state.tail, self._banned(state))
+                return rules.free(rules.thought_end, state.tail, self._banned(state))
             case Phase.CONTENT if self._owes_call(state):
                 return masks.Allow(masks.ids(self._content_marks(state)))
             case Phase.CONTENT if state.union is not None:

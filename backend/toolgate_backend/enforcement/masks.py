@@ -50,9 +50,9 @@ def only(token: int) -> Allow:
 
 def pack(tokens: Ids, vocabulary_size: int) -> Words:
     """A row with the bits of `tokens` set."""
-    bits = np.zeros(words_for(vocabulary_size) * 32, dtype=np.uint8)
-    bits[tokens] = 1
-    return np.packbits(bits, bitorder="little").view(np.int32)
+    words = np.zeros(words_for(vocabulary_size), dtype=np.uint32)
+    np.bitwise_or.at(words, tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
+    return words.view(np.int32)
 
 
 def beside(mask: Allow | Bits, tokens: Iterable[int]) -> Allow | Bits:
@@ -81,7 +81,5 @@ def render(mask: Mask, row: Words, vocabulary_size: int) -> None:
 @lru_cache(maxsize=256)
 def _packed(mask: Allow | Forbid, vocabulary_size: int) -> Words:
     """The rows of free phases, marks and names: shared, and asked for at nearly every step."""
-    words = np.zeros(words_for(vocabulary_size), dtype=np.uint32)
-    bits = np.uint32(1) << (mask.ids & 31).astype(np.uint32)
-    np.bitwise_or.at(words, mask.ids >> 5, bits)
-    return (words if isinstance(mask, Allow) else ~words).view(np.int32)
+    words = pack(mask.ids, vocabulary_size)
+    return words if isinstance(mask, Allow) else ~words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
@@ -18,6 +17,10 @@ from .union import Union
 
 SETS = 256
 """Sets of tools whose beginnings are remembered."""
+
+
+def _given(mark: int | None) -> frozenset[int]:
+    return frozenset() if mark is None else frozenset({mark})
 
 
 class Rules:
@@ -45,12 +48,13 @@ class Rules:
         self._ordinary = masks.pack(ordinary, vocabulary.size)
         self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
         self._free: dict[frozenset[int], masks.Forbid] = {}
-        begins = (self.marks.reasoning_begin, self.marks.call_begin)
+        self.thought_end = _given(self.marks.reasoning_end)
+        thinking, calling = _given(self.marks.reasoning_begin), _given(self.marks.call_begin)
         self._content_marks = {
-            may: frozenset(
-                m for m, wanted in zip(begins, may, strict=True) if wanted and m is not None
-            )
-            for may in product((False, True), repeat=2)
+            (False, False): frozenset[int](),
+            (True, False): thinking,
+            (False, True): calling,
+            (True, True): thinking | calling,
         }
 
     def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
