@@ -5,9 +5,9 @@
 Both servers, ours behind its gateway and vLLM with strict tools, stand ready side by side and are
 measured in turn: 16 plain streams alone; with requests arriving whose tool sets are known, so that
 their prompts cost what they cost and nobody compiles; with requests whose tool sets are new. The
-requests come at one rate, their prompts share no cache. Tools are BFCL's (`$TOOLGATE_SHARED/data`)
-with every name made new. Prints Markdown: gaps between events of the plain streams, first event of
-the requests with tools.
+requests come at one rate, their prompts share no cache. Tools are BFCL's (`$TOOLGATE_SHARED/data`);
+a new set is a known one with every name made new, so that prompts are equally long. Prints
+Markdown: gaps between events of the plain streams, first event of the requests with tools.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from growth_tools import bfcl_tools
 CONTENDERS = ("toolgate", "vllm-strict")
 Arriving = Literal["nobody", "known tool sets", "new tool sets"]
 ARRIVING: tuple[Arriving, ...] = ("nobody", "known tool sets", "new tool sets")
-KNOWN_SETS = 4
+SETS = 4
 PERIOD = 0.75
 """Seconds between two requests with tools."""
 TOKENS = 400
@@ -56,9 +56,13 @@ def wide_tools() -> list[dict[str, Any]]:
     return [t for t in bfcl_tools() if len(t["function"]["parameters"].get("properties", {})) > 1]
 
 
-def renewed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
-    """The same tool under names that no cache has seen."""
-    function = tool["function"]
+def renewed(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools under names that no cache has seen."""
+    salt = uuid.uuid4().hex[:8]
+    return [_renamed(tool["function"], f"{salt}{at}") for at, tool in enumerate(tools)]
+
+
+def _renamed(function: dict[str, Any], salt: str) -> dict[str, Any]:
     parameters = dict(function["parameters"])
     parameters["properties"] = {f"{k}_{salt}": v for k, v in parameters["properties"].items()}
     parameters["required"] = [f"{name}_{salt}" for name in parameters.get("required", [])]
@@ -72,20 +76,19 @@ def renewed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
 class Load:
     """Requests against one server."""
 
-    def __init__(self, server: Server, http: httpx.AsyncClient, tools: list[dict[str, Any]]):
-        self._server, self._http, self._tools = server, http, tools
+    def __init__(self, server: Server, http: httpx.AsyncClient, sets: list[list[dict[str, Any]]]):
+        self._server, self._http = server, http
         self._model = server.model_name()
         self._rng = random.Random(3)
-        self._known: list[list[dict[str, Any]]] = []
+        self._sets = sets
+        self._known = [renewed(tools) for tools in sets]
 
-    async def warm_up(self, streams: int, size: int) -> None:
-        self._known = [self._new_set(size) for _ in range(KNOWN_SETS)]
+    async def warm_up(self, streams: int) -> None:
         for tools in self._known:
             await self._with_tools(Phase(), tools)
-        await self.phase(streams, 2, "new tool sets", size)
+        await self.phase(streams, 2, "new tool sets")
 
-    async def phase(self, streams: int, seconds: float, arriving: Arriving, size: int) -> Phase:
-        """`size` tools in each request that arrives beside the streams."""
+    async def phase(self, streams: int, seconds: float, arriving: Arriving) -> Phase:
         phase, over = Phase(), asyncio.Event()
 
         async def background() -> None:
@@ -96,8 +99,8 @@ class Load:
             for number in itertools.count():
                 if over.is_set():
                     return
-                known = arriving == "known tool sets"
-                tools = self._known[number % KNOWN_SETS] if known else self._new_set(size)
+                at, known = number % len(self._sets), arriving == "known tool sets"
+                tools = self._known[at] if known else renewed(self._sets[at])
                 begun = asyncio.create_task(self._with_tools(phase, tools))
                 await asyncio.sleep(PERIOD)
                 await begun
@@ -113,11 +116,6 @@ class Load:
     async def _plain(self, phase: Phase) -> None:
         times = [at async for at in self._events({"max_tokens": TOKENS, "ignore_eos": True}, phase)]
         phase.gaps += [1e3 * (after - at) for at, after in itertools.pairwise(times)]
-
-    def _new_set(self, size: int) -> list[dict[str, Any]]:
-        salt = uuid.uuid4().hex[:8]
-        picked = self._rng.sample(self._tools, size)
-        return [renewed(tool, f"{salt}{at}") for at, tool in enumerate(picked)]
 
     async def _with_tools(self, phase: Phase, tools: list[dict[str, Any]]) -> None:
         body = {
@@ -152,19 +150,18 @@ class Load:
 
 
 async def measure(servers: dict[str, Server], options: argparse.Namespace) -> None:
-    tools = wide_tools()
+    rng, tools = random.Random(3), wide_tools()
+    sets = [rng.sample(tools, options.tools) for _ in range(SETS)]
     limits = httpx.Limits(max_connections=None)
     found: dict[tuple[str, Arriving], list[Phase]] = {}
     async with httpx.AsyncClient(timeout=120, limits=limits, trust_env=False) as http:
-        loads = {name: Load(server, http, tools) for name, server in servers.items()}
+        loads = {name: Load(server, http, sets) for name, server in servers.items()}
         for load in loads.values():
-            await load.warm_up(options.streams, options.tools)
+            await load.warm_up(options.streams)
         for _ in range(options.rounds):
             for name, load in loads.items():
                 for arriving in ARRIVING:
-                    phase = await load.phase(
-                        options.streams, options.seconds, arriving, options.tools
-                    )
+                    phase = await load.phase(options.streams, options.seconds, arriving)
                     found.setdefault((name, arriving), []).append(phase)
     print(table(found, options))
 

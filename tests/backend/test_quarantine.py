@@ -138,6 +138,15 @@ async def test_the_process_ends_when_its_parent_closes_the_line(vocabulary: Voca
     worker.close()
 
 
+async def test_it_gives_way_to_the_engine(quarantine: Quarantine) -> None:
+    pid = (await quarantine._zygote()).pid
+    assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
+    # Linux weighs sessions against each other, whatever the niceness in them; a Ctrl-C in ours,
+    # though, is not meant for it.
+    assert os.getsid(pid) == os.getsid(0)
+    assert os.getpgid(pid) != os.getpgid(0)
+
+
 async def test_the_quarantine_never_imports_vllm(quarantine: Quarantine) -> None:
     maps = Path(f"/proc/{(await quarantine._zygote()).pid}/maps").read_text()
     assert "xgrammar" in maps

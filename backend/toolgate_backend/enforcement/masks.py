@@ -67,9 +67,9 @@ def beside(mask: Allow | Bits, tokens: Iterable[int]) -> Allow | Bits:
 
 def unpack(words: Words) -> Ids:
     """The tokens of a row. Looks only at the words that hold any: most grammars allow few."""
-    filled = np.flatnonzero(words)
+    (filled,) = words.nonzero()
     bits = np.unpackbits(words[filled].view(np.uint8), bitorder="little").reshape(-1, 32)
-    row, column = np.nonzero(bits)
+    row, column = bits.nonzero()
     return filled[row] * 32 + column
 
 

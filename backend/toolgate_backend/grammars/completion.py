@@ -92,9 +92,9 @@ class Completion:
     def _next(self, matcher: Matcher, scan: Scan) -> tuple[int | None, bool]:
         """The next token on the way, and whether others were tried for it."""
         row = self._mask(matcher)
-        closing = masks.unpack(row & self._closing[scan.in_string])
-        if len(closing):
-            return self._longest(closing), False
+        closing = row & self._closing[scan.in_string]
+        if closing.any():
+            return self._longest(masks.unpack(closing)), False
         allowed = masks.unpack(row)
         if not len(allowed):  # as in Union: a special token may hide the text that must come
             allowed = masks.ids(self.texts.beginning(matcher.forced()))

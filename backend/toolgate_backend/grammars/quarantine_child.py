@@ -29,7 +29,7 @@ from .completion import Completion
 from .examination import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
 
 COMPILER_CACHE_BYTES = 64 * 2**20
-NICENESS = 5
+NICENESS = 10
 """A compile gives way to the engine, which may share its cores."""
 PR_SET_PDEATHSIG = 1
 DEADLY = (signal.SIGPROF, signal.SIGALRM)

@@ -198,8 +198,9 @@ def _spawn(control_fd: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         pass_fds=[control_fd],
         env=os.environ | ENVIRONMENT,
-        # Not in the terminal's group: it ends with its socket, not by a Ctrl-C.
-        start_new_session=True,
+        # Not in the terminal's group: it ends with its socket, not by a Ctrl-C. In its session,
+        # though: Linux weighs sessions against each other, and niceness only within one (sched(7)).
+        process_group=0,
     )
 
 
