@@ -12,11 +12,16 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from os.path import commonprefix
 from typing import Literal
 
 from .dialect import Dialect
 from .errors import EnforcementFailed
 from .wire import MarkIds, TokenLogprob
+
+RUN = 16
+"""Tokens between marks that are taken in at once. They come out in one piece, and the arguments of
+a long call are to arrive in parts."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class Segmenter:
     ) -> None:
         self._dialect = dialect
         self._marks = marks
+        self._every_mark = marks.every
         self._required = required
         self._phase = _Phase.REASONING if reasoning_open else _Phase.CONTENT
         self._held = _Held()
@@ -137,9 +143,20 @@ class Segmenter:
     ) -> list[Event]:
         """Tokens in, events out. Raises EnforcementFailed where a mark stands out of its place."""
         events: list[Event] = []
+        run: list[str] = []
         for position, (token, text) in enumerate(zip(ids, texts, strict=True)):
-            logprob = logprobs[position] if logprobs is not None else None
-            events.extend(self._token(token, text, logprob))
+            if token in self._every_mark:
+                events += self._run(run)
+                events += self._mark(token)
+                run = []
+            elif logprobs is not None:
+                events += self._run([text], logprobs[position])
+            else:
+                run.append(text)
+                if len(run) == RUN:
+                    events += self._run(run)
+                    run = []
+        events += self._run(run)
         return events
 
     def finish(
@@ -172,7 +189,13 @@ class Segmenter:
         events.extend(self._release())
         return [*events, Finish("tool_calls" if self._calls else "stop")]
 
-    def _token(self, token: int, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
+    def _run(self, texts: Sequence[str], logprob: TokenLogprob | None = None) -> Iterable[Event]:
+        """Tokens that are no marks; a `logprob` is that of the only one."""
+        if self._phase is _Phase.REASONING:
+            self.reasoning_tokens += len(texts)
+        return self._text("".join(texts), logprob) if texts else ()
+
+    def _mark(self, token: int) -> Iterable[Event]:
         if self._phase is _Phase.REASONING:
             self.reasoning_tokens += 1
         marks = self._marks
@@ -194,9 +217,7 @@ class Segmenter:
             return ()
         if token == marks.call_end and self._phase is _Phase.CALL_ARGUMENTS:
             return self._close_call()
-        if token in (marks.reasoning_begin, marks.reasoning_end, marks.call_begin, marks.call_end):
-            raise EnforcementFailed("A mark came where it must not; send the request again.")
-        return self._text(text, logprob)
+        raise EnforcementFailed("A mark came where it must not; send the request again.")
 
     def _text(self, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
         if self._phase is _Phase.AFTER_CALL:
@@ -208,7 +229,7 @@ class Segmenter:
         if self._phase is _Phase.CALL_ARGUMENTS:
             return self._tail(text)
         if self._skip:
-            passed = len(text) - len(text.removeprefix(self._skip[: len(text)]))
+            passed = len(commonprefix((text, self._skip)))
             self._skip = self._skip[passed:] if passed == len(text) else ""
             text = text[passed:]
             if passed and not text:

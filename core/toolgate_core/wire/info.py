@@ -21,6 +21,13 @@ class MarkIds(Message):
     closed: int | None = None
     """Masked in every phase; forced after a call whose end was forced (`on_budget: close`)."""
 
+    @property
+    def every(self) -> frozenset[int]:
+        """The ids of all of them: other tokens are text."""
+        single = (self.call_begin, self.call_end, self.reasoning_begin, self.reasoning_end)
+        known = (*single, self.failure, self.closed)
+        return frozenset(self.end_of_turn).union(mark for mark in known if mark is not None)
+
 
 class Limits(Message):
     max_model_len: int
