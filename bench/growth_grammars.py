@@ -19,7 +19,7 @@ import psutil
 import plots
 from grammars import LocalWorkers, key_parts, vocabulary_of
 from growth_tools import small_tools
-from interference import renewed
+from interference import renamed
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.ranks import Ranks
 from toolgate_backend.grammars.registry import GrammarRegistry
@@ -143,6 +143,6 @@ async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) ->
 
 def _source(tool: dict[str, Any], number: int, parts: dict[str, str]) -> GrammarSource:
     """The tool under names that no other number has; `parts` are those of its key."""
-    (parsed,) = parse_tools([renewed(tool, str(number))])
+    (parsed,) = parse_tools([renamed(tool, str(number))])
     key = keys.grammar_key(parsed.hash, **parts)
     return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)

@@ -59,10 +59,11 @@ def wide_tools() -> list[dict[str, Any]]:
 def renewed(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tools under names that no cache has seen."""
     salt = uuid.uuid4().hex[:8]
-    return [_renamed(tool["function"], f"{salt}{at}") for at, tool in enumerate(tools)]
+    return [renamed(tool, f"{salt}{at}") for at, tool in enumerate(tools)]
 
 
-def _renamed(function: dict[str, Any], salt: str) -> dict[str, Any]:
+def renamed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
+    function = tool["function"]
     parameters = dict(function["parameters"])
     parameters["properties"] = {f"{k}_{salt}": v for k, v in parameters["properties"].items()}
     parameters["required"] = [f"{name}_{salt}" for name in parameters.get("required", [])]
