@@ -58,6 +58,7 @@ endif
 
 docs: tiny
 	@python scripts/parameters_doc.py
+	@python scripts/settings_doc.py
 	@python -m tests.backend.schema_support
 
 fuzz: setup
@@ -77,7 +78,7 @@ bench-grammars: setup
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
 
-bench-masks bench-drafts: bench-%: setup
+bench-masks bench-drafts bench-interference: bench-%: setup
 	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)

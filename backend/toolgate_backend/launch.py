@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 from . import vllm_cli
 from .settings import Settings
@@ -24,6 +25,10 @@ UNIPROC = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 CORES_TO_SPIN_ON = 4
 LONGEST = 8192
 """Tokens of prompt and answer on a CPU build, where nothing else is said."""
+CACHE_BYTES = 2**30
+CACHED_CONTEXTS = 2
+"""A CPU build's KV cache has room for so many prompts with answers of full length, and has at least
+`CACHE_BYTES`; by itself vLLM would take nearly all of the machine's memory."""
 SEVERAL_RANKS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
 # vLLM drops logits processors, or refuses them late, where these are given: masks would be lost.
@@ -92,7 +97,6 @@ def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
     if not on_cpu():
         return {}
     wanted = {
-        "VLLM_CPU_KVCACHE_SPACE": current.get("VLLM_CPU_KVCACHE_SPACE", "1"),
         # vLLM's logprobs are a torch.compile'd function: on a CPU the first request that asks for
         # them would hold every other one's tokens for a minute.
         "TORCH_COMPILE_DISABLE": current.get("TORCH_COMPILE_DISABLE", "1"),
@@ -128,23 +132,37 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
     """
     if not on_cpu():
         return []
-    length = _value(flags, "--max-model-len") or str(min(LONGEST, _positions(model)))
+    config = _config(model)
+    positions = int(getattr(config, "max_position_embeddings", LONGEST))
+    length = _value(flags, "--max-model-len") or str(min(LONGEST, positions))
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
+    if _value(flags, "--gpu-memory-utilization") is None:  # by which vLLM would size it
+        contexts = CACHED_CONTEXTS * (int(length) if length.isdecimal() else LONGEST)
+        cache = max(CACHE_BYTES, contexts * _cached_bytes(config))
+        sizes += ["--kv-cache-memory-bytes", str(cache)]
     if _few_cores() and not any(_value(flags, name) for name in SEVERAL_RANKS):
         sizes += ["--distributed-executor-backend", UNIPROC]
     return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
 
 
-def _positions(model: str) -> int:
-    """Tokens that the model was made for; `LONGEST` where that can't be told, so that vLLM says
-    what is wrong with the model."""
+def _config(model: str) -> Any:
+    """The text model's; None where it can't be read, so that vLLM says what is wrong with it."""
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(model).get_text_config()
+        return AutoConfig.from_pretrained(model).get_text_config()
     except (OSError, ValueError):
-        return LONGEST
-    return int(getattr(config, "max_position_embeddings", LONGEST))
+        return None
+
+
+def _cached_bytes(config: Any) -> int:
+    """Of a token's keys and values in float32; 0 for a model that counts them otherwise."""
+    try:
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return int(2 * 4 * config.num_hidden_layers * heads * size)
+    except (AttributeError, TypeError):
+        return 0
 
 
 def _few_cores() -> bool:

@@ -9,15 +9,18 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from toolgate_core.limits import SchemaLimits, SchemaLimitSettings
-
-_LIMITS = SchemaLimits()
+from toolgate_core.limits import SchemaLimitSettings
 
 
 class Settings(SchemaLimitSettings, BaseSettings):
     """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
 
-    model_config = SettingsConfigDict(env_prefix="TOOLGATE_", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TOOLGATE_",
+        env_ignore_empty=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
 
     adapter: Literal["auto", "logits_processor", "structured_output"] = "auto"
     """How the masks reach vLLM. `auto`: the logits processor where the V1 model runner runs without
@@ -36,9 +39,6 @@ class Settings(SchemaLimitSettings, BaseSettings):
     """Grammars that are kept loaded, beyond those that requests in flight use."""
     blob_cache_mb: int = Field(default=64, ge=0)
     """Compiled grammars kept to be given out again, to a fleet whose store was emptied."""
-
-    schema_max_depth: int = Field(default=_LIMITS.depth, gt=0, le=100)
-    """At most 100: what is recursive in Python behind this check must not overflow."""
 
     quarantine_cpu_seconds: float = Field(default=5.0, gt=0)
     """What compiling one schema that was never seen may take. The slowest of

@@ -13,7 +13,7 @@ import json
 import math
 from typing import Any
 
-from .errors import InvalidTools
+from .errors import InvalidTools, SchemaTooComplex
 from .schema.document import normalised
 from .schema.keywords import (
     ANNOTATIONS,
@@ -24,6 +24,9 @@ from .schema.keywords import (
 
 MAX_DEPTH = 100
 """Levels of nesting a schema may have. Beyond it, Python's own JSON coder would overflow."""
+MAX_NODES = 100_000
+"""Values that a schema may have, annotations among them, to be made canonical at all, which takes
+some microseconds for each. limits.py has the limit on what is left of it then."""
 
 CONTENT = ""
 """The name under which a schema of the content stands among those of tools: none has this one."""
@@ -45,7 +48,7 @@ def canonical_parameters(parameters: object, *, param: str = "parameters") -> di
     with all that cannot alter their grammar removed.
 
     Raises InvalidTools, naming `param`, when they are no JSON Schema of an object, and
-    SchemaNotEnforceable for a reference to what is not in them.
+    SchemaNotEnforceable for a reference to what is not in them, or too many values.
     """
     if parameters is None:
         return dict(EMPTY_PARAMETERS)
@@ -63,7 +66,7 @@ def canonical_schema(schema: object, *, param: str) -> dict[str, Any]:
     """A schema of any value, made canonical. Raises as `canonical_parameters` does."""
     if not isinstance(schema, dict):
         raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
-    _check_depth(schema, param)
+    _check_extent(schema, param)
     canonical = _schema(normalised(schema, param=param))
     assert isinstance(canonical, dict)
     return canonical
@@ -121,13 +124,22 @@ def _data(value: object) -> Any:
     return value
 
 
-def _check_depth(value: object, param: str) -> None:
+def _check_extent(value: object, param: str) -> None:
     """Measure without recursion, before anything recursive touches what a client sent."""
     level: list[object] = [value]
+    nodes = 1
     for _ in range(MAX_DEPTH):
         level = [child for parent in level for child in _children(parent)]
         if not level:
             return
+        nodes += len(level)
+        if nodes > MAX_NODES:
+            raise SchemaTooComplex(
+                f"{param} has more than {MAX_NODES:,} values; split the tool, or shorten its enums "
+                "and examples.",
+                pointer="",
+                param=param,
+            )
     raise InvalidTools(f"{param} is nested deeper than {MAX_DEPTH} levels.", param=param)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import SchemaTooComplex
-from .keys import canonical_json
+from .keys import MAX_NODES, canonical_json
 from .pointer import Trail, escape, joined
 
 
@@ -41,12 +41,21 @@ _DEFAULTS = SchemaLimits()
 class SchemaLimitSettings(BaseModel):
     """The limits as settings, for both sides: TOOLGATE_SCHEMA_MAX_<NAME>."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     schema_max_bytes: int = Field(default=_DEFAULTS.bytes, gt=0)
-    schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0)
-    schema_max_nodes: int = Field(default=_DEFAULTS.nodes, gt=0)
+    """Of the canonical JSON of one tool's parameters."""
+    schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0, le=100)
+    """Levels of nesting. At most 100: what is recursive in Python behind this check must not
+    overflow."""
+    schema_max_nodes: int = Field(default=_DEFAULTS.nodes, gt=0, le=MAX_NODES)
+    """Values of any kind."""
     schema_max_properties: int = Field(default=_DEFAULTS.properties, gt=0)
+    """Members of `properties`, over the whole schema."""
     schema_max_enum_values: int = Field(default=_DEFAULTS.enum_values, gt=0)
+    """Over all enums of the schema."""
     schema_max_text: int = Field(default=_DEFAULTS.text, gt=0)
+    """Characters of property names, enum and const strings, over the whole schema."""
 
     @property
     def schema_limits(self) -> SchemaLimits:

@@ -65,7 +65,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         stream_options="include_usage, continuous_usage_stats; include_obfuscation is ignored",
         temperature="0 or more",
         tool_choice='"none", "auto", "required", a named function, `allowed_tools`',
-        tools="functions; `strict` changes nothing, since every schema is held to",
+        tools="functions; `strict: true` refuses, up front, a schema that masks cannot hold whole",
         top_logprobs="0 to 20",
         top_p="above 0, up to 1",
     ),
@@ -84,7 +84,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     *_refused(
         "OpenAI",
         audio="no audio comes out",
-        prediction="predicted outputs need drafts, beside which vLLM drops masks",
+        prediction="predicted outputs are not supported",
         web_search_options="no search is built in; offer it as a tool",
     ),
     *_taken(
@@ -164,4 +164,5 @@ BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 
 
 def unknown(name: str) -> UnsupportedParameter:
-    return UnsupportedParameter(f"The parameter {name!r} is not known.", param=name)
+    shown = name.encode(errors="replace").decode()  # half a surrogate pair has no place in JSON
+    return UnsupportedParameter(f"The parameter {shown!r} is not known.", param=shown)

@@ -22,6 +22,7 @@ class Settings(SchemaLimitSettings, BaseSettings):
         env_prefix="TOOLGATE_",
         env_ignore_empty=True,
         frozen=True,
+        use_attribute_docstrings=True,
         hide_input_in_errors=True,  # keys and passwords are among them
     )
 

@@ -13,7 +13,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     flags: list[str] = []
     monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
     monkeypatch.setattr(launch.os, "environ", {})
-    monkeypatch.setattr(launch, "_positions", lambda model: 40_960)
+    monkeypatch.setattr(launch, "_config", lambda model: None)
     return flags
 
 
@@ -114,6 +114,27 @@ def test_on_a_cpu_no_prompt_is_longer_than_the_model_was_made_for(
     flags = launch.cpu_flags(str(tmp_path), [])
     for name in ("--max-model-len", "--max-num-batched-tokens"):
         assert flags[flags.index(name) + 1] == str(length)
+
+
+@pytest.mark.parametrize(
+    ("flags", "cache"),
+    [
+        (["--max-model-len", "512"], str(launch.CACHE_BYTES)),
+        (["--max-model-len", "32768"], str(2 * 32_768 * 2 * 4 * 28 * 8 * 128)),
+        (["--max-model-len", "8k"], str(2 * launch.LONGEST * 2 * 4 * 28 * 8 * 128)),
+        (["--gpu-memory-utilization", "0.5"], None),
+    ],
+)
+def test_on_a_cpu_the_cache_has_room_for_whole_contexts_of_the_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: list[str], cache: str | None
+) -> None:
+    monkeypatch.setattr(launch, "on_cpu", lambda: True)
+    # Qwen3-0.6B's.
+    shape = {"num_hidden_layers": 28, "num_key_value_heads": 8, "head_dim": 128}
+    config = {"model_type": "qwen3", "max_position_embeddings": 40_960, **shape}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    ours = launch.cpu_flags(str(tmp_path), flags)
+    assert launch._value(ours, "--kv-cache-memory-bytes") == cache
 
 
 def on_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,14 @@ def test_importing_it_loads_no_engine(module: str) -> None:
     script = f"import {module}, sys; print(sorted(set(sys.modules) & {HEAVY!r}))"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_the_command_line_runs_with_either_part_alone() -> None:
+    """`toolgate backend` on a machine without the gateway's packages, and the other way round."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = [*extras["proxy"], *extras["backend"], *extras["backend-cpu"]]
+    missing = {re.split(r"[\[<>=]", each)[0].replace("-", "_") for each in needed}
+    assert {"litellm", "httpx", "vllm", "torch"} <= missing
+    script = f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.cli"
+    subprocess.run([sys.executable, "-c", script], check=True)

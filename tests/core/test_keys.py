@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_core import keys
-from toolgate_core.errors import InvalidTools
+from toolgate_core.errors import InvalidTools, SchemaTooComplex
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -114,3 +114,11 @@ def test_canonical_is_a_fixed_point(schema: dict[str, Any]) -> None:
 @given(st.dictionaries(st.sampled_from(["minimum", "enum", "required", "items"]), json_values))
 def test_keyword_order_does_not_matter(schema: dict[str, Any]) -> None:
     assert hashed(schema) == hashed(dict(reversed(schema.items())))
+
+
+def test_a_schema_of_too_many_values_is_not_made_canonical() -> None:
+    enum = list(range(keys.MAX_NODES))
+    with pytest.raises(SchemaTooComplex, match="100,000"):
+        keys.canonical_parameters({"properties": {"a": {"enum": enum}}})
+    examples = {"examples": enum[: keys.MAX_NODES // 2]}
+    assert keys.canonical_parameters({"type": "object"} | examples) == {"type": "object"}
