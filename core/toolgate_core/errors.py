@@ -268,6 +268,14 @@ class ArgumentsNotChecked(ToolgateError):
     code = "arguments_not_checked"
 
 
+class ChecksBusy(ToolgateError):
+    """A schema or a call that takes a process of its own to check, and none became free in time."""
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "checks_busy"
+
+
 RETRY_SECONDS = 1
 """For a client of a peer that has no room now, and does not say when it will."""
 

@@ -14,8 +14,9 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from toolgate_core import errors, wire
-from toolgate_core.errors import BackendFailed, BackendLost, InvalidRequest, ToolgateError
+from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 
+from .backend_errors import told
 from .backend_wait import within
 from .event_stream import EventStream
 from .settings import Settings
@@ -90,11 +91,12 @@ class Backend:
         """
         if deadline is None:
             deadline = time.monotonic() + self._settings.request_timeout
-        limit = deadline - time.monotonic()
+        begin_by = deadline
         if request.stream:
-            limit = min(limit, self._settings.first_token_timeout)
+            begin_by = min(deadline, time.monotonic() + self._settings.first_token_timeout)
+        limit = begin_by - time.monotonic()
         response = await self._send("POST", "/v1/toolgate/generate", request, limit)
-        return EventStream(response, request, self._settings.idle_timeout, deadline)
+        return EventStream(response, request, self._settings.idle_timeout, deadline, begin_by)
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -170,9 +172,7 @@ class Backend:
         if status in (401, 403):
             # Its body speaks of a wrong key; to our client that would mean the client's own.
             return errors.from_body(status, None)
-        error = errors.from_body(status, _body(response))
-        # Of a server error that is none of ours, an engine that died is the likeliest cause.
-        return BackendLost(error.message) if type(error) is BackendFailed else error
+        return told(status, _body(response))
 
 
 def _transport(settings: Settings) -> httpx.AsyncBaseTransport:

@@ -173,10 +173,11 @@ def _shown(request: dict[str, Any]) -> str:
 
 def _say_how_to_call(stack: Stack, console: Console) -> None:
     announce(stack, console)
+    key = repr(stack.master_key) if stack.key_was_made else 'os.environ["TOOLGATE_MASTER_KEY"]'
     console.print(
         f"""
 from openai import OpenAI
-client = OpenAI(base_url="{stack.url}/v1", api_key="{stack.master_key}")
+client = OpenAI(base_url="{stack.url}/v1", api_key={key})
 client.chat.completions.create(model="{stack.model}", messages=[…], tools=[…])
 
 Ctrl-C ends all of it."""

@@ -35,10 +35,10 @@ class State:
     failures: int = 0
 
     def answered(self, seconds: float) -> None:
-        self.probe_ms, self.failures = round(seconds * 1000, 1), 0
+        self.probe_ms, self.failures, self.error = round(seconds * 1000, 1), 0, None
         if not self.up:
             logger.warning("The backend %s answers again.", self.url)
-            self.up, self.since, self.error = True, time.time(), None
+            self.up, self.since = True, time.time()
 
     def failed(self, error: str, *, at_once: bool) -> None:
         """`at_once`: there is no doubt."""

@@ -9,9 +9,10 @@ from contextlib import aclosing
 import httpx
 from pydantic import ValidationError
 
-from toolgate_core import errors, wire
+from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
+from .backend_errors import told
 from .backend_wait import within
 from .inbox import Inbox
 from .sse import SseParser
@@ -29,12 +30,15 @@ class EventStream:
         request: wire.GenerateRequest,
         idle_timeout: float,
         deadline: float,
+        begin_by: float,
     ) -> None:
         self._response = response
         self._choices_left = request.sampling.n
         self._idle_timeout = idle_timeout
         self.deadline = deadline
         """When it must be over, by time.monotonic."""
+        self._begin_by: float | None = begin_by
+        """When its first token must have come; None once one has."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -64,7 +68,8 @@ class EventStream:
         self._check_ended()
 
     async def _take(self, inbox: Inbox) -> bytes | None:
-        limit = min(self._idle_timeout, self.deadline - time.monotonic())
+        end = self.deadline if self._begin_by is None else min(self.deadline, self._begin_by)
+        limit = min(self._idle_timeout, end - time.monotonic())
         async with within(limit, "go on with its answer"):
             return await inbox.take()
 
@@ -74,7 +79,9 @@ class EventStream:
             if isinstance(event, wire.ErrorEvent):
                 if position:
                     yield events[:position]
-                raise errors.from_body(event.status, {"error": event.error})
+                raise told(event.status, {"error": event.error})
+            if isinstance(event, wire.TokensEvent | wire.EndEvent):
+                self._begin_by = None
             if isinstance(event, wire.EndEvent):
                 self._choices_left -= 1
         if events:

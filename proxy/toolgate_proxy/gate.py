@@ -113,7 +113,12 @@ def without_orders(headers: Iterable[Header]) -> list[Header]:
 def _is_last(message: Message) -> bool:
     if message["type"] != "http.response.body":
         return False
-    return not message.get("more_body", False) or END_OF_STREAM in message.get("body", b"")
+    return not message.get("more_body", False) or _ends_stream(message.get("body", b""))
+
+
+def _ends_stream(body: bytes) -> bool:
+    """By a line of its own: in a JSON string, where a text may speak of it, no line begins."""
+    return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body
 
 
 async def _settle(meter: Meter) -> None:

@@ -13,7 +13,7 @@ from litellm.types.llms.openai import ValidUserMessageContentTypes
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from .body_guard import check_controls, first_unknown, parse
 from .checks import Fields
@@ -24,7 +24,8 @@ from .parameters import unknown
 CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """The paths that name no model: LiteLLM takes one that a path names before the body's."""
-PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
+MESSAGES = "/messages"
+PATHS = (CHAT, "/completions", "/responses", MESSAGES, "/embeddings")
 """Ends of the paths that take a body for a model."""
 
 
@@ -47,6 +48,8 @@ class RequestShape:
             if CHAT in scope["path"]:
                 check_model(scope["path"], values)
                 scope[STREAMED] = check_shape(values)
+            elif scope["path"].rstrip("/").endswith(MESSAGES):
+                check_messages(values)
         except InvalidRequest as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
@@ -79,6 +82,20 @@ def check_shape(values: dict[str, Any]) -> bool:
     for name in ("include_usage", "continuous_usage_stats", "include_obfuscation"):
         options.flag(name)  # LiteLLM drops options that are none
     return streamed
+
+
+def check_messages(values: dict[str, Any]) -> None:
+    """LiteLLM 1.106.2 leaves this one out as it makes a chat request of Anthropic's (its
+    llms/anthropic/pass_through/adapters/transformation.py): several calls would come where one was
+    asked for. Raises InvalidRequest, UnsupportedParameter."""
+    fields = Fields(values)
+    choice = Fields(fields.mapping("tool_choice") or {}, "tool_choice")
+    if choice.flag("disable_parallel_tool_use") and not is_foreign(fields.text("model") or ""):
+        raise UnsupportedParameter(
+            "'tool_choice.disable_parallel_tool_use' is not supported here; use "
+            "/v1/chat/completions with `parallel_tool_calls: false`.",
+            param="tool_choice.disable_parallel_tool_use",
+        )
 
 
 def _has_body(path: str) -> bool:

@@ -60,7 +60,8 @@ class Stack:
         self.key_was_made = given.master_key is None
         self.master_key = _value(given.master_key) or f"sk-{secrets.token_urlsafe(24)}"
         self.backend_key = _value(given.backend_key) or secrets.token_urlsafe(24)
-        self.url = f"http://{options.host}:{options.port}"
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        self.url = f"http://{host}:{options.port}"
         self.backend_url = f"http://127.0.0.1:{options.backend_port or free_port()}"
 
     @property

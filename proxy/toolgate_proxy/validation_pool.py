@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from pydantic import ValidationError
 
@@ -16,6 +18,10 @@ LINE_LIMIT = 2**20
 
 class OverLimits(Exception):
     """The job took more time or memory than it may, or broke the process that was at it."""
+
+
+class NoneFree(Exception):
+    """All workers were at others' jobs for as long as one job may take."""
 
 
 class ValidationPool:
@@ -32,8 +38,8 @@ class ValidationPool:
         return self._cpu_seconds
 
     async def ask(self, job: Job) -> Answer:
-        """Raises OverLimits."""
-        async with self._free:
+        """Raises OverLimits and NoneFree."""
+        async with self._worker_free():
             self._idle = [worker for worker in self._idle if worker.returncode is None]
             worker = self._idle.pop() if self._idle else await _start()
             try:
@@ -46,6 +52,18 @@ class ValidationPool:
                 raise
             self._idle.append(worker)
             return told
+
+    @asynccontextmanager
+    async def _worker_free(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._wall_seconds):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise NoneFree from error
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 async def _start() -> asyncio.subprocess.Process:

@@ -12,13 +12,18 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
+from toolgate_core.errors import (
+    RETRY_SECONDS,
+    ArgumentsNotChecked,
+    ChecksBusy,
+    SchemaNotEnforceable,
+)
 from toolgate_core.plan import Tool
 
 from .settings import Settings
 from .validation import BadSchema, Validator, Violation
 from .validation_cost import UNBOUNDED, steps
-from .validation_pool import OverLimits, ValidationPool
+from .validation_pool import NoneFree, OverLimits, ValidationPool
 from .validation_worker import Answer, Job
 
 MAX_STEPS = 1_000_000
@@ -52,7 +57,7 @@ class Validators:
     async def prepare(self, candidates: Sequence[Tool], param_of: Mapping[str, str]) -> None:
         """Before tools are used. `param_of` says where in the request a tool's schema stands, by
         its name, for errors. Raises SchemaNotEnforceable for what is no schema, or none that can be
-        compiled in time."""
+        compiled in time, and ChecksBusy."""
         for tool in candidates:
             if tool.hash not in self._known:
                 await self._prepare(tool, param_of[tool.name])
@@ -68,6 +73,9 @@ class Validators:
             reason, pointer = bad.reason[:REASON_LENGTH], bad.pointer
         except OverLimits:
             reason, pointer = "it can't be compiled within its limits", ""
+        except BaseException:
+            self._known.pop(tool.hash, None)  # whether it is a schema is not known yet
+            raise
         else:
             return
         self._known.pop(tool.hash, None)
@@ -78,7 +86,8 @@ class Validators:
         )
 
     async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
-        """`unique`: see Validator. Raises ArgumentsNotChecked for a check over its limits."""
+        """`unique`: see Validator. Raises ArgumentsNotChecked for a check over its limits, and
+        ChecksBusy."""
         known = self._known.get(tool.hash) or self._learn(tool)
         self._known.move_to_end(tool.hash)
         if known.validator is not None and known.steps * len(arguments) <= MAX_STEPS:
@@ -93,7 +102,10 @@ class Validators:
 
     def _learn(self, tool: Tool) -> _Known:
         """Raises BadSchema."""
-        cost = steps(tool.parameters)
+        try:
+            cost = steps(tool.parameters)
+        except RecursionError:  # a long chain of references: followed where a stack may overflow
+            cost = UNBOUNDED
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         known = self._known[tool.hash] = _Known(validator, min(cost, UNBOUNDED))
         if len(self._known) > self._capacity:
@@ -107,4 +119,10 @@ class Validators:
             unique=unique,
             cpu_seconds=self._pool.cpu_seconds,
         )
-        return await self._pool.ask(job)
+        try:
+            return await self._pool.ask(job)
+        except NoneFree as error:
+            raise ChecksBusy(
+                "The gateway is busy checking other requests' schemas; send the request again.",
+                retry_after=RETRY_SECONDS,
+            ) from error

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from toolgate_core import wire
 from toolgate_core.errors import (
     BackendFailed,
+    BackendLost,
     BackendTimeout,
     BackendUnavailable,
     ContextLengthExceeded,
@@ -218,3 +219,24 @@ async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBac
     assert backend.running == 1
     await answer.aclose()
     assert await backend.idle_within(1.0)
+
+
+async def test_an_engine_that_dies_is_lost_in_a_stream_as_it_is_before_one() -> None:
+    start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
+    died = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])
+    text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, died))
+    for answer in (httpx.Response(200, text=text), httpx.Response(502, json=died.error)):
+        client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _, a=answer: a))
+        with pytest.raises(BackendLost):
+            await events(client, request("x"))
+
+
+async def test_the_first_token_is_waited_for_through_keep_alives(backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello you",), hang_after=0)
+    backend.scripts["slow"] = Script(("Hello you",), pause=0.5)
+    patient = Settings(first_token_timeout=0.4, idle_timeout=60, request_timeout=60)
+    client = Backend(backend.url, SecretStr(KEY), patient)
+    with pytest.raises(BackendTimeout):
+        await events(client, request("hang"))
+    assert (await events(client, request("slow")))[-1].event == "usage"  # longer, once it has begun
+    await client.aclose()

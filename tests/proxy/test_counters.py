@@ -16,7 +16,7 @@ from redis_server import RedisServer, redis_server
 
 from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.limits import redis_counter
-from toolgate_proxy.limits.counting import SLICES, Ask, Counted, Note, Unavailable
+from toolgate_proxy.limits.counting import DAY_MS, SLICES, Ask, Counted, Note, Unavailable
 from toolgate_proxy.limits.local_counter import LocalCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis_client import SharedRedis
@@ -224,3 +224,22 @@ async def test_a_redis_that_is_not_there(redis_at_hand: RedisServer) -> None:
     redis_at_hand.kill()
     with pytest.raises(Unavailable):
         await counter.admit(ask(1))
+
+
+async def test_keys_without_limits_leave_days_and_no_minutes(redis_clock: RedisServer) -> None:
+    redis_clock.client.flushall()
+    clock = Clock()
+    connection = SharedRedis(SecretStr(redis_clock.url), 5.0)
+    local = LocalCounter(WINDOW, clock)
+    day = BEGIN // DAY_MS
+    for at in range(5):
+        clock.tell(redis_clock)
+        for counter in (RedisCounter(connection, 3600, WINDOW), local):
+            await counter.note(Note("key_1", f"r{at}", 7, 0, day + at, False, True))
+        clock.now += DAY_MS
+    held = redis_clock.client.hgetall("toolgate:limit:{key_1}:days")
+    days = {int(each): int(tokens) for each, tokens in held.items()}
+    assert days == local._keys["key_1"].days == {day + 3: 7, day + 4: 7}
+    assert not redis_clock.client.exists("toolgate:limit:{key_1}:tokens")
+    assert local._keys["key_1"].tokens == {}
+    await connection.aclose()

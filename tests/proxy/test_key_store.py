@@ -23,7 +23,7 @@ from toolgate_proxy.keys import watch as watch_module
 from toolgate_proxy.keys.hashing import Hasher, new_key
 from toolgate_proxy.keys.key import now
 from toolgate_proxy.keys.key_file import entry
-from toolgate_proxy.keys.redis_store import RECORDS, StoreConflict
+from toolgate_proxy.keys.redis_store import CHANGES, RECORDS, VERSION, StoreConflict
 from toolgate_proxy.keys.ring import Ring
 from toolgate_proxy.keys.watch import Watch
 from toolgate_proxy.processes import free_port
@@ -163,6 +163,23 @@ async def test_redis_away_and_back(redis_at_hand: RedisServer, watch: Watch) -> 
         redis_at_hand.wake()
     await put(redis_at_hand.url, key_of(later))
     await until(lambda: finds(watch.ring, later))
+
+
+async def test_a_redis_that_lost_its_last_writes(redis_at_hand: RedisServer, watch: Watch) -> None:
+    """A replica that lagged, or a disk that was synchronised a second ago: versions come again."""
+    sent, lost = new_key(), new_key()
+    kept, gone = key_of(sent), key_of(lost)
+    await put(redis_at_hand.url, kept)
+    await put(redis_at_hand.url, gone)
+    await until(lambda: finds(watch.ring, sent) and finds(watch.ring, lost))
+    client = redis_at_hand.client
+    client.hdel(RECORDS, gone.id)
+    client.zrem(CHANGES, gone.id)
+    client.decr(VERSION)
+    await until(lambda: not finds(watch.ring, lost))
+    assert finds(watch.ring, sent)
+    await put(redis_at_hand.url, kept.model_copy(update={"revoked": now()}))
+    await until(lambda: not finds(watch.ring, sent))
 
 
 async def test_a_redis_that_lost_its_keys(redis_at_hand: RedisServer) -> None:

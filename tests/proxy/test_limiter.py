@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,11 @@ from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, Limits
 from toolgate_proxy.limits import estimate
+from toolgate_proxy.limits.counting import Counted, Note, Use
 from toolgate_proxy.limits.headers import duration
+from toolgate_proxy.limits.ledger import Ledger
 from toolgate_proxy.limits.limiter import Limiter
+from toolgate_proxy.limits.local_counter import LocalCounter
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0
@@ -117,6 +121,24 @@ async def test_settling_twice_counts_once() -> None:
     await limiter.aclose()
 
 
+async def test_a_round_notes_many_at_once() -> None:
+    """One after another, the leases of many would run out meanwhile."""
+    waiting, met = asyncio.Barrier(20), asyncio.Event()
+
+    class Meeting(LocalCounter):
+        async def note(self, note: Note) -> None:
+            await waiting.wait()
+            met.set()
+
+    ledger, counter = Ledger(lease=0.3), Meeting()
+    nothing = Counted(Use(0, 0), Use(0, 0), parallel=1, tokens_today=0, slice=1, day=1)
+    for at in range(20):
+        ledger.open("key_1", f"r{at}", nothing, 0, True, uses(0), counter)
+    async with asyncio.timeout(10):
+        await met.wait()
+    await ledger.aclose()
+
+
 MESSAGES = [{"role": "user", "content": "x" * 400}]
 
 
@@ -137,6 +159,7 @@ MESSAGES = [{"role": "user", "content": "x" * 400}]
             209,
         ),
         ({}, 8 + 1024),
+        ({"max_tokens": 10**30}, estimate.MOST),
     ],
 )
 def test_what_is_set_aside(body: dict[str, Any], tokens: int) -> None:

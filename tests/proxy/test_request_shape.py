@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_proxy import request_shape
 from toolgate_proxy.body_guard import parse
-from toolgate_proxy.request_shape import check_shape
+from toolgate_proxy.parameters import unknown
+from toolgate_proxy.request_shape import check_messages, check_shape
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,18 @@ def test_the_rest_is_left_to_the_host(body: bytes) -> None:
 def test_what_is_no_json(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse(body)
+
+
+def test_an_order_that_litellm_would_leave_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_shape, "is_foreign", lambda model: model == "claude")
+    single = {"type": "auto", "disable_parallel_tool_use": True}
+    with pytest.raises(UnsupportedParameter) as refusal:
+        check_messages({"model": "small", "tool_choice": single})
+    assert refusal.value.param == "tool_choice.disable_parallel_tool_use"
+    check_messages({"model": "claude", "tool_choice": single})
+    check_messages({"model": "small", "tool_choice": {"type": "auto"}})
+    check_messages({"model": "small"})
+
+
+def test_an_unknown_name_that_is_no_unicode_can_be_told() -> None:
+    assert json.dumps(unknown("a\ud800").body(), ensure_ascii=False).encode()

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
+from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation_cost import UNBOUNDED, steps
-from toolgate_proxy.validation_pool import ValidationPool
+from toolgate_proxy.validation_pool import NoneFree, ValidationPool
 from toolgate_proxy.validation_worker import Job
 from toolgate_proxy.validators import Validators
 
@@ -130,3 +130,28 @@ async def test_the_least_recently_used_schema_goes_first() -> None:
     assert len(validators._known) == 2
     violation = await validators.check(tools[0], '{"a": 1}')
     assert violation is not None
+
+
+async def test_a_long_chain_of_references_is_followed_where_a_stack_may_overflow() -> None:
+    links = 400
+    defs: dict[str, Any] = {
+        f"a{i}": {"type": "object", "properties": {"x": {"$ref": f"#/$defs/a{i + 1}"}}}
+        for i in range(links)
+    }
+    schema = {"$defs": {**defs, f"a{links}": {"maximum": 9}}, "$ref": "#/$defs/a0"}
+    chain, validators = tool(schema), Validators(Settings())
+    await validators.prepare([chain], {"t": "tools"})
+    assert await validators.check(chain, '{"x": {"x": {}}}') is None
+    assert await validators.check(chain, '{"x": {"x": 3}}') is not None
+
+
+async def test_nobody_waits_for_a_free_worker_without_end() -> None:
+    validators = Validators(Settings(validation_workers=1, validation_wall_seconds=0.2))
+    pool, tree = validators._pool, tool(TREE)
+    async with pool._worker_free():
+        with pytest.raises(NoneFree):
+            await pool.ask(Job(tool_schema={}, arguments="{}", cpu_seconds=1))
+        with pytest.raises(ChecksBusy) as busy:
+            await validators.prepare([tree], {"t": "tools"})
+        assert (busy.value.status, busy.value.retry_after) == (503, 1)
+        assert tree.hash not in validators._known

@@ -17,7 +17,7 @@ from ..watching import keep_looking
 from .hashing import Hasher
 from .key import Key
 from .key_file import BadKeyFile, read_keys
-from .redis_store import CHANGES, EPOCH, RECORDS, opened
+from .redis_store import CHANGES, EPOCH, RECORDS, VERSION, opened
 from .ring import Ring
 
 logger = logging.getLogger(__name__)
@@ -100,14 +100,21 @@ class Watch:
         """Whether there was anything new; None where there was no answer to believe."""
         since = f"({self._seen.version}"
         replies = await redis.run(
-            [("GET", EPOCH), ("ZRANGEBYSCORE", CHANGES, since, "+inf", "WITHSCORES")]
+            [
+                ("GET", EPOCH),
+                ("GET", VERSION),
+                ("ZRANGEBYSCORE", CHANGES, since, "+inf", "WITHSCORES"),
+            ]
         )
         if replies is None:
             return None
-        epoch, changes = replies
-        if not isinstance(changes, list):
+        epoch, version, changes = replies
+        if not isinstance(changes, list) or isinstance(version, Exception):
             return None
-        if epoch != self._seen.epoch:
+        # A version that went back: Redis lost its last writes, and what is written now bears
+        # versions that were seen.
+        at = int(version) if isinstance(version, bytes) else 0
+        if epoch != self._seen.epoch or at < self._seen.version:
             if epoch is None:
                 return self._emptied()
             self._told.clear()

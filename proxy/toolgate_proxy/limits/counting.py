@@ -67,6 +67,8 @@ class Note:
     tokens: int
     """Beyond those counted so far; below zero where more had been set aside."""
     slice: int
+    """Where its tokens were set aside; 0 for a key without limits, of which days are counted and no
+    minutes."""
     day: int
     parallel: bool
     """It is counted as in flight."""

@@ -31,6 +31,8 @@ PROMPT_FIELDS = (
     "instructions",
     "response_format",
 )
+MOST = 2**40
+"""Set aside for one request: beyond every limit, and sums of it fit Redis' 64 bits."""
 FILE_FIELDS = ("url", "image_url", "file_data")
 """Where a data URI stands for a file; anywhere else it is text."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -50,7 +52,7 @@ def tokens(body: Mapping[str, Any], limits: Limits, guess: int, *, output: bool)
     else:
         bounds = [b for b in (limits.tpm, limits.tokens_per_day) if b is not None]
         answer = min([guess, *(max(1, bound // 4) for bound in bounds)])
-    return max(1, prompt + answer * max(1, _count(body.get("n")) or 1))
+    return min(MOST, max(1, prompt + answer * max(1, _count(body.get("n")) or 1)))
 
 
 def _count(value: object) -> int | None:

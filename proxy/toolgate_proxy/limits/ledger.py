@@ -17,6 +17,8 @@ from .counting import Counted, Counter, Note, Unavailable
 logger = logging.getLogger(__name__)
 
 ROUNDS_PER_LEASE = 3
+TOGETHER = 64
+"""Requests noted in one exchange: one after another, the leases of many would run out meanwhile."""
 PATIENCE = 100_000
 """Ended requests still to be noted that are kept; while Redis is away for long the oldest go."""
 
@@ -89,8 +91,10 @@ class Ledger:
     async def _rounds(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
-            for entry in list(self._entries.values()):
-                if not await self._note(entry):
+            entries = list(self._entries.values())
+            for at in range(0, len(entries), TOGETHER):
+                noted = await asyncio.gather(*map(self._note, entries[at : at + TOGETHER]))
+                if not all(noted):
                     break  # Redis is away: one try a round is enough
             for request_id in list(self._entries)[: max(0, len(self._entries) - PATIENCE)]:
                 del self._entries[request_id]

@@ -74,11 +74,12 @@ class LocalCounter:
     async def note(self, note: Note) -> None:
         counts = self._counts(note.key_id)
         at = math.floor(self._now() / self._width)
-        if note.tokens > 0:
+        if note.tokens > 0 and note.slice:
             counts.tokens[at] = counts.tokens.get(at, 0) + note.tokens
         elif note.slice in counts.tokens:
             counts.tokens[note.slice] += note.tokens
         counts.days[note.day] = counts.days.get(note.day, 0) + note.tokens
+        counts.days.pop(note.day - 2, None)
         if note.ended:
             counts.in_flight.discard(note.request_id)
 
