@@ -21,17 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import transformers
-
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.forecast import Forecast
 from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.measured import MeasuredGrammar
-from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import parse_tools
+from vocabularies import vocabulary_of
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 LIMITS = (4, 8, 16)
@@ -172,13 +171,6 @@ def _prompt(vocabulary: Vocabulary, case: Any) -> list[int]:
         case["messages"], tools=case["tools"], add_generation_prompt=True, tokenize=False
     )
     return list(vocabulary.encode(text))
-
-
-def vocabulary_of(directory: str) -> Vocabulary:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-    return make_vocabulary(tokenizer, size, ends if isinstance(ends, list) else [ends])
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import transformers
-
 from grammars_report import Row, SetTime, report
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler, Rewritten
@@ -33,11 +31,12 @@ from toolgate_backend.grammars.ranks import Ranks
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.zygote import WorkerEnded, Zygote
 from toolgate_backend.settings import Settings
-from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
 from toolgate_core.errors import ToolgateError
 from toolgate_core.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
+from vocabularies import vocabulary_of
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 SIZES = (1, 8, 60, 300)
@@ -48,13 +47,6 @@ REPEATS = 5
 class Tool:
     origin: str
     source: GrammarSource
-
-
-def vocabulary_of(directory: str) -> Vocabulary:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-    return make_vocabulary(tokenizer, size, ends if isinstance(ends, list) else [ends])
 
 
 def key_parts(vocabulary: Vocabulary) -> dict[str, str]:

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from toolgate_backend.adapters.logits_rows import LogitsRows
 from toolgate_backend.enforcement import masks
@@ -39,8 +38,9 @@ from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engine import words_for
 from toolgate_backend.grammars.measured import MeasuredGrammar
-from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
+from vocabularies import vocabulary_of
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 SIZES = (1, 8, 60, 300)
@@ -70,13 +70,6 @@ def main() -> None:
         for phase, times in found.items():
             cells = " | ".join(_cell(times[part]) for part in PARTS)
             print(f"| {size} | {phase} | {len(times['mask'])} | {cells} |")
-
-
-def vocabulary_of(directory: str) -> Vocabulary:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-    return make_vocabulary(tokenizer, size, ends if isinstance(ends, list) else [ends])
 
 
 def compile_tools(vocabulary: Vocabulary, count: int) -> list[MeasuredGrammar]:

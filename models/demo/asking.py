@@ -21,7 +21,8 @@ CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Given:
-    """An answer: its calls' names and arguments as they were written, and its content."""
+    """An answer: the names and arguments of its whole calls as they were written, and its content.
+    One that `MAX_TOKENS` cut is no call."""
 
     calls: tuple[tuple[str, str], ...]
     content: str
@@ -83,8 +84,11 @@ def enforced(stack: Stack, dialogue: Dialogue) -> Given:
     url = f"{stack.url}/v1/chat/completions"
     answer = httpx.post(url, json=body, headers=headers, timeout=300, trust_env=False)
     answer.raise_for_status()
-    message = answer.json()["choices"][0]["message"]
+    choice = answer.json()["choices"][0]
+    message = choice["message"]
     functions = [call["function"] for call in message.get("tool_calls") or []]
+    if choice.get("toolgate", {}).get("last_call") == "cut":  # docs/answers.md
+        functions.pop()
     calls = tuple((function["name"], function["arguments"]) for function in functions)
     return Given(calls, message.get("content") or "")
 

@@ -4,7 +4,7 @@ joined to a request."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import kinds, phrases
 from .kinds import Said
@@ -21,7 +21,6 @@ class Kind:
     type: str = "string"
     many: bool = False
     """Whether a request may name several, one call each."""
-    joins_zh: tuple[str, ...] = field(default=("{}",))
 
 
 def _kind(draw: Callable[[Words], Said], names: str, joins: str, **more: object) -> Kind:

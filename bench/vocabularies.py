@@ -1,0 +1,12 @@
+"""A model's vocabulary, as the backend sees it, without the model."""
+
+import transformers
+
+from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+
+
+def vocabulary_of(directory: str) -> Vocabulary:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    size = transformers.AutoConfig.from_pretrained(directory).vocab_size
+    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
+    return make_vocabulary(tokenizer, size, ends if isinstance(ends, list) else [ends])
