@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 import plots
-from grammars import LocalWorkers, key_parts, vocabulary_of
+from grammars import LocalWorkers, key_parts
 from growth_tools import small_tools
 from interference import renamed
 from toolgate_backend.grammars import store
@@ -28,6 +28,7 @@ from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
 from toolgate_core.plan import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
+from vocabularies import vocabulary_of
 
 COUNTS = (1, 10, 100, 1_000, 3_000, 10_000)
 BATCH = 100

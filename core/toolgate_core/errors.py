@@ -26,7 +26,8 @@ ToolgateError                      500  toolgate_error
 │   └── BackendLost                502  backend_failed
 ├── EnforcementFailed              500  enforcement_failed
 ├── ToolSchemaViolation            500  tool_schema_violation    (carries a JSON Pointer, a keyword)
-└── ArgumentsNotChecked            500  arguments_not_checked
+├── ArgumentsNotChecked            500  arguments_not_checked
+└── ChecksBusy                     503  checks_busy
 
 The shape on the wire is OpenAI's error object (platform.openai.com/docs/guides/error-codes):
 `{"error": {"message", "type", "param", "code"}}`.

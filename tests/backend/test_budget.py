@@ -14,6 +14,7 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.sampling import check_budget
 from toolgate_backend.token_stream import TextDecoder
@@ -205,3 +206,29 @@ def test_a_closed_call_is_rebuilt_from_its_tokens(
         assert np.array_equal(mask, row)
         assert again.accept_tokens([token])
     assert again.state.closing
+
+
+def test_a_way_out_of_many_tools_is_not_searched_for_each_of_them(
+    automaton: MakeAutomaton, rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a millisecond, in a step for which all sequences wait."""
+    offered = [tools.tool(f"get_{at}", {"x": {"type": "string"}}) for at in range(30)]
+    searched: list[Any] = []
+    path = rules.completion.path
+
+    def counted(matcher: Any, *scan: Any) -> Any:
+        searched.append(matcher)
+        return path(matcher, *scan)
+
+    how = {"choice": "required", "close_at_budget": True}
+    machine = automaton(offered, **how, budget=2_000)
+    tight = automaton(offered, **how, budget=40)
+    monkeypatch.setattr(rules.completion, "path", counted)
+    call_begin = rules.marks.call_begin
+    assert call_begin is not None
+    for token in [call_begin, *rules.completion.texts.beginning(b"\n")]:
+        assert machine.accept_tokens([token])
+    assert searched == []
+    assert tight.accept_tokens([call_begin])
+    assert len(searched) == 1
+    assert tight.state.closing

@@ -61,3 +61,12 @@ def test_a_property_may_be_named_as_a_condition_is(name: str) -> None:
     assert find_endless(schema) == f"/properties/{name}"
     within = {"$defs": {"loop": LOOP}, "properties": {name: {"items": {"$ref": "#/$defs/loop"}}}}
     assert find_endless(within) == f"/properties/{name}/items"
+
+
+def test_a_long_chain_takes_no_longer_for_its_length() -> None:
+    """Twenty thousand links, which one round for each would take hours over."""
+    links = 20_000
+    chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
+    assert find_endless({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"}) is None
+    endless = {"$defs": {**chain, f"a{links}": {"$ref": "#/$defs/a0"}}, "$ref": "#/$defs/a0"}
+    assert find_endless(endless) == ""

@@ -12,7 +12,8 @@ import pytest
 from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.closing import close_objects
-from toolgate_backend.grammars.engine import Engine, envelope, words_for
+from toolgate_backend.grammars.engine import MAX_HEAD, Engine, envelope, words_for
+from toolgate_backend.grammars.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.dialect import QWEN3
 from toolgate_core.keys import canonical_parameters
@@ -164,3 +165,25 @@ def test_text_may_be_forced_up_to_within_a_character(
     written = before + '{"a": true, "answer": "'
     assert all(matcher.accept(token) for token in vocabulary.encode(written))
     assert matcher.forced() == b"\xd0"
+
+
+@pytest.mark.parametrize("pattern", ["^$", "[^\\x00-\\U0010FFFF]"])
+def test_a_text_that_can_not_begin_is_refused(engines: dict[str, Engine], pattern: str) -> None:
+    llguidance = engines["llguidance"]
+    assert isinstance(llguidance, LLGuidanceEngine)
+    with pytest.raises(GrammarRefused):
+        llguidance.compile_text({"regex": pattern})
+    llguidance.compile_text({"regex": "a?"})  # not empty, since content is never
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_of_a_long_constant_the_beginning_is_told(engines: dict[str, Engine], name: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "const": "x" * 5_000}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    head = engines[name].compile(QWEN3, "tool", schema).head
+    assert head.startswith(b'\n{"name": "tool", "arguments": {"a": "xxx')
+    assert len(head) == MAX_HEAD

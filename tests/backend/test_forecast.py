@@ -11,7 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.forecast import Forecast
+from toolgate_backend.enforcement.forecast import BYTES_EACH, Forecast
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.vocabulary import Vocabulary
 
@@ -93,3 +93,18 @@ def test_drafts_may_come_and_leave_no_trace(
             if machine.is_terminated():
                 break
     assert proposed_any > 50
+
+
+def test_of_a_long_constant_as_much_is_spelt_as_is_wanted(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    spelt: list[str] = []
+
+    def encode(text: str) -> tuple[int, ...]:
+        spelt.append(text)
+        return vocabulary.encode(text)
+
+    constant = tools.tool("f", {"a": {"type": "string", "const": "word " * 2_000}})
+    drafts = Forecast(encode).drafts(automaton([constant], choice="required"), [], 64)
+    assert len(drafts) == 64
+    assert max(map(len, spelt)) <= 64 * BYTES_EACH

@@ -15,7 +15,7 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirection
 from tests import tools
 from tests.models import tiny_model
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
@@ -191,3 +191,18 @@ def test_the_applied_mask_is_the_automatons(
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
     machine.fill_bitmask(row)
     assert allowed(processor, vocabulary)[0] == set(unpack(row).tolist())
+
+
+@pytest.mark.parametrize("sent", ["x", 3, [], {"choice": "auto"}, {"keys": 1}])
+def test_what_a_client_of_vllm_sets_itself_is_refused_and_ends_nobody_else(
+    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, sent: Any
+) -> None:
+    given = SamplingParams(extra_args={EXTRA_ARG: sent})
+    with pytest.raises(ValueError, match="vllm_xargs"):
+        processor.validate_params(given)
+    processor.validate_params(SamplingParams())
+    processor.validate_params(params(choice="none"))
+    update(processor, [(0, given, []), (1, SamplingParams(), [])])
+    ended, free, *_ = allowed(processor, vocabulary)
+    assert ended == {vocabulary.marks.failure}
+    assert len(free) == vocabulary.size

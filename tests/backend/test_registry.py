@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.backend import hostile
 from toolgate_backend import metrics
 from toolgate_backend.errors import QuarantineDown
+from toolgate_backend.grammars import quarantine_child, store
 from toolgate_backend.grammars import ranks as grammar_ranks
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import LIMIT_SECONDS, GrammarRegistry
@@ -37,8 +40,6 @@ class Ranks:
         self.calls: list[str] = []
 
     async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:
-        from toolgate_backend.grammars import store
-
         self.calls.append(method)
         answers = []
         for rank in self.stores:
@@ -355,6 +356,25 @@ async def test_what_cost_too_much_is_tried_again_after_a_while(
     assert len(bench.examined) == 2
 
 
+async def test_what_is_tried_again_is_not_evicted_meanwhile(
+    registry: GrammarRegistry, bench: Bench, clock: Clock
+) -> None:
+    """Its old verdict is the least used there is; released now, no rank would ever give another."""
+    tool, others = source("a"), [source(name) for name in "bcdefgh"]
+    bench.too_dear = True
+    await registry.load([tool])
+    bench.too_dear, clock.now = False, LIMIT_SECONDS
+    bench.held.clear()
+    gone = asyncio.create_task(registry.load([tool]))
+    await asyncio.sleep(0)
+    gone.cancel()
+    bench.held.set()
+    for other in others:
+        await registry.load([other])
+    async with asyncio.timeout(20):
+        assert [v.status for v in await registry.load([tool])] == ["ready"]
+
+
 async def test_so_is_what_was_too_much_for_a_rank(
     registry: GrammarRegistry, ranks: Ranks, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,3 +391,21 @@ async def test_so_is_what_was_too_much_for_a_rank(
     [verdict] = await registry.load([tool])
     assert verdict.status == "ready"
     assert all(store.get(tool.key) for store in ranks.stores)
+
+
+def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
+    """What native code recursed through there must not end the engine."""
+    before = threading.stack_size()
+    pool = store._roomy_pool(2)
+    sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
+    assert min(sizes) >= store.STACK_BYTES > quarantine_child.STACK_BYTES
+    assert threading.stack_size() == before
+    pool.shutdown()
+
+
+def _stack_of_this_thread() -> int:
+    libc, attributes, size = ctypes.CDLL(None), ctypes.create_string_buffer(256), ctypes.c_size_t()
+    this = ctypes.c_ulong(threading.get_ident())
+    assert libc.pthread_getattr_np(this, attributes) == 0
+    assert libc.pthread_attr_getstacksize(attributes, ctypes.byref(size)) == 0
+    return size.value

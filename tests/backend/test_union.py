@@ -109,13 +109,13 @@ def test_what_must_come_is_what_all_share(
     rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary
 ) -> None:
     union = rules.union(grammars[:3])
-    assert [grammar for _, grammar in union.alive] == grammars[:3]
+    assert union.grammars == grammars[:3]
     assert union.forced() == b'\n{"name": "get'
     for token in vocabulary.encode('\n{"name": "get_weather'):
         assert union.accept(token)
     assert union.candidates == 2
-    assert [grammar for _, grammar in union.alive] == grammars[1:3]
-    assert all(matcher.accept(vocabulary.encode("_")[0]) for matcher, _ in union.alive[1:])
+    assert union.grammars == grammars[1:3]
+    assert all(m.accept(vocabulary.encode("_")[0]) for m in union.matchers(grammars[2:3]))
     assert union.forced() == b""
     assert union.accept(vocabulary.encode('"')[0])
     assert union.candidates == 1

@@ -93,6 +93,9 @@ def test_references_are_found_by_id_anchor_and_pointer(ref: str, pointer: str) -
         ({"$ref": "#nowhere"}, "/$ref"),
         ({"$ref": "#/required", "required": ["a"]}, "/$ref"),
         ({"$ref": NEWEST}, "/$ref"),
+        ({"items": {"$ref": "http://[#a"}}, "/items/$ref"),
+        ({"$id": "http://[#a"}, "/$id"),
+        ({"$id": "https://example.com", "items": {"$id": "//["}}, "/items/$id"),
     ],
 )
 def test_what_leads_out_of_the_schema_is_refused_at_its_place(
@@ -142,8 +145,12 @@ def test_depth_is_no_obstacle() -> None:
             "$recursiveAnchor": True,
             "properties": {f"a{at}": {"$recursiveRef": "#"} for at in range(15_000)},
         },
+        {
+            "properties": {"a": {"$ref": "#/x/0"}},
+            "x": {str(at): {"$ref": f"#/x/{at + 1}"} for at in range(30_000)} | {"30000": {}},
+        },
     ],
-    ids=["dependencies", "$recursiveRef"],
+    ids=["dependencies", "$recursiveRef", "what is reached by references only"],
 )
 def test_nor_is_width(schema: dict[str, Any]) -> None:
     began = process_time()

@@ -17,7 +17,7 @@ from toolgate_core.keys import canonical_schema
 from toolgate_core.schema.fitting import Order, fitted
 from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from toolgate_core.schema.obstacles import obstacles
-from toolgate_core.schema.preparing import anything, loosened, prepared
+from toolgate_core.schema.preparing import anything, loosened, merged, prepared
 from toolgate_core.schema.relaxing import (
     EVALUATING,
     UNEVALUATED,
@@ -169,6 +169,39 @@ def test_what_is_no_schema_or_is_never_met_is_refused(schema: dict[str, Any], po
     with pytest.raises(SchemaNotEnforceable) as refused:
         prepared(schema)
     assert refused.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        {"type": "number", "minimum": 1, "maximum": 0},
+        {"type": "array", "minItems": 3, "maxItems": 1},
+    ],
+)
+def test_what_contradicts_itself_is_gone_from_the_canonical_form(
+    contradiction: dict[str, Any],
+) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
+    made = merged(schema)
+    assert made is not None
+    assert not made.residual
+    assert validator(made.schema).is_valid({"b": "x"})
+    assert not validator(made.schema).is_valid({"a": []})
+    with pytest.raises(SchemaNotEnforceable):
+        merged(schema | {"required": ["a"]})
+
+
+def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"name": X},
+        "propertyNames": {"pattern": "^[a-z]+$"},
+        "additionalProperties": {"type": "integer"},
+    }
+    made = prepared(schema)
+    assert validator(made.schema).is_valid({"name": "x", "b": 1})
+    assert [occurrence.pointer for occurrence in made.residual] == ["/propertyNames"]
+    assert not prepared(schema | {"additionalProperties": True}).residual
 
 
 def test_depth_is_refused_before_native_code_meets_it() -> None:

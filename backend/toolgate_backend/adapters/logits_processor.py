@@ -54,6 +54,14 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         store.install(self._store)
         self._rows: dict[int, _Row] = {}
 
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """vLLM answers 400. Whoever asks it directly may set anything in `vllm_xargs`."""
+        try:
+            spec.from_extra_args(sampling_params.extra_args)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("vllm_xargs.toolgate is not to be set by clients.") from error
+
     def is_argmax_invariant(self) -> bool:
         return False
 
@@ -64,10 +72,9 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         for index in batch_update.removed:
             rows.pop(index, None)
         for index, params, _, output in batch_update.added:
-            held = spec.from_extra_args(params.extra_args)
             rows.pop(index, None)
-            if held is not None:
-                rows[index] = _Row(self._automaton(held), output)
+            if (params.extra_args or {}).get(spec.EXTRA_ARG) is not None:
+                rows[index] = _Row(self._automaton(params.extra_args), output)
         for source, target, direction in batch_update.moved:
             moved, other = rows.pop(source, None), rows.pop(target, None)
             if moved is not None:
@@ -82,11 +89,14 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._on.apply(logits, [(at, self._next_mask(row)) for at, row in self._rows.items()])
         return logits
 
-    def _automaton(self, held: spec.Spec) -> Automaton | None:
+    def _automaton(self, extra_args: dict[str, Any]) -> Automaton | None:
+        """None where there can be none, whatever the reason: see `_next_mask`."""
         try:
+            held = spec.from_extra_args(extra_args)
+            assert held is not None
             return Automaton(self._rules, held, *self._store.of(held))
-        except BackendError as error:
-            logger.error("Toolgate: a sequence cannot be enforced and ends: %s", error)
+        except Exception as error:  # noqa: BLE001 - it would take the engine down
+            logger.error("Toolgate: a sequence cannot be enforced and ends: %r", error)
             return None
 
     def _next_mask(self, row: _Row) -> masks.Mask:

@@ -17,6 +17,8 @@ FAR = 2**31
 NEAR = 64
 """Tokens of a way out for which it may be searched anew at every token. One that is longer takes
 longer to find, and is asked for the less often."""
+SEARCHED = 8
+"""Candidates for each of which a way out is searched."""
 
 AFTER_BODY = 2
 """The mark that ends the call, and the end of the turn."""
@@ -68,19 +70,34 @@ class Budget:
         """
         left = self.left(length)
         assert left is not None
+        known = [grammar for grammar in union.grammars if grammar.least_tokens is not None]
+        if not known:
+            return (), FAR
+        most = 1 + max(grammar.growth for grammar in known)
+        if union.in_heads:
+            rooms = [left - AFTER_BODY - _bound(grammar, union.taken) for grammar in known]
+            if min(rooms) > 0:
+                return (), length + 1 + (min(rooms) - 1) // most
+            if len(known) > SEARCHED:  # all of them fit as the call began: one is as good
+                known = [known[rooms.index(max(rooms))]]
         found: list[tuple[int, tuple[int, ...]]] = []
-        alive = [each for each in union.alive if each[1].least_tokens is not None]
-        for matcher, grammar in alive:
+        for grammar, matcher in zip(known, union.matchers(known), strict=True):
             path = self._rules.completion.path(matcher, scan)
             if path is not None:
-                room = left - len(path) - AFTER_BODY
-                found.append((room - grammar.growth, tuple(path)))
+                found.append((left - len(path) - AFTER_BODY - grammar.growth, tuple(path)))
         if not found:
-            return (), length + NEAR if alive else FAR
+            return (), length + NEAR
         free = min(free for free, _ in found)
-        most = 1 + max(grammar.growth for _, grammar in alive)
         apart = max(len(path) for _, path in found) // NEAR
         if free > apart * most:
             return (), length + 1 + (free - 1) // most
         # The roomiest of those that are left: where a name is not out yet, the shortest call.
         return max(found)[1], length + 1
+
+
+def _bound(grammar: MeasuredGrammar, taken: int) -> int:
+    """Tokens that the way out takes at most, before all of the grammar's head is written, and those
+    by which one more can lengthen it. No search: that takes a millisecond for each of hundreds. A
+    head's rest can be spelt in more tokens than its whole, but in no more than it has bytes."""
+    assert grammar.least_tokens is not None
+    return grammar.least_tokens + (len(grammar.head) if taken else 0) + grammar.growth

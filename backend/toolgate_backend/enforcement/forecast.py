@@ -16,6 +16,8 @@ from .state import Phase
 
 TEXTS = 4096
 """Forced texts whose tokens are remembered."""
+BYTES_EACH = 16
+"""Of forced text, for each token that is wanted; a constant may be a hundred thousand long."""
 
 
 class Forecast:
@@ -24,8 +26,9 @@ class Forecast:
         write."""
         self._encode = lru_cache(TEXTS)(encode)
 
-    def ahead(self, automaton: Automaton) -> Sequence[int]:
-        """Tokens that are likely to come because their text must. The state stays as it is."""
+    def ahead(self, automaton: Automaton, limit: int) -> Sequence[int]:
+        """Tokens that are likely to come because their text must, `limit` of them and perhaps more.
+        The state stays as it is."""
         state = automaton.state
         if state.ended:
             return ()
@@ -33,7 +36,8 @@ class Forecast:
             return state.forced
         if state.phase is Phase.TOOL_CALL and state.union is not None and not state.union.finished:
             # Bytes of a character that is not whole can't be spelt.
-            return self._encode(state.union.forced().decode(errors="ignore"))
+            text = state.union.forced()[: limit * BYTES_EACH].decode(errors="ignore")
+            return self._encode(text)
         mask = automaton.next_mask()
         if isinstance(mask, Allow) and len(mask.ids) == 1:
             return (int(mask.ids[0]),)
@@ -43,7 +47,7 @@ class Forecast:
         """The better of what a drafter proposed and of what must come, then what must come after
         it; at most `limit` tokens, none of which is masked. The state stays as it is."""
         valid = automaton.validate_tokens(proposed[:limit])
-        known = list(self.ahead(automaton))[:limit]
+        known = list(self.ahead(automaton, limit))[:limit]
         drafts: list[int] = []
         more: Sequence[int] = valid if valid[: len(known)] == known else known
         while more and len(drafts) < limit:
@@ -52,6 +56,6 @@ class Forecast:
                     automaton.rollback(len(drafts))
                     return drafts
                 drafts.append(token)
-            more = self.ahead(automaton)
+            more = self.ahead(automaton, limit)
         automaton.rollback(len(drafts))
         return drafts

@@ -17,6 +17,8 @@ from .union import Union
 
 SETS = 256
 """Sets of tools whose beginnings are remembered."""
+FREE = 256
+"""Masks of free phases that are remembered: a few for all, and one for each set of stop tokens."""
 
 
 def _given(mark: int | None) -> frozenset[int]:
@@ -47,7 +49,7 @@ class Rules:
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.ids(vocabulary.special))
         self._ordinary = masks.pack(ordinary, vocabulary.size)
         self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
-        self._free: dict[frozenset[int], masks.Forbid] = {}
+        self._static = lru_cache(FREE)(self._free_but)
         self.thought_end = _given(self.marks.reasoning_end)
         thinking, calling = _given(self.marks.reasoning_begin), _given(self.marks.call_begin)
         self._content_marks = {
@@ -82,15 +84,16 @@ class Rules:
         """All text but `banned`, and of the special tokens those in `allowed`. Shared between
         sequences, except for what a request bans and for the rare step at which a spelt-out mark
         could be completed."""
-        static = self._free.get(allowed)
-        if static is None:
-            whole = self._spelling.whole if self._spelling else frozenset()
-            static = masks.Forbid(masks.ids((self.special - allowed) | whole))
-            self._free[allowed] = static
+        static = self._static(allowed)
         completing = self._spelling.completing(tail) if self._spelling and tail else frozenset()
         if not completing and not banned:
             return static
         return masks.Forbid(np.union1d(static.ids, masks.ids(completing | banned)))
+
+    def _free_but(self, allowed: frozenset[int]) -> masks.Forbid:
+        """All text, and of the special tokens those in `allowed`."""
+        whole = self._spelling.whole if self._spelling else frozenset()
+        return masks.Forbid(masks.ids((self.special - allowed) | whole))
 
     def spelling(self, tail: bytes) -> frozenset[int]:
         """Ordinary tokens that may not come after `tail` in a free phase."""

@@ -63,12 +63,33 @@ class Union:
         return len(self._place.alive if position is None else position.candidates)
 
     @property
-    def alive(self) -> tuple[tuple[Matcher, MeasuredGrammar], ...]:
-        """The candidates that are left, each with a matcher that has taken the tokens so far. In
-        the heads the matchers are made for this: ask when it matters, not at every step."""
+    def taken(self) -> int:
+        """Tokens of the text so far."""
+        return len(self._tokens)
+
+    @property
+    def in_heads(self) -> bool:
+        """All candidates that are left are in what every call of theirs begins with."""
+        return self._place.position is not None
+
+    @property
+    def grammars(self) -> list[MeasuredGrammar]:
+        """Of the candidates that are left."""
         position = self._place.position
-        runners = self._place.alive if position is None else self._runners(position.candidates)
-        return tuple((runner.matcher, runner.grammar) for runner in runners)
+        if position is None:
+            return [runner.grammar for runner in self._place.alive]
+        return [self._grammars[at] for at in position.candidates]
+
+    def matchers(self, grammars: Sequence[MeasuredGrammar]) -> list[Matcher]:
+        """Of these, which are left, each having taken the tokens so far. In the heads they are made
+        for this: ask when it matters, not at every step."""
+        position = self._place.position
+        runners = self._place.alive
+        if position is not None:
+            wanted = [at for at in position.candidates if self._grammars[at] in grammars]
+            runners = self._runners(wanted)
+        of = {id(runner.grammar): runner.matcher for runner in runners}
+        return [of[id(grammar)] for grammar in grammars]
 
     @property
     def finished(self) -> bool:

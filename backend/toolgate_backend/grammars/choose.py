@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.preparing import Prepared, anything, loosened, prepared
+from toolgate_core.schema.preparing import Prepared, anything, loosened, merged, prepared
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -57,6 +57,8 @@ def choices(parameters: dict[str, Any]) -> Iterator[Choice]:
     """What to try in turn, each leaving more open, when an engine refuses what it should hold."""
     first = prepared(parameters)
     yield _choice(first)
+    if not first.residual and (form := merged(parameters)) is not None:
+        yield _choice(form)
     yield _choice(loosened(parameters))
     yield _choice(anything(parameters))
 

@@ -188,7 +188,7 @@ class Compiler:
             schema = json.loads(parameters)
             if name == keys.CONTENT and keys.TEXT in schema:
                 choice, compiled = self._text(schema)
-            elif (endless := find_endless(schema)) is not None:
+            elif rewritten is None and (endless := find_endless(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", endless)
             else:
                 choice, compiled = self._first_held(name, _choices(schema, rewritten))

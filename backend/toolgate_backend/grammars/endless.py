@@ -7,6 +7,7 @@ that is not followed is taken for satisfiable, so nothing sound is refused.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,13 +26,37 @@ def find_endless(parameters: dict[str, Any]) -> str | None:
         for pointer, schema in subschemas(parameters)
         if isinstance(schema, dict)
     }
-    endless = set(graph)
-    while True:
-        ended = {p for p in endless if not any(endless.issuperset(need) for need in graph[p])}
-        if not ended:
-            break
-        endless -= ended
+    endless = _without_end(graph)
     return next((p for p in _unconditional(parameters) if p in endless), None)
+
+
+def _without_end(graph: dict[str, list[set[str]]]) -> set[str]:
+    """Those of which a need is never met: none that it is of ends. Each edge is looked at once."""
+    unmet = {pointer: len(needs) for pointer, needs in graph.items()}
+    waiting: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    """By pointer: whose needs it would meet, and the number of each."""
+    met: set[tuple[str, int]] = set()
+
+    def meet(pointer: str, at: int) -> None:
+        if (pointer, at) not in met:
+            met.add((pointer, at))
+            unmet[pointer] -= 1
+            if not unmet[pointer]:
+                ended.append(pointer)
+
+    ended = [pointer for pointer, needs in graph.items() if not needs]
+    for pointer, needs in graph.items():
+        for at, need in enumerate(needs):
+            if any(each not in graph for each in need):
+                meet(pointer, at)
+            for each in need:
+                waiting[each].append((pointer, at))
+    done = 0
+    while done < len(ended):
+        for pointer, at in waiting[ended[done]]:
+            meet(pointer, at)
+        done += 1
+    return graph.keys() - set(ended)
 
 
 def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:

@@ -16,6 +16,10 @@ import numpy.typing as npt
 from toolgate_core import keys
 from toolgate_core.dialect import Dialect
 
+MAX_HEAD = 256
+"""Bytes that are told of what every call of a tool begins with. A name and its envelope are
+shorter; a constant behind them may be a hundred thousand, and each place is remembered."""
+
 SELF_DELIMITING = ("object", "array")
 
 Words = npt.NDArray[np.int32]
@@ -53,7 +57,7 @@ class Matcher(Protocol):
 class CompiledGrammar(Protocol):
     @property
     def head(self) -> bytes:
-        """The text that every call begins with, as far as the engine knows it."""
+        """The text that every call begins with, as far as the engine knows it; `MAX_HEAD` of it."""
         ...
 
     def matcher(self) -> Matcher: ...

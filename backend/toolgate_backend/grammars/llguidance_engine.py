@@ -10,13 +10,14 @@ from typing import Any
 
 import llguidance
 import llguidance.numpy
+import numpy as np
 
 from toolgate_core.dialect import Dialect
 from toolgate_core.schema.walk import find_keyword
 
 from ..errors import BackendError, GrammarRefused
 from .closing import close_objects
-from .engine import CompiledGrammar, Matcher, Words, envelope
+from .engine import MAX_HEAD, CompiledGrammar, Matcher, Words, envelope
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
@@ -71,7 +72,18 @@ class LLGuidanceEngine:
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
         if matcher.is_error():
             raise GrammarRefused(_first_line(matcher.get_error()), "")
+        if not self._can_begin(matcher):
+            raise GrammarRefused("no text satisfies it but an empty one, if that", "")
         return _CompiledText(matcher)
+
+    def _can_begin(self, matcher: llguidance.LLMatcher) -> bool:
+        """With anything but the end."""
+        begun = matcher.deep_copy()
+        row = llguidance.numpy.allocate_token_bitmask(1, self._tokenizer.vocab_size)
+        llguidance.numpy.fill_next_token_bitmask(begun, row)
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+        bits[self._tokenizer.eos_token] = 0
+        return not begun.is_error() and bool(bits.any())
 
 
 class _Compiled:
@@ -80,7 +92,7 @@ class _Compiled:
 
     @cached_property
     def head(self) -> bytes:
-        return self.matcher().forced()
+        return self.matcher().forced()[:MAX_HEAD]
 
     def matcher(self) -> Matcher:
         return _Matcher(self._fresh.deep_copy())

@@ -29,6 +29,8 @@ from .completion import Completion
 from .examination import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
 
 COMPILER_CACHE_BYTES = 64 * 2**20
+STACK_BYTES = 8 * 2**20
+"""Less than the engine's threads have (store.py): what overflows here must not get there."""
 NICENESS = 10
 """A compile gives way to the engine, which may share its cores."""
 PR_SET_PDEATHSIG = 1
@@ -96,6 +98,8 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
         if os.getppid() != parent:  # it died before it was watched
             os._exit(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _, most = resource.getrlimit(resource.RLIMIT_STACK)
+        resource.setrlimit(resource.RLIMIT_STACK, (_least(STACK_BYTES, most), most))
         with contextlib.suppress(OSError):  # not a Linux with procfs
             Path("/proc/self/oom_score_adj").write_text("1000")
         warm_up(compiler, completion)
@@ -114,6 +118,10 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
     except BaseException:  # noqa: BLE001 - a fork must not run on into its parent's loop
         os._exit(1)
     os._exit(0)  # no clean-up of what belongs to the parent
+
+
+def _least(one: int, limit: int) -> int:
+    return one if limit == resource.RLIM_INFINITY else min(one, limit)
 
 
 def _next_job(connection: socket.socket) -> Job | None:

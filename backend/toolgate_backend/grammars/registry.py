@@ -205,7 +205,9 @@ class GrammarRegistry:
         return examined if loaded.status == "ready" else loaded
 
     async def _evict(self) -> None:
-        idle = [key for key in self._verdicts if not self._pinned[key]]
+        # What is being loaded again has its old verdict yet: released now, it would get no other.
+        kept = self._pinned.keys() | self._loading.keys()
+        idle = [key for key in self._verdicts if key not in kept]
         surplus = idle[: max(0, len(self._verdicts) - self._capacity)]
         for key in surplus:
             del self._verdicts[key]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Barrier, Lock
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
@@ -25,6 +26,8 @@ from .compiler import Compiler, Outcome, Rewritten
 from .measured import MeasuredGrammar
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
+STACK_BYTES = 32 * 2**20
+"""Of a thread that compiles; reserved, not taken."""
 FORMAT = 3
 """Version of what we compile: raise it when the envelope, the options or `choose` change."""
 
@@ -48,7 +51,7 @@ class GrammarStore:
         self._compiler = Compiler.of(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
+        self._pool = _roomy_pool(threads)
         self.primed = self._pool.submit(self._compiler.prime)
         """Done when what nearly all tools share is compiled."""
 
@@ -138,6 +141,21 @@ class GrammarStore:
         figures = {"least_tokens": least_tokens, "growth": growth}
         verdict = outcome.verdict.model_copy(update=figures)
         return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
+
+
+def _roomy_pool(threads: int) -> ThreadPoolExecutor:
+    """Threads whose stacks are larger than the quarantine's: what native code recursed through
+    there, it gets through here. A thread's own stack may be 2 MB, where the process's has no bound.
+    """
+    before = threading.stack_size(STACK_BYTES)
+    try:
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
+        all_there = Barrier(threads)
+        for _ in range(threads):  # each job starts a thread, while those before it wait
+            pool.submit(all_there.wait)
+    finally:
+        threading.stack_size(before)
+    return pool
 
 
 # --- as methods of vLLM's workers -----------------------------------------------------------------

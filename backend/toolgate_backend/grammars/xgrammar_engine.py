@@ -14,7 +14,7 @@ import xgrammar
 from toolgate_core.dialect import Dialect
 
 from ..errors import BlobRejected, GrammarRefused
-from .engine import CompiledGrammar, Matcher, Words, envelope
+from .engine import MAX_HEAD, CompiledGrammar, Matcher, Words, envelope
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
@@ -82,7 +82,7 @@ class _Compiled:
 
     @cached_property
     def head(self) -> bytes:
-        return self.matcher().forced()
+        return self.matcher().forced()[:MAX_HEAD]
 
     def matcher(self) -> Matcher:
         return _Matcher(self._compiled)

@@ -6,6 +6,7 @@ document is never fetched. A `$dynamicRef` that can lead to one place only becom
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -47,6 +48,7 @@ class _Document:
         self._dynamic: dict[str, list[Any]] = {}
         self._nodes: dict[int, tuple[dict[str, Any], str, Trail]] = {}
         """By identity: each subschema, its base URI, the way to it."""
+        self._unresolved: deque[int] = deque()
         self._targets: dict[int, list[Any]] = {}
         """By identity of the subschema: what its references lead to."""
         self._truly_dynamic = False
@@ -61,16 +63,17 @@ class _Document:
             node, base, trail = pending.pop()
             if not isinstance(node, dict) or id(node) in self._nodes:
                 continue
-            base = self._name(node, base)
+            base = self._name(node, base, trail)
             self._nodes[id(node)] = (node, base, trail)
+            self._unresolved.append(id(node))
             self._recursive += node.get("$recursiveAnchor") is True
             pending.extend((child, base, (trail, step)) for step, child in children("", node))
 
-    def _name(self, node: dict[str, Any], base: str) -> str:
+    def _name(self, node: dict[str, Any], base: str, trail: Trail) -> str:
         """Register the names that a subschema gives itself; its base URI."""
         given = node.get(self._id)
         if isinstance(given, str) and not (self._legacy and "$ref" in node):
-            uri, fragment = _resolved(base, given)
+            uri, fragment = self._resolved(base, given, (trail, f"/{self._id}"))
             if uri != base or node is self.root:
                 base = uri
                 self._resources[uri] = node
@@ -86,15 +89,13 @@ class _Document:
 
     def resolve(self) -> None:
         """Find what every reference leads to, also of those inside what was only reached so."""
-        done: set[int] = set()
-        while todo := [key for key in self._nodes if key not in done]:
-            for key in todo:
-                done.add(key)
-                node, base, trail = self._nodes[key]
-                for keyword in self._references(node):
-                    at = (trail, f"/{escape(keyword)}")
-                    target = self._target(keyword, node[keyword], base, at)
-                    self._targets.setdefault(key, []).append(target)
+        while self._unresolved:
+            key = self._unresolved.popleft()
+            node, base, trail = self._nodes[key]
+            for keyword in self._references(node):
+                at = (trail, f"/{escape(keyword)}")
+                target = self._target(keyword, node[keyword], base, at)
+                self._targets.setdefault(key, []).append(target)
 
     def _references(self, node: dict[str, Any]) -> Iterator[str]:
         for keyword in REFERENCES:
@@ -106,7 +107,7 @@ class _Document:
                 yield keyword
 
     def _target(self, keyword: str, ref: str, base: str, trail: Trail) -> Any:
-        uri, fragment = _resolved(base, ref)
+        uri, fragment = self._resolved(base, ref, trail)
         fragment = unquote(fragment)
         if uri not in self._resources:
             raise self._wrong(
@@ -190,13 +191,15 @@ class _Document:
         wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
         return {id(value): at for at, value in trails(self.root) if id(value) in wanted}
 
+    def _resolved(self, base: str, uri: str, trail: Trail) -> tuple[str, str]:
+        """Resolved against its base, and its fragment. urllib joins no URNs."""
+        if uri.startswith("#"):
+            return base, uri[1:]
+        try:
+            resolved, fragment = urldefrag(urljoin(base, uri))
+        except ValueError as error:
+            raise self._wrong(f"{uri!r} is no URI.", trail) from error
+        return resolved, fragment
+
     def _wrong(self, message: str, trail: Trail) -> SchemaNotEnforceable:
         return SchemaNotEnforceable(message, pointer=joined(trail), param=self._param)
-
-
-def _resolved(base: str, uri: str) -> tuple[str, str]:
-    """Resolved against its base, and its fragment. urllib joins no URNs."""
-    if uri.startswith("#"):
-        return base, uri[1:]
-    joined, fragment = urldefrag(urljoin(base, uri))
-    return joined, fragment

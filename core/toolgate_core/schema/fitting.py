@@ -115,7 +115,10 @@ def _property_names(node: dict[str, Any]) -> None:
         allowed = {name: declared.get(name, rest) for name in listed if isinstance(name, str)}
         node["properties"] = allowed
     elif names.keys() <= {"pattern", "type"} and isinstance(names.get("pattern"), str):
-        node["properties"] = {n: s for n, s in declared.items() if _is_valid(names, n)}
+        kept = {n: s for n, s in declared.items() if _is_valid(names, n)}
+        if kept and rest not in (True, {}):
+            return  # those would have to be what the others are as well
+        node["properties"] = kept
         node["patternProperties"] = {names["pattern"]: rest}
     else:
         return

@@ -67,6 +67,14 @@ def prepared(schema: Any) -> Prepared:
     return anything(schema) if rest is None else Prepared(rest, left_open(schema, gone))
 
 
+def merged(schema: Any) -> Prepared | None:
+    """By its canonical form, in which what contradicts itself is gone: for a plain schema that was
+    refused as it is. None where that form is not held whole; raises SchemaNotEnforceable where
+    nothing satisfies it."""
+    made = _by_canonical_form(schema, Order(schema), whole=True)
+    return None if made is None else Prepared(made, ())
+
+
 def loosened(schema: Any) -> Prepared:
     """With every keyword taken out that an engine may refuse for what it says: for a schema whose
     `prepared` form was refused all the same."""
@@ -148,16 +156,21 @@ class _Search:
 def _held(schema: Any, order: Order, *, whole: bool) -> Any:
     """`schema` as the engines hold all of it; None where they don't. Raises SchemaNotEnforceable
     when it is the `whole` one and certain that nothing satisfies it."""
-    if not _plain(schema):
-        canonical = _canonical(schema)
-        if canonical is not None:
-            if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
-                raise SchemaNotEnforceable("No value satisfies it.", pointer="")
-            made = canonical.to_json_schema()
-            found = fitted(opened(made) if says_open(schema) else made, order)
-            if not any(obstacles(found)):
-                return found
+    made = None if _plain(schema) else _by_canonical_form(schema, order, whole=whole)
+    if made is not None:
+        return made
     found = fitted(schema, order)
+    return None if any(obstacles(found)) else found
+
+
+def _by_canonical_form(schema: Any, order: Order, *, whole: bool) -> Any:
+    canonical = _canonical(schema)
+    if canonical is None:
+        return None
+    if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
+        raise SchemaNotEnforceable("No value satisfies it.", pointer="")
+    made = canonical.to_json_schema()
+    found = fitted(opened(made) if says_open(schema) else made, order)
     return None if any(obstacles(found)) else found
 
 
