@@ -13,8 +13,16 @@ from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from os.path import commonprefix
-from typing import Literal
 
+from .deltas import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Event,
+    Finish,
+    ReasoningDelta,
+)
 from .dialect import Dialect
 from .errors import EnforcementFailed
 from .wire import MarkIds, TokenLogprob
@@ -22,57 +30,6 @@ from .wire import MarkIds, TokenLogprob
 RUN = 16
 """Tokens between marks that are taken in at once. They come out in one piece, and the arguments of
 a long call are to arrive in parts."""
-
-
-@dataclass(frozen=True)
-class ReasoningDelta:
-    text: str
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True)
-class ContentDelta:
-    text: str
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True)
-class CallStart:
-    """`logprobs` here and in the two below: of the tokens between the call's marks, in order. They
-    spell the whole call as the model wrote it, so a token may reach over into the next event."""
-
-    index: int
-    name: str
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True)
-class ArgumentsDelta:
-    index: int
-    text: str
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True)
-class CallEnd:
-    """The call is whole: its arguments were parsed."""
-
-    index: int
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True)
-class Finish:
-    """`reason` is OpenAI's finish_reason, but for the named function's `stop` (see answer)."""
-
-    reason: str
-    stop_reason: int | str | None = None
-    """The stop string, or the token among the request's stop_token_ids, that ended the content."""
-    call: Literal["cut", "closed"] | None = None
-    """What the token budget did to the last call: it is not whole, or its end was forced."""
-
-
-Event = ReasoningDelta | ContentDelta | CallStart | ArgumentsDelta | CallEnd | Finish
 
 
 class _Phase(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 
-from .segmenter import ContentDelta, Event, Finish
+from .deltas import ContentDelta, Event, Finish
 
 
 class StopStrings:

@@ -13,7 +13,8 @@ from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from toolgate_core import errors, wire
+from toolgate_core import wire
+from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 
 from .backend_errors import told
@@ -171,7 +172,7 @@ class Backend:
             self.forget_info()
         if status in (401, 403):
             # Its body speaks of a wrong key; to our client that would mean the client's own.
-            return errors.from_body(status, None)
+            return from_body(status, None)
         return told(status, _body(response))
 
 

@@ -6,8 +6,8 @@ import secrets
 import string
 
 from toolgate_core import wire
+from toolgate_core.deltas import CallStart
 from toolgate_core.plan import ChatRequest
-from toolgate_core.segmenter import CallStart
 
 ALPHABET = string.ascii_letters + string.digits
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolgate_core.segmenter import ArgumentsDelta, CallEnd, CallStart, Event, Finish
+from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Event, Finish
 
 from .last_look import LastLook
 from .validation import Violation

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import orjson
 from litellm.types.utils import ModelResponseStream
 
-from toolgate_core.segmenter import ArgumentsDelta, ContentDelta, ReasoningDelta
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta, ReasoningDelta
 
 from .answer import Piece
 from .shaping import Chunks

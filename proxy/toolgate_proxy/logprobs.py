@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.segmenter import (
+from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
     CallStart,

@@ -23,13 +23,7 @@ from litellm.types.utils import (
     Usage,
 )
 
-from toolgate_core.segmenter import (
-    ArgumentsDelta,
-    CallStart,
-    ContentDelta,
-    Finish,
-    ReasoningDelta,
-)
+from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
 
 from .answer import Answer, Piece, TokenCounts
 from .choice import Begun, Said, TokenIds

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import (
-    RETRY_SECONDS,
     ArgumentsNotChecked,
     ChecksBusy,
     SchemaNotEnforceable,

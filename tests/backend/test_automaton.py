@@ -18,14 +18,8 @@ from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError
 from toolgate_backend.token_stream import TextDecoder
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.segmenter import (
-    ArgumentsDelta,
-    CallStart,
-    ContentDelta,
-    Event,
-    ReasoningDelta,
-    Segmenter,
-)
+from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
+from toolgate_core.segmenter import Segmenter
 
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
 MakeAutomaton = Callable[..., Automaton]

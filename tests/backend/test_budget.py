@@ -19,16 +19,10 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.sampling import check_budget
 from toolgate_backend.token_stream import TextDecoder
 from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.deltas import ArgumentsDelta, CallStart, Event, Finish, ReasoningDelta
 from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.plan import Tool, parse_tools
-from toolgate_core.segmenter import (
-    ArgumentsDelta,
-    CallStart,
-    Event,
-    Finish,
-    ReasoningDelta,
-    Segmenter,
-)
+from toolgate_core.segmenter import Segmenter
 
 from .test_automaton import SCHEMAS, MakeAutomaton
 

@@ -15,8 +15,8 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import keys
+from toolgate_core.deltas import ContentDelta
 from toolgate_core.plan import text_format
-from toolgate_core.segmenter import ContentDelta
 
 from .test_automaton import SCHEMAS, calls, segment, walk
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolgate_backend.in_flight import InFlight
-from toolgate_core import errors
+from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable
 
 
@@ -17,6 +17,6 @@ def test_one_too_many_is_refused_and_told_when_to_come_again() -> None:
         with hand.one():
             pass
     assert hand.count == 0
-    crossed = errors.from_body(503, refused.value.body())
+    crossed = from_body(503, refused.value.body())
     assert isinstance(crossed, BackendUnavailable)
     assert crossed.retry_after

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolgate_core import errors
+from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
@@ -40,7 +41,7 @@ def test_the_drawing_at_the_top_of_the_file_is_the_tree() -> None:
     ],
 )
 def test_an_error_crosses_the_wire(error: ToolgateError) -> None:
-    rebuilt = errors.from_body(error.status, error.body())
+    rebuilt = from_body(error.status, error.body())
     assert type(rebuilt) is type(error)
     assert rebuilt.body() == error.body()
 
@@ -57,4 +58,4 @@ def test_an_error_crosses_the_wire(error: ToolgateError) -> None:
 def test_foreign_bodies_become_errors_of_the_tree(
     status: int, body: object, kind: type[ToolgateError]
 ) -> None:
-    assert type(errors.from_body(status, body)) is kind
+    assert type(from_body(status, body)) is kind

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_core.dialect import QWEN3
-from toolgate_core.errors import EnforcementFailed
-from toolgate_core.segmenter import (
+from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
     CallStart,
@@ -18,8 +16,10 @@ from toolgate_core.segmenter import (
     Event,
     Finish,
     ReasoningDelta,
-    Segmenter,
 )
+from toolgate_core.dialect import QWEN3
+from toolgate_core.errors import EnforcementFailed
+from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds
 
 MARKS = MarkIds(

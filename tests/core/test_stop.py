@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_core.segmenter import ArgumentsDelta, ContentDelta, Finish, ReasoningDelta
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta, Finish, ReasoningDelta
 from toolgate_core.stop import StopStrings
 
 

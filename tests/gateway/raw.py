@@ -14,9 +14,10 @@ import httpx
 from tests import tools
 from tests.models import tiny_model
 from toolgate_core import keys, wire
+from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialect import DIALECTS
 from toolgate_core.plan import Tool, parse_tools
-from toolgate_core.segmenter import ArgumentsDelta, CallStart, Segmenter
+from toolgate_core.segmenter import Segmenter
 from toolgate_proxy.processes import Child, free_port
 
 from .faulty import wait

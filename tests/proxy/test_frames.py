@@ -20,7 +20,7 @@ from litellm.proxy.hooks.responses_id_security import ResponsesIDSecurity
 from litellm.proxy.utils import ProxyLogging
 from litellm.types.utils import ModelResponseStream
 
-from toolgate_core.segmenter import (
+from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
     CallStart,

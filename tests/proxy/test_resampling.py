@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from test_shaping import TOOLS, VALIDATORS, events, request
 
 from toolgate_core import wire
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta
 from toolgate_core.dialect import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
-from toolgate_core.segmenter import ArgumentsDelta, ContentDelta
 from toolgate_proxy.answer import Answer, Piece
 from toolgate_proxy.last_look import LastLook
 from toolgate_proxy.resampling import Resample, derived_seed, of_choice, request_again
