@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -400,6 +402,9 @@ def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
     sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
     assert min(sizes) >= store.STACK_BYTES > quarantine_child.STACK_BYTES
     assert threading.stack_size() == before
+    if sys.platform == "linux":  # they give way to the engine's own
+        nice = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        assert nice.result() > os.getpriority(os.PRIO_PROCESS, 0)
     pool.shutdown()
 
 

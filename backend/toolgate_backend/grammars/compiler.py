@@ -35,6 +35,8 @@ MAX_GRAMMAR_BYTES = 64 * 2**20
 """Of one compiled grammar, which the engine keeps. The largest of 1,881 real ones takes 0.6 MB."""
 MAX_PACKED_BYTES = 4 * 2**20
 """Compiled grammars beyond it get no blob: writing one down takes a hundred times its memory."""
+NICENESS = 10
+"""A compile gives way to the engine's steps, which may share its cores, here and in quarantine."""
 REASON_LENGTH = 300
 UNSATISFIABLE = "Unsatisfiable schema"
 """How llguidance says that nothing satisfies a schema."""

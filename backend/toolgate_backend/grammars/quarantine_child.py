@@ -24,15 +24,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from .compiler import Compiler, Setup
+from .compiler import NICENESS, Compiler, Setup
 from .completion import Completion
 from .examination import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 STACK_BYTES = 8 * 2**20
 """Less than the engine's threads have (store.py): what overflows here must not get there."""
-NICENESS = 10
-"""A compile gives way to the engine, which may share its cores."""
 PR_SET_PDEATHSIG = 1
 DEADLY = (signal.SIGPROF, signal.SIGALRM)
 """What the timers send."""

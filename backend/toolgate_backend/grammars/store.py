@@ -22,7 +22,7 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..enforcement.spec import Spec
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
-from .compiler import Compiler, Outcome, Rewritten
+from .compiler import NICENESS, Compiler, Outcome, Rewritten
 from .measured import MeasuredGrammar
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
@@ -143,13 +143,20 @@ class GrammarStore:
         return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
 
 
+def _give_way() -> None:
+    with suppress(OSError):  # Linux alone lets a thread of its own be nice
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
 def _roomy_pool(threads: int) -> ThreadPoolExecutor:
     """Threads whose stacks are larger than the quarantine's: what native code recursed through
     there, it gets through here. A thread's own stack may be 2 MB, where the process's has no bound.
     """
     before = threading.stack_size(STACK_BYTES)
     try:
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="toolgate-compile")
+        pool = ThreadPoolExecutor(
+            threads, thread_name_prefix="toolgate-compile", initializer=_give_way
+        )
         all_there = Barrier(threads)
         for _ in range(threads):  # each job starts a thread, while those before it wait
             pool.submit(all_there.wait)
