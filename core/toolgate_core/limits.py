@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import SchemaTooComplex
-from .keys import MAX_NODES, canonical_json
+from .keys import MAX_DEPTH, MAX_NODES, canonical_json
 from .pointer import Trail, escape, joined
 
 
@@ -45,7 +45,7 @@ class SchemaLimitSettings(BaseModel):
 
     schema_max_bytes: int = Field(default=_DEFAULTS.bytes, gt=0)
     """Of the canonical JSON of one tool's parameters."""
-    schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0, le=100)
+    schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0, le=MAX_DEPTH)
     """Levels of nesting. At most 100: what is recursive in Python behind this check must not
     overflow."""
     schema_max_nodes: int = Field(default=_DEFAULTS.nodes, gt=0, le=MAX_NODES)

@@ -37,8 +37,8 @@ class EventStream:
         self._idle_timeout = idle_timeout
         self.deadline = deadline
         """When it must be over, by time.monotonic."""
-        self._begin_by: float | None = begin_by
-        """When its first token must have come; None once one has."""
+        self._due = begin_by
+        """When its first token must have come, and once one has, the deadline."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -68,8 +68,7 @@ class EventStream:
         self._check_ended()
 
     async def _take(self, inbox: Inbox) -> bytes | None:
-        end = self.deadline if self._begin_by is None else min(self.deadline, self._begin_by)
-        limit = min(self._idle_timeout, end - time.monotonic())
+        limit = min(self._idle_timeout, self._due - time.monotonic())
         async with within(limit, "go on with its answer"):
             return await inbox.take()
 
@@ -81,7 +80,7 @@ class EventStream:
                     yield events[:position]
                 raise told(event.status, {"error": event.error})
             if isinstance(event, wire.TokensEvent | wire.EndEvent):
-                self._begin_by = None
+                self._due = self.deadline
             if isinstance(event, wire.EndEvent):
                 self._choices_left -= 1
         if events:

@@ -27,9 +27,13 @@ anywhere but at that root."""
 
 def steps(schema: dict[str, Any]) -> int:
     """Ways from the root to its subschemas, each weighed by its own size. UNBOUNDED where there is
-    a cycle, a reference by anything but a JSON Pointer, or a pattern that is not plain."""
+    a cycle, a reference by anything but a JSON Pointer, a chain of references that Python's stack
+    does not hold, or a pattern that is not plain."""
     named = {name: value for name, value in schema.items() if name not in ("$id", "id")}
-    return _Walk(schema).weight(named, "")
+    try:
+        return _Walk(schema).weight(named, "")
+    except RecursionError:
+        return UNBOUNDED
 
 
 class _Walk:
@@ -40,7 +44,7 @@ class _Walk:
 
     def weight(self, value: Any, keyword: str) -> int:
         """Recursive: the depth of a schema is limited before this sees it (core/limits.py), and
-        each reference is followed once."""
+        each reference is followed once, which long chains of them take beyond any stack."""
         if isinstance(value, list):
             return sum((self.weight(child, "") for child in value), 1)
         if isinstance(value, str):

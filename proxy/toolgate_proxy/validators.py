@@ -13,11 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core.error_body import RETRY_SECONDS
-from toolgate_core.errors import (
-    ArgumentsNotChecked,
-    ChecksBusy,
-    SchemaNotEnforceable,
-)
+from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.plan import Tool
 
 from .settings import Settings
@@ -102,10 +98,7 @@ class Validators:
 
     def _learn(self, tool: Tool) -> _Known:
         """Raises BadSchema."""
-        try:
-            cost = steps(tool.parameters)
-        except RecursionError:  # a long chain of references: followed where a stack may overflow
-            cost = UNBOUNDED
+        cost = steps(tool.parameters)
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         known = self._known[tool.hash] = _Known(validator, min(cost, UNBOUNDED))
         if len(self._known) > self._capacity:

@@ -115,7 +115,7 @@ def test_what_must_come_is_what_all_share(
         assert union.accept(token)
     assert union.candidates == 2
     assert union.grammars == grammars[1:3]
-    assert all(m.accept(vocabulary.encode("_")[0]) for m in union.matchers(grammars[2:3]))
+    assert all(m.accept(vocabulary.encode("_")[0]) for _, m in union.matchers(grammars[2:3]))
     assert union.forced() == b""
     assert union.accept(vocabulary.encode('"')[0])
     assert union.candidates == 1

@@ -189,6 +189,7 @@ def test_what_contradicts_itself_is_gone_from_the_canonical_form(
     assert not validator(made.schema).is_valid({"a": []})
     with pytest.raises(SchemaNotEnforceable):
         merged(schema | {"required": ["a"]})
+    assert merged({"allOf": [schema, X]}) is None  # not plain: `prepared` goes by that form
 
 
 def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:

@@ -73,8 +73,9 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             rows.pop(index, None)
         for index, params, _, output in batch_update.added:
             rows.pop(index, None)
-            if (params.extra_args or {}).get(spec.EXTRA_ARG) is not None:
-                rows[index] = _Row(self._automaton(params.extra_args), output)
+            row = self._row(params.extra_args, output)
+            if row is not None:
+                rows[index] = row
         for source, target, direction in batch_update.moved:
             moved, other = rows.pop(source, None), rows.pop(target, None)
             if moved is not None:
@@ -89,15 +90,17 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._on.apply(logits, [(at, self._next_mask(row)) for at, row in self._rows.items()])
         return logits
 
-    def _automaton(self, extra_args: dict[str, Any]) -> Automaton | None:
-        """None where there can be none, whatever the reason: see `_next_mask`."""
+    def _row(self, extra_args: dict[str, Any] | None, output: list[int]) -> _Row | None:
+        """None for a request that is not ours. One without an automaton where there can be none,
+        whatever the reason: see `_next_mask`."""
         try:
             held = spec.from_extra_args(extra_args)
-            assert held is not None
-            return Automaton(self._rules, held, *self._store.of(held))
+            if held is None:
+                return None
+            return _Row(Automaton(self._rules, held, *self._store.of(held)), output)
         except Exception as error:  # noqa: BLE001 - it would take the engine down
             logger.error("Toolgate: a sequence cannot be enforced and ends: %r", error)
-            return None
+            return _Row(None, output)
 
     def _next_mask(self, row: _Row) -> masks.Mask:
         """One sequence's trouble ends that sequence, whatever it is: an exception that left this

@@ -246,7 +246,7 @@ class Automaton:
             return state
         if self._length < state.ask_at:
             return state
-        forced, ask_at = self._budget.way_out(state.union, state.scan, self._length)
+        forced, ask_at = self._budget.way_out(state.union, state.taken, state.scan, self._length)
         return replace(state, forced=forced, ask_at=ask_at, closing=bool(forced))
 
     # --- what a phase allows ----------------------------------------------------------------------

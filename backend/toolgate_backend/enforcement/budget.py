@@ -61,9 +61,11 @@ class Budget:
         fitting = [g for g in self._grammars if (g.least_tokens or 0) + AFTER_BODY <= left]
         return fitting or self._grammars
 
-    def way_out(self, union: Union, scan: Scan, length: int) -> tuple[tuple[int, ...], int]:
-        """The tokens that now must end the call's body, if it is time, and the length at which to
-        ask again if it is not.
+    def way_out(
+        self, union: Union, taken: int, scan: Scan, length: int
+    ) -> tuple[tuple[int, ...], int]:
+        """The tokens that now must end the call's body, of which `taken` are out, if it is time,
+        and the length at which to ask again if it is not.
 
         A token takes one from what is left, and lengthens the way out by the grammar's `growth` at
         most: so long as there is room for one such token, the model is free.
@@ -75,13 +77,13 @@ class Budget:
             return (), FAR
         most = 1 + max(grammar.growth for grammar in known)
         if union.in_heads:
-            rooms = [left - AFTER_BODY - _bound(grammar, union.taken) for grammar in known]
+            rooms = [left - AFTER_BODY - _bound(grammar, taken) for grammar in known]
             if min(rooms) > 0:
                 return (), length + 1 + (min(rooms) - 1) // most
             if len(known) > SEARCHED:  # all of them fit as the call began: one is as good
                 known = [known[rooms.index(max(rooms))]]
         found: list[tuple[int, tuple[int, ...]]] = []
-        for grammar, matcher in zip(known, union.matchers(known), strict=True):
+        for grammar, matcher in union.matchers(known):
             path = self._rules.completion.path(matcher, scan)
             if path is not None:
                 found.append((left - len(path) - AFTER_BODY - grammar.growth, tuple(path)))

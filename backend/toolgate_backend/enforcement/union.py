@@ -63,11 +63,6 @@ class Union:
         return len(self._place.alive if position is None else position.candidates)
 
     @property
-    def taken(self) -> int:
-        """Tokens of the text so far."""
-        return len(self._tokens)
-
-    @property
     def in_heads(self) -> bool:
         """All candidates that are left are in what every call of theirs begins with."""
         return self._place.position is not None
@@ -80,16 +75,17 @@ class Union:
             return [runner.grammar for runner in self._place.alive]
         return [self._grammars[at] for at in position.candidates]
 
-    def matchers(self, grammars: Sequence[MeasuredGrammar]) -> list[Matcher]:
-        """Of these, which are left, each having taken the tokens so far. In the heads they are made
-        for this: ask when it matters, not at every step."""
+    def matchers(
+        self, grammars: Sequence[MeasuredGrammar]
+    ) -> list[tuple[MeasuredGrammar, Matcher]]:
+        """Of those among these that are left, each having taken the tokens so far. In the heads
+        they are made for this: ask when it matters, not at every step."""
         position = self._place.position
         runners = self._place.alive
         if position is not None:
             wanted = [at for at in position.candidates if self._grammars[at] in grammars]
             runners = self._runners(wanted)
-        of = {id(runner.grammar): runner.matcher for runner in runners}
-        return [of[id(grammar)] for grammar in grammars]
+        return [(each.grammar, each.matcher) for each in runners if each.grammar in grammars]
 
     @property
     def finished(self) -> bool:

@@ -32,30 +32,26 @@ def find_endless(parameters: dict[str, Any]) -> str | None:
 
 def _without_end(graph: dict[str, list[set[str]]]) -> set[str]:
     """Those of which a need is never met: none that it is of ends. Each edge is looked at once."""
-    unmet = {pointer: len(needs) for pointer, needs in graph.items()}
+    unmet = {pointer: {*range(len(needs))} for pointer, needs in graph.items()}
     waiting: dict[str, list[tuple[str, int]]] = defaultdict(list)
     """By pointer: whose needs it would meet, and the number of each."""
-    met: set[tuple[str, int]] = set()
+    ended = [pointer for pointer, needs in graph.items() if not needs]
 
     def meet(pointer: str, at: int) -> None:
-        if (pointer, at) not in met:
-            met.add((pointer, at))
-            unmet[pointer] -= 1
+        if at in unmet[pointer]:
+            unmet[pointer].remove(at)
             if not unmet[pointer]:
                 ended.append(pointer)
 
-    ended = [pointer for pointer, needs in graph.items() if not needs]
     for pointer, needs in graph.items():
         for at, need in enumerate(needs):
             if any(each not in graph for each in need):
                 meet(pointer, at)
             for each in need:
                 waiting[each].append((pointer, at))
-    done = 0
-    while done < len(ended):
-        for pointer, at in waiting[ended[done]]:
+    for each in ended:  # which grows meanwhile
+        for pointer, at in waiting[each]:
             meet(pointer, at)
-        done += 1
     return graph.keys() - set(ended)
 
 

@@ -69,9 +69,9 @@ def prepared(schema: Any) -> Prepared:
 
 def merged(schema: Any) -> Prepared | None:
     """By its canonical form, in which what contradicts itself is gone: for a plain schema that was
-    refused as it is. None where that form is not held whole; raises SchemaNotEnforceable where
-    nothing satisfies it."""
-    made = _by_canonical_form(schema, Order(schema), whole=True)
+    refused as it is. None where that form is not held whole, and for other schemas, which had it
+    already; raises SchemaNotEnforceable where nothing satisfies it."""
+    made = _by_canonical_form(schema, Order(schema), whole=True) if _plain(schema) else None
     return None if made is None else Prepared(made, ())
 
 
