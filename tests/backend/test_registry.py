@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import os
-import sys
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +11,8 @@ import pytest
 from tests.backend import hostile
 from toolgate_backend import metrics
 from toolgate_backend.errors import QuarantineDown
-from toolgate_backend.grammars import quarantine_child, store
 from toolgate_backend.grammars import ranks as grammar_ranks
+from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import LIMIT_SECONDS, GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
@@ -393,24 +389,3 @@ async def test_so_is_what_was_too_much_for_a_rank(
     [verdict] = await registry.load([tool])
     assert verdict.status == "ready"
     assert all(store.get(tool.key) for store in ranks.stores)
-
-
-def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
-    """What native code recursed through there must not end the engine."""
-    before = threading.stack_size()
-    pool = store._roomy_pool(2)
-    sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
-    assert min(sizes) >= store.STACK_BYTES > quarantine_child.STACK_BYTES
-    assert threading.stack_size() == before
-    if sys.platform == "linux":  # they give way to the engine's own
-        nice = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        assert nice.result() > os.getpriority(os.PRIO_PROCESS, 0)
-    pool.shutdown()
-
-
-def _stack_of_this_thread() -> int:
-    libc, attributes, size = ctypes.CDLL(None), ctypes.create_string_buffer(256), ctypes.c_size_t()
-    this = ctypes.c_ulong(threading.get_ident())
-    assert libc.pthread_getattr_np(this, attributes) == 0
-    assert libc.pthread_attr_getstacksize(attributes, ctypes.byref(size)) == 0
-    return size.value
