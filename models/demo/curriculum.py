@@ -48,13 +48,15 @@ class Curriculum:
         tokens: int,
         rank: int = 0,
         world: int = 1,
+        begun: bool = False,
     ) -> None:
-        """`samples`: the short conversations, or all; `steps`: of the whole training."""
+        """`samples`: the short conversations, or all; `steps`: of the whole training; `begun`: what
+        all conversations need is learned already."""
         self._tokenizer, self._samples, self._seed = tokenizer, samples, seed
         self._tokens, self._rank, self._world = tokens // world, rank, world
-        self._short_steps = SHORT_STEPS * steps
+        self._short_steps = 0 if begun else SHORT_STEPS * steps
         self._vocabulary = tokenizer.get_vocab_size()
-        self._copied, self._found = COPY_STEPS, COPY_STEPS + FIND_STEPS
+        self._copied, self._found = (0, 0) if begun else (COPY_STEPS, COPY_STEPS + FIND_STEPS)
         self._copying = copying.Progress(self._vocabulary)
         self._lists = looking.Lists(tokenizer, np.random.default_rng(seed))
         self._finding = looking.Progress(len(self._lists.words))

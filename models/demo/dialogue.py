@@ -71,13 +71,16 @@ def render(dialogue: Dialogue) -> Text:
     text = head(dialogue.system, dialogue.tools)
     spans: list[tuple[int, int]] = []
     last = len(dialogue.turns) - 1
+    called: tuple[Call, ...] = ()
     for index, turn in enumerate(dialogue.turns):
         if isinstance(turn, User):
             text += f"<|im_start|>user\n{turn.text}<|im_end|>\n"
         elif isinstance(turn, Results):
-            said = "\n".join(f"<tool_response>\n{each}\n</tool_response>" for each in turn.results)
+            pairs = zip(called, turn.results, strict=True)
+            said = "\n".join(_response(call, result) for call, result in pairs)
             text += f"<|im_start|>user\n{said}<|im_end|>\n"
         else:
+            called = turn.calls
             text += "<|im_start|>assistant\n"
             thinks = dialogue.thinking and index == last
             begin = len(text)
@@ -94,6 +97,12 @@ def render(dialogue: Dialogue) -> Text:
                 spans.append((begin, len(text)))
             text += "\n"
     return Text(text, tuple(spans))
+
+
+def _response(call: Call, result: str) -> str:
+    """With what the call was about before it: of several results, each is told by that."""
+    about = f"{call.subject}: " if call.subject else ""
+    return f"<tool_response>\n{about}{result}\n</tool_response>"
 
 
 def body(turn: Assistant) -> str:

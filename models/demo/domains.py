@@ -13,7 +13,9 @@ from .special import SPECIAL
 from .tools import Call, Task, Tool
 from .words import DATA, Language, Words
 
-KNOWN, UNSEEN = "domains", "domains_held"
+KNOWN, WIDE, UNSEEN = "domains", "domains_wide", "domains_held"
+MANY_WAYS, FEW = 8, 0.5
+"""A tool that is asked for in fewer ways than so many is drawn so much less often."""
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+)\}")
 LISTED = "a "
@@ -42,11 +44,16 @@ class Domain:
     siblings: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
 
+    @property
+    def weight(self) -> float:
+        return 1.0 if sum(map(len, self.requests.values())) >= MANY_WAYS else FEW
+
 
 @cache
 def domains(name: str = KNOWN) -> list[Domain]:
+    """`KNOWN`: those of `WIDE` too."""
     found: list[Domain] = []
-    for line in (DATA / f"{name}.txt").read_text(encoding="utf-8").splitlines():
+    for line in _lines(name):
         mark, _, rest = line.strip().partition(" ")
         if mark == "@":
             group, _, names = rest.partition(":")
@@ -62,6 +69,21 @@ def domains(name: str = KNOWN) -> list[Domain]:
         elif mark == "!":
             found[-1].results.append(rest)
     return found
+
+
+@cache
+def kept_names() -> frozenset[str]:
+    """Of the tools that are kept for the evaluation."""
+    return frozenset(name for domain in domains(UNSEEN) for name in domain.names)
+
+
+def _lines(name: str) -> list[str]:
+    files = (KNOWN, WIDE) if name == KNOWN else (name,)
+    return [
+        line
+        for file in files
+        for line in (DATA / f"{file}.txt").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def _slot(text: str) -> Slot:

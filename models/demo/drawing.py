@@ -47,7 +47,8 @@ class Drawing:
                 ] or listed
             if not self.held and self.rng.random() < OFTEN:
                 listed = [domain for domain in listed if domain.group in MET_OFTEN] or listed
-            return domains.draw(self.rng.choice(listed), words)
+            weights = [domain.weight for domain in listed]
+            return domains.draw(self.rng.choices(listed, weights)[0], words)
         return random_tools.draw(words)
 
     def system(self) -> str:
@@ -61,10 +62,16 @@ class Drawing:
         return self.rng.choice(talk.systems()) if roll < 0.3 else ""
 
     def tools(
-        self, tasks: list[Task], words: Words, *, fitting: bool = True, bounded: bool = False
+        self,
+        tasks: list[Task],
+        words: Words,
+        *,
+        fitting: bool = True,
+        bounded: bool = False,
+        absent: Task | None = None,
     ) -> tuple[Tool, ...]:
         """The tasks' tools among others that do not fit, in any order. `bounded`: none of the others
-        answers any question."""
+        answers any question. `absent`: nothing fits this one."""
         rng = self.rng
         wanted = rng.choice(
             (1, 1, 2, 3) if self.short else (1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, MOST_TOOLS)
@@ -73,16 +80,16 @@ class Drawing:
         for task in tasks:
             if len(chosen) < MOST_TOOLS - 2 and rng.random() < (0.3 if fitting else 0.15):
                 chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
-        groups = {group for task in tasks for group in near(task.group)} | {
-            task.group for task in tasks
-        }
+        unfit = [*tasks, absent] if absent else tasks
+        groups = {group for task in unfit for group in {task.group, *near(task.group)}}
         if not fitting or bounded:
             groups |= answering()
         while len(chosen) < wanted:
             chosen.append(self.other_tool(groups, words))
         found: dict[str, Tool] = {}
         for tool in chosen:  # the first of a name: the task's own
-            found.setdefault(tool.name, tool)
+            if absent is None or tool.name != absent.tool.name:
+                found.setdefault(tool.name, tool)
         listed = list(found.values())
         rng.shuffle(listed)
         return tuple(listed)

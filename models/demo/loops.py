@@ -32,7 +32,7 @@ def told(calls: tuple[Call, ...], task: Task, words: Words) -> tuple[Results, st
     values = [results.draw(task, calls[0], words)]
     for call in calls[1:]:  # mostly of one form
         alike = words.rng.random() < 0.85
-        value = results.alike(values[0], results.subject(calls[0]), results.subject(call), words)
+        value = results.alike(values[0], calls[0].subject, call.subject, words)
         values.append(value if alike else results.draw(task, call, words))
     text = results.sentence(list(calls), values, task.language)
     return Results(tuple(_written(value, words) for value in values)), text

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from .network import FAST
+
 STEPS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonal(gradients: Tensor) -> Tensor:
-    """(number, rows, columns), rows ≤ columns: each pushed towards the nearest orthogonal matrix, in
-    bf16."""
+    """(number, rows, columns), rows ≤ columns: each pushed towards the nearest orthogonal matrix."""
     a, b, c = COEFFICIENTS
-    x = (gradients / (gradients.norm(dim=(1, 2), keepdim=True) + 1e-7)).bfloat16()
+    x = (gradients / (gradients.norm(dim=(1, 2), keepdim=True) + 1e-7)).to(FAST)
     for _ in range(STEPS):
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)

@@ -27,6 +27,12 @@ PLURAL = (
 # A place or a person in two parts, told apart by their names.
 PAIRS = (("from", "to"), ("source", "target"), ("origin", "destination"), ("src", "dst"), ("old", "new"),
          ("start", "end"), ("sender", "receiver"), ("a", "b"), ("from_id", "to_id"), ("before", "after"))  # fmt: skip
+# Two numbers, told apart by their order.
+NUMBERS = (("min", "max"), ("low", "high"), ("width", "height"), ("rows", "columns"), ("first", "second"), ("lower", "upper"),
+           ("home", "away"), ("x", "y"), ("start", "end"), ("adults", "children"), ("length", "width"), ("a", "b"),
+           ("hours", "minutes"), ("base", "exponent"), ("row", "seat"), ("chapter", "page"), ("min_price", "max_price"))  # fmt: skip
+BETWEEN = (("{}", "/ {}"), ("{}", "over {}"), ("{}", "by {}"), ("{}", "and {}"), ("from {}", "to {}"), ("between {}", "and {}"),
+           ("{}", "x {}"), ("{}", "to {}"), ("of {}", "and {}"), ("{}", ": {}"), ("with {}", "and {}"))  # fmt: skip
 PREPOSITIONS = (
     "in",
     "on",
@@ -54,6 +60,8 @@ class Part:
     kind: str
     shape: Shape
     ways: tuple[str, ...]
+    ordered: bool = False
+    """Only its place tells which of two numbers it is."""
 
 
 def _itself(noun: str, words: Words) -> Part:
@@ -95,11 +103,23 @@ def draw(noun: str, words: Words) -> list[Part]:
             Part(name, kind, shape(kind, words), (way,))
             for name, way in zip(names, two, strict=True)
         ]
+    elif words.language == "en" and rng.random() < 0.06:
+        parts = _numbers(words)
     for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2)) if not parts else rng.choice((0, 0, 0, 1))):
         part = _part(words)
         if part.name not in {other.name for other in parts}:
             parts.append(part)
     return parts
+
+
+def _numbers(words: Words) -> list[Part]:
+    rng = words.rng
+    kind = rng.choice(("level", "count", "level", "amount"))
+    names, two = rng.choice(NUMBERS), rng.choice(BETWEEN)
+    if rng.random() < 0.3:
+        two = (f"{names[0].replace('_', ' ')} {{}}", f"{names[1].replace('_', ' ')} {{}}")
+    pairs = zip(names, two, strict=True)
+    return [Part(name, kind, shape(kind, words), (way,), ordered=True) for name, way in pairs]
 
 
 def _part(words: Words) -> Part:

@@ -37,6 +37,21 @@ ZH_IMPERATIVE = (
 ZH_QUESTION = ("请问{}", "你好，{}", "告诉我，{}", "我想知道{}", "请告诉我{}")
 
 
+ASIDES = 0.08
+"""Of the requests: those beside which something is said that nothing follows from."""
+BEFORE = ("I keep forgetting it. {}", "My {noun} is {adjective}. {}", "we talked about the {noun}. {}", "I'm in a hurry: {}",
+          "it's for my {noun}: {}", "I am with the {noun} now, {}", "the {noun} told me so: {}", "before I forget the {noun}: {}")  # fmt: skip
+AFTER = ("{}. It's urgent", "{}. I'm in a hurry", "{}. The {noun} is {adjective}", "{}. I need it for the {noun}",
+         "{}. My {noun} is {adjective}", "{}. The {noun} wants it", "{}. I forgot my {noun}", "{}. We have a {adjective} {noun}")  # fmt: skip
+
+
+def _aside(request: str, words: Words) -> str:
+    form = words.rng.choice(BEFORE + AFTER).replace("{}", request, 1)
+    return form.replace("{noun}", words.everyday("noun")).replace(
+        "{adjective}", words.everyday("adjective")
+    )
+
+
 def wrap(request: str, question: bool, words: Words) -> str:
     """The request as someone would type it."""
     rng = words.rng
@@ -51,6 +66,8 @@ def wrap(request: str, question: bool, words: Words) -> str:
     )
     if rng.random() < (0.2 if question else 0.45):
         request = rng.choice(QUESTION if question else IMPERATIVE).replace("{}", request)
+    if rng.random() < ASIDES:
+        request = _aside(request, words)
     return finish(request, question, words)
 
 

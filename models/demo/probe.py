@@ -21,7 +21,7 @@ from .corpus import encode
 from .dialogue import NO_THOUGHT, Dialogue, User, render
 from .evaluate import Question, questions
 from .export import load
-from .network import Network
+from .network import Network, fast
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def first_miss(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> Mi
     """None where the last answer comes out."""
     (sample,) = encode(tokenizer, [render(replace(dialogue, last_only=True))])
     ids = torch.from_numpy(sample.ids.astype("int64"))[None]
-    with torch.autocast("cpu", torch.bfloat16):
+    with fast():
         best = network.logits(network(ids[:, :-1])).argmax(-1)[0]
     wrong = torch.from_numpy(sample.trained)[1:] & (best != ids[0, 1:])
     if not bool(wrong.any()):
@@ -59,7 +59,7 @@ def decoded(network: Network, tokenizer: Tokenizer, dialogue: Dialogue) -> str:
     begin = "" if dialogue.thinking else NO_THOUGHT
     ids = list(tokenizer.encode(f"{prompt}<|im_start|>assistant\n{begin}").ids)
     prompted, end = len(ids), tokenizer.token_to_id("<|im_end|>")
-    with torch.autocast("cpu", torch.bfloat16):
+    with fast():
         while ids[-1] != end and len(ids) < prompted + MAX_TOKENS:
             ids.append(int(network.logits(network(torch.tensor([ids]))[0, -1]).argmax()))
     return str(tokenizer.decode(ids[prompted:], skip_special_tokens=False)).removesuffix(

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .kind_table import KINDS
 from .parts import Part
-from .verbs import Verb
+from .verbs import Verb, questions
 from .words import Words
+
+INFORMING = ("get", "list", "track", "inspect")
+"""Classes of verbs whose tools answer a question."""
+UNNAMED = 0.4
+"""Of the requests to such a tool, those that do not name what they are about."""
 
 
 def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]:
@@ -17,7 +23,8 @@ def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]
         phrases.append(
             rng.choice(part.ways).replace("{name}", name).replace("{}", texts[part.name])
         )
-    if len(phrases) > 1 and rng.random() < 0.4 and not any("text" in part.kind for part in said):
+    fixed = any(part.ordered or "text" in part.kind for part in said)
+    if len(phrases) > 1 and not fixed and rng.random() < 0.4:
         rng.shuffle(phrases)
     return phrases
 
@@ -30,6 +37,10 @@ def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said
     tail = " ".join(_phrases(said, texts, words))
     first = texts[said[0].name] if said else ""
     a = rng.choice(("the ", "the ", "a ", "my ", "", "that "))
+    known = said and said[0].kind in KINDS and noun in questions() and verb_class in INFORMING
+    if known and rng.random() < UNNAMED:
+        asked = rng.choice(questions()[noun]).replace("{}", first)
+        return " ".join([asked, *_phrases(said[1:], texts, words)]), True
     roll = rng.random()
     if len(said) == 1 and roll < 0.3:
         # The value alone: `archive T-113`, `ping web01`.

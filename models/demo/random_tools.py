@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import random_requests
+from .domains import kept_names
 from .kind_table import KINDS
 from .kinds import Schema
 from .parts import Part
@@ -19,6 +20,14 @@ EVERYDAY = "everyday"
 
 
 def draw(words: Words) -> Task:
+    """Never of a tool that is kept for the evaluation."""
+    while True:
+        task = _draw(words)
+        if task.tool.name not in kept_names():
+            return task
+
+
+def _draw(words: Words) -> Task:
     zh = words.language == "zh"
     rng = words.rng
     noun, verb_class, zh_noun, zh_verb = _about(words)

@@ -10,6 +10,7 @@ import json
 import re
 
 from .kinds import Json, amount
+from .phrases import phrase
 from .shapes import shape
 from .tools import Call, Task
 from .words import Language, Words, listed
@@ -37,13 +38,13 @@ def draw(task: Task, call: Call, words: Words) -> Json:
     if roll < 0.1:
         return amount(words).value
     if task.results and roll < 0.55:
-        return _formed(rng.choice(task.results), subject(call), words)
+        return _formed(rng.choice(task.results), call.subject, words)
     if roll < 0.61:
         key = rng.choice(LIST_KEYS)
         kind = rng.choice(("person", "item", "word", "code", "city", "file", "time", "song"))
         listed = [shape(kind, words).draw().value for _ in range(rng.choice((1, 2, 2, 3)))]
         return listed if rng.random() < 0.25 else {key: listed}
-    if roll < 0.63:
+    if roll < 0.66:
         keys = _keys(words, 2)
         kinds = ("code", "amount")
         rows = [
@@ -56,8 +57,8 @@ def draw(task: Task, call: Call, words: Words) -> Json:
     }
     if roll < 0.74:
         found = {rng.choice(("data", "result", "current", "details", "info")): found}
-    elif roll < 0.8 and subject(call):
-        found = {next(iter(call.arguments)): subject(call), **found}
+    elif roll < 0.8 and call.subject:
+        found = {next(iter(call.arguments)): call.subject, **found}
     return found
 
 
@@ -117,15 +118,8 @@ def alike(result: Json, about: str, now: str, words: Words) -> Json:
         return round(result + rng.randint(-9, 9), 2)
     if result == about:
         return now
-    return rng.choice((result, words.pick("sky"), words.pick("status"), words.invented(), result))
-
-
-def subject(call: Call) -> str:
-    """What the call is about: its first short text, or nothing."""
-    for value in call.arguments.values():
-        if isinstance(value, str) and 0 < len(value) <= 32 and len(value.split()) <= 4:
-            return value
-    return ""
+    other = words.pick("city") if rng.random() < 0.5 else phrase(words)
+    return rng.choice((result, words.pick("sky"), words.pick("status"), words.invented(), other))
 
 
 def sentence(calls: list[Call], results: list[Json], language: Language) -> str:
@@ -134,7 +128,7 @@ def sentence(calls: list[Call], results: list[Json], language: Language) -> str:
 
 
 def _one(call: Call, result: Json, language: Language) -> str:
-    about = subject(call)
+    about = call.subject
     zh = language == "zh"
     if isinstance(result, dict) and len(result) == 1 and "error" in result:
         said = f"不成功：{result['error']}" if zh else f"that did not work: {result['error']}"

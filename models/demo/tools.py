@@ -32,6 +32,14 @@ class Call:
     name: str
     arguments: dict[str, Json]
 
+    @property
+    def subject(self) -> str:
+        """What it is about: its first short text, or nothing. The template says the same."""
+        for value in self.arguments.values():
+            if isinstance(value, str) and 0 < len(value) <= 32 and len(value.split()) <= 4:
+                return value
+        return ""
+
 
 @dataclass(frozen=True)
 class Task:

@@ -2,14 +2,15 @@
 
 One process with one thread for each processor, each with batches of its own: the operations are too
 small here for threads to share. Everything is counted in steps, so that a run is a function of its
-seed and of the number of processes, and takes the time it takes. It is saved every few minutes, and
-the same command goes on from there after it was stopped.
+seed, the number of processes and the processor's precision, and takes the time it takes. It is saved
+every few minutes, and the same command goes on from there after it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 import torch.distributed
 import torch.multiprocessing
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
@@ -27,18 +29,20 @@ from .batches import LENGTHS, Batch
 from .corpus import LONGEST
 from .curriculum import Curriculum
 from .muon import Muon
-from .network import Network
+from .network import Network, fast
 from .tokenizer import spelt
 from .tokenizer import train as train_tokenizer
 
 STEP_TOKENS = 4096
 """Of all processes together, the padding included."""
-STEPS = 11_700
+STEPS = 14_000
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 WARM_STEPS = 50
 RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 """Shares of the steps, and of the rates then. In batches this small the loss follows the rate for
 thousands of steps: only with little of it is what is rare learned."""
+RATES_ON = ((0.0, 0.4), (1.0, 0.005))
+"""The same for a training that begins with weights."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
 
@@ -51,6 +55,8 @@ class Plan:
     steps: int
     minutes: float
     compiled: bool
+    weights: Path | None = None
+    """An exported model to begin with, instead of with nothing; its tokenizer too."""
 
     @property
     def tokenizer_file(self) -> Path:
@@ -59,7 +65,8 @@ class Plan:
     @property
     def key(self) -> str:
         """Of the conversations: other ones are made when it changes."""
-        return f"{corpus.fingerprint()} {self.seed} {self.samples}"
+        begun = f" {self.weights}" if self.weights else ""
+        return f"{corpus.fingerprint()} {self.seed} {self.samples}{begun}"
 
     def conversations(self, short: bool) -> list[corpus.Sample]:
         number = self.samples // 10 if short else self.samples
@@ -72,7 +79,7 @@ class Plan:
     def factor(self, step: int) -> float:
         """Of the learning rates: warm-up, constant, then down."""
         warm = min(1.0, (step + 1) / WARM_STEPS)
-        shares, factors = zip(*RATES, strict=True)
+        shares, factors = zip(*(RATES_ON if self.weights else RATES), strict=True)
         return warm * float(np.interp(step / self.steps, shares, factors))
 
 
@@ -83,8 +90,12 @@ def prepare(plan: Plan) -> None:
     if not mark.exists() or mark.read_text() != plan.key:
         for old in plan.out.glob("checkpoint*.pt"):
             old.unlink()
-        made = corpus.texts(plan.seed, TOKENIZER_TEXTS)
-        train_tokenizer([*(text.text for text in made), *spelt()]).save(str(plan.tokenizer_file))
+        if plan.weights:
+            shutil.copyfile(plan.weights / "tokenizer.json", plan.tokenizer_file)
+        else:
+            made = corpus.texts(plan.seed, TOKENIZER_TEXTS)
+            learned = train_tokenizer([*(text.text for text in made), *spelt()])
+            learned.save(str(plan.tokenizer_file))
         mark.write_text(plan.key)
     plan.conversations(True)
     tokens = sum(len(sample.ids) for sample in plan.conversations(False))
@@ -93,7 +104,7 @@ def prepare(plan: Plan) -> None:
 
 def loss_of(network: Network, run: torch.nn.Module, batch: Batch) -> torch.Tensor:
     ids, trained = torch.from_numpy(batch[0]), torch.from_numpy(batch[1])
-    with torch.autocast("cpu", torch.bfloat16):
+    with fast():
         hidden = run(ids[:, :-1])
         wanted = trained[:, 1:]
         logits = network.logits(hidden[wanted])
@@ -108,6 +119,8 @@ class Trainer:
         torch.manual_seed(plan.seed)
         self.tokenizer = Tokenizer.from_file(str(plan.tokenizer_file))
         self.network = Network.of(self.tokenizer)
+        if plan.weights:
+            self.network.take(load_file(plan.weights / "model.safetensors"))
         self.compiled = torch.compile(self.network, dynamic=False)
         named = list(self.network.named_parameters())
         matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]
@@ -123,6 +136,7 @@ class Trainer:
             tokens=STEP_TOKENS,
             rank=rank,
             world=world,
+            begun=plan.weights is not None,
         )
         if self._file(rank).exists():
             state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
@@ -236,9 +250,10 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=240_000)
     parser.add_argument("--minutes", type=float, default=1e9, help="stop then; go on another time")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--weights", type=Path, help="begin with this exported model")
     given = parser.parse_args()
     plan = Plan(
-        given.out, given.seed, given.samples, given.steps, given.minutes, not given.eager
+        given.out, given.seed, given.samples, given.steps, given.minutes, not given.eager, given.weights
     )  # fmt: skip
     prepare(plan)
     (plan.out / "meeting").unlink(missing_ok=True)

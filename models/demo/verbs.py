@@ -63,6 +63,17 @@ def nouns() -> list[tuple[list[str], Section]]:
 
 
 @cache
+def questions() -> dict[str, list[str]]:
+    """From a noun to what asks for it without its name; `{}` is what it is asked of."""
+    found: dict[str, list[str]] = {}
+    for line in (DATA / "questions.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            noun, _, asked = line.partition(" = ")
+            found[noun] = asked.split(" | ")
+    return found
+
+
+@cache
 def both_languages() -> dict[str, list[tuple[str, str]]]:
     """`noun` and `verb`: (English, Chinese); of verbs the English is a class."""
     return {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jsonschema
 import pytest
-from models.demo import corpus, domains, handwritten
+from models.demo import corpus, domains, handwritten, talk, verbs
 from models.demo.dialogue import Assistant, Results, User, line, render
-from models.demo.drawing import MOST_TOOLS
+from models.demo.drawing import MOST_TOOLS, clusters
 from models.demo.handwritten import parse
 from models.demo.samples import MIX, Source
 
@@ -67,6 +67,38 @@ def test_rounds_ask_for_several_tools_of_one_list() -> None:
     assert sum(number > 1 for number in called) > 0.8 * NUMBER
 
 
+def test_what_no_tool_of_the_list_is_for_is_said_to_be_so() -> None:
+    source, absent = Source(14), 0
+    for dialogue in (source.draw("rounds") for _ in range(NUMBER)):
+        answers = [turn.content for turn in dialogue.turns if isinstance(turn, Assistant)]
+        absent += any(text in talk.NO_TOOL.values() for text in answers)
+    assert absent > NUMBER / 10
+
+
+def test_a_result_is_told_by_what_its_call_was_about() -> None:
+    source, several = Source(15), 0
+    for dialogue in (source.draw("result") for _ in range(NUMBER)):
+        text = render(dialogue).text
+        for before, results in zip(dialogue.turns, dialogue.turns[1:], strict=False):
+            if isinstance(before, Assistant) and isinstance(results, Results):
+                several += len(before.calls) > 1
+                for call, result in zip(before.calls, results.results, strict=True):
+                    about = f"{call.subject}: " if call.subject else ""
+                    assert f"<tool_response>\n{about}{result}\n</tool_response>" in text
+    assert several
+
+
+def test_what_is_asked_without_its_name_is_a_noun_of_the_lists() -> None:
+    listed = {noun for _, section in verbs.nouns() for noun in section.trained + section.held}
+    assert set(verbs.questions()) <= listed
+    assert all("{}" in text for asked in verbs.questions().values() for text in asked)
+
+
+def test_groups_that_are_near_each_other_are_groups() -> None:
+    groups = {domain.group for domain in domains.domains()}
+    assert {group for cluster in clusters() for group in cluster} <= groups
+
+
 def test_kept_values_are_not_trained_on() -> None:
     from models.demo.words import Words, sections
 
@@ -83,7 +115,11 @@ def test_unseen_tools_share_no_name_with_trained_ones() -> None:
     known = {name for domain in domains.domains() for name in domain.names}
     unseen = {name for domain in domains.domains(domains.UNSEEN) for name in domain.names}
     assert unseen
+    assert unseen == domains.kept_names()
     assert known.isdisjoint(unseen)
+    source = Source(12, known=0.0)
+    drawn = {tool.name for _ in range(NUMBER) for tool in source.draw("rounds").tools}
+    assert drawn.isdisjoint(unseen)
 
 
 def test_what_is_written_by_hand_is_kept_out_of_the_training() -> None:

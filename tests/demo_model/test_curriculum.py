@@ -66,6 +66,11 @@ def test_a_stage_that_is_not_learned_ends_all_the_same(curriculum: Curriculum) -
     assert begun == list(zip(ends, Stage, strict=True))
 
 
+def test_with_weights_to_begin_with_all_conversations_come_at_once(tokenizer: Tokenizer) -> None:
+    given = Curriculum(tokenizer, conversations, seed=1, steps=1000, tokens=TOKENS, begun=True)
+    assert stages(given, iter(lambda: 9.0, None), 1000) == [(0, Stage.ALL)]
+
+
 def test_it_goes_on_from_its_state(tokenizer: Tokenizer, curriculum: Curriculum) -> None:
     for step in range(400):
         curriculum.note(step, 0.1)

@@ -39,6 +39,9 @@ def shown() -> jinja2.Template:
 def prompt(shown: jinja2.Template, dialogue: Dialogue) -> str:
     request = request_of(dialogue)
     messages: list[dict[str, Any]] = request["messages"]
+    for call in (call for message in messages for call in message.get("tool_calls", ())):
+        # As vLLM does it (vllm/entrypoints/chat_utils.py), so that templates see objects.
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     thinks = request.get("reasoning_effort") != "none"
     return shown.render(
         messages=messages,

@@ -16,7 +16,7 @@ def tokenizer() -> Tokenizer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(made, "LEARNED", 330)
         patch.setattr(made, "VOCABULARY", 540)
-        return made.train([SAID] * 50 + [text.text for text in corpus.texts(3, 60)])
+        return made.train([SAID] * 50 + [text.text for text in corpus.texts(3, 120)])
 
 
 def cut(tokenizer: Tokenizer, text: str) -> list[str]:

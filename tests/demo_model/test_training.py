@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,19 @@ def test_a_token_is_its_word_and_its_forms() -> None:
     torch.testing.assert_close(network.logits(torch.eye(192)), table.T)
 
 
+def test_a_training_begins_with_exported_weights() -> None:
+    torch.manual_seed(0)
+    forms = np.array([(False, False, False), (False, False, False), (True, False, False)])
+    sizes, made = Sizes(vocabulary=3), Composition(np.array([0, 1, 1]), forms)
+    network, other = Network(sizes, made), Network(sizes, made)
+    other.take(network.named_tensors())
+    for name, tensor in network.named_tensors().items():
+        torch.testing.assert_close(other.named_tensors()[name], tensor)
+    torch.testing.assert_close(other.embed_tokens.forms[0], network.embed_tokens.forms[0])
+    with pytest.raises(ValueError, match="not these weights"):
+        other.take({"model.embed_tokens.weight": network.embed_tokens().detach()})
+
+
 def test_the_first_heads_look_back_before_anything_is_learned() -> None:
     torch.manual_seed(0)
     network = Network(Sizes(vocabulary=256), _plain(256))
@@ -260,6 +274,9 @@ def test_the_rates_warm_up_stay_and_fall() -> None:
     assert factors[79] == 1
     assert factors[80:] == sorted(factors[80:], reverse=True)
     assert 0.005 <= factors[-1] < 0.01
+    on = replace(plan, weights=Path())
+    assert max(on.factor(step) for step in range(1000)) < 0.5 * max(factors)
+    assert on.factor(999) == pytest.approx(factors[-1], rel=0.1)
 
 
 def _train(out: Path, *flags: str) -> subprocess.CompletedProcess[str]:
