@@ -11,7 +11,7 @@ from .kinds import Shape, plain
 from .shapes import join, several_of, shape
 from .special import SPECIAL
 from .tools import Call, Task, Tool
-from .words import DATA, Language, Words
+from .words import Language, Words, lines
 
 KNOWN, WIDE, UNSEEN = "domains", "domains_wide", "domains_held"
 MANY_WAYS, FEW = 8, 0.5
@@ -53,7 +53,7 @@ class Domain:
 def domains(name: str = KNOWN) -> list[Domain]:
     """`KNOWN`: those of `WIDE` too."""
     found: list[Domain] = []
-    for line in _lines(name):
+    for line in lines(KNOWN) + lines(WIDE) if name == KNOWN else lines(name):
         mark, _, rest = line.strip().partition(" ")
         if mark == "@":
             group, _, names = rest.partition(":")
@@ -75,15 +75,6 @@ def domains(name: str = KNOWN) -> list[Domain]:
 def kept_names() -> frozenset[str]:
     """Of the tools that are kept for the evaluation."""
     return frozenset(name for domain in domains(UNSEEN) for name in domain.names)
-
-
-def _lines(name: str) -> list[str]:
-    files = (KNOWN, WIDE) if name == KNOWN else (name,)
-    return [
-        line
-        for file in files
-        for line in (DATA / f"{file}.txt").read_text(encoding="utf-8").splitlines()
-    ]
 
 
 def _slot(text: str) -> Slot:
@@ -214,8 +205,7 @@ def _tool_name(domain: Domain, words: Words) -> str:
 
 @cache
 def _chinese() -> dict[str, str]:
-    lines = (DATA / "descriptions_zh.txt").read_text(encoding="utf-8").splitlines()
-    return {line.split()[0]: line.split()[1] for line in lines if line and not line.startswith("#")}
+    return {line.split()[0]: line.split()[1] for line in lines("descriptions_zh")}
 
 
 def _description(domain: Domain, words: Words) -> str:

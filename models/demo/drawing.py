@@ -7,7 +7,7 @@ from functools import cache
 
 from . import domains, random_tools, talk
 from .tools import Task, Tool
-from .words import DATA, Language, Words
+from .words import Language, Words, lines
 
 MOST_TOOLS = 8
 MET_OFTEN, OFTEN = ("judge", "answer_only", "weather"), 0.15
@@ -107,8 +107,7 @@ class Drawing:
 
 @cache
 def clusters() -> list[list[str]]:
-    lines = (DATA / "clusters.txt").read_text(encoding="utf-8").splitlines()
-    return [line.split() for line in lines if line and not line.startswith("#")]
+    return [line.split() for line in lines("clusters")]
 
 
 def answering() -> set[str]:

@@ -15,7 +15,7 @@ from .tokenizer import FORMS, VOCABULARY, Composition, composition
 
 FAST = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
 """What this processor multiplies fastest: without instructions for it bf16 takes 14 times as long as
-single precision, with them a half."""
+single precision (an EPYC with AVX2 alone)."""
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
 

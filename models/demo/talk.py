@@ -7,7 +7,7 @@ from functools import cache
 
 from .kinds import Json
 from .tools import Call
-from .words import DATA, Language, Words
+from .words import DATA, Language, Words, lines
 
 NO_TOOL = {"en": "I have no tool for that.", "zh": "我没有合适的工具。"}
 # Under `tool_choice: "none"` the call that would fit can't come. Begins like NO_TOOL: the first token
@@ -25,17 +25,15 @@ UNKNOWN = "unknown"
 def _pairs(language: Language) -> list[tuple[list[str], str]]:
     name = "talk" if language == "en" else "talk_zh"
     found = []
-    for line in (DATA / f"{name}.txt").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            said, _, answer = line.partition(" => ")
-            found.append(([text.strip() for text in said.split(" | ")], answer))
+    for line in lines(name):
+        said, _, answer = line.partition(" => ")
+        found.append(([text.strip() for text in said.split(" | ")], answer))
     return found
 
 
 @cache
 def systems() -> list[str]:
-    lines = (DATA / "systems.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    return lines("systems")
 
 
 def small_talk(words: Words) -> tuple[str, str]:
@@ -58,8 +56,8 @@ def _general() -> dict[str, list[str]]:
     text = (DATA / "general.txt").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     for part in text.split("\n[")[1:]:
-        title, _, lines = part.partition("]")
-        found[title] = [" ".join(each.split()) for each in lines.replace("\n", " ").split(";")]
+        title, _, listed = part.partition("]")
+        found[title] = [" ".join(each.split()) for each in listed.replace("\n", " ").split(";")]
     return found
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from .words import DATA, Section, sections
+from .words import Section, lines, sections
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,8 @@ class Verb:
 
 @cache
 def classes() -> dict[str, list[Verb]]:
-    found: dict[str, list[Verb]] = {}
-    for line in (DATA / "verbs.txt").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            title, _, rest = line.partition(":")
-            found[title] = [verb_of(text) for text in rest.split()]
-    return found
+    pairs = (line.split(":") for line in lines("verbs"))
+    return {title: [verb_of(text) for text in rest.split()] for title, rest in pairs}
 
 
 def verb_of(text: str) -> Verb:
@@ -65,12 +61,8 @@ def nouns() -> list[tuple[list[str], Section]]:
 @cache
 def questions() -> dict[str, list[str]]:
     """From a noun to what asks for it without its name; `{}` is what it is asked of."""
-    found: dict[str, list[str]] = {}
-    for line in (DATA / "questions.txt").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            noun, _, asked = line.partition(" = ")
-            found[noun] = asked.split(" | ")
-    return found
+    pairs = (line.split(" = ") for line in lines("questions"))
+    return {noun: asked.split(" | ") for noun, asked in pairs}
 
 
 @cache

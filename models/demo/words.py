@@ -19,6 +19,12 @@ def listed(text: str) -> list[str]:
     return text.split()
 
 
+def lines(name: str) -> list[str]:
+    """Of `data/NAME.txt`, without comments and empty lines."""
+    text = (DATA / f"{name}.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
 class Section:
     def __init__(self, entries: list[str], *, split: bool) -> None:
         self.trained = [e for i, e in enumerate(entries) if not split or i % HELD_EVERY]
