@@ -16,6 +16,8 @@ from .tokenizer import FORMS, VOCABULARY, Composition, composition
 FAST = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
 """What this processor multiplies fastest: without instructions for it bf16 takes 14 times as long as
 single precision (an EPYC with AVX2 alone)."""
+ADDING = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
+"""Of a layer: what its two halves add is a multiple of."""
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
 
@@ -24,7 +26,7 @@ TURNING = 4
 class Sizes:
     vocabulary: int = VOCABULARY
     hidden: int = 192
-    layers: int = 5
+    layers: int = 7
     heads: int = 6
     kv_heads: int = 2
     head_dim: int = 32  # the least that vLLM's CPU attention takes
@@ -179,13 +181,33 @@ class Network(nn.Module):
         return {f"model.{name}": tensor for name, tensor in state.items()}
 
     def take(self, tensors: dict[str, Tensor]) -> None:
-        """Those of `named_tensors`."""
+        """Those of `named_tensors`, of this many layers or of fewer."""
         state = {name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()}
+        state = deepened(state, self.sizes.layers)
         self.embed_tokens.take(state.pop("embed_tokens.weight"))
         left = {"embed_tokens.weight", "embed_tokens.forms"}
         missing, unexpected = self.load_state_dict(state, strict=False)
         if unexpected or set(missing) != left:
             raise ValueError(f"not these weights: {unexpected or missing}")
+
+
+def deepened(state: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """The same function in `layers` layers: each new one begins as a copy of the one before it that
+    adds nothing yet (LLaMA Pro, arXiv:2401.02415)."""
+    parts = {name: name.split(".", 2) for name in state if name.startswith("layers.")}
+    held = 1 + max((int(index) for _, index, _ in parts.values()), default=-1)
+    if held > layers:
+        raise ValueError(f"weights of {held} layers do not fit into {layers}")
+    made = {name: tensor for name, tensor in state.items() if name not in parts}
+    copied = -1
+    for layer in range(layers):
+        before, copied = copied, (2 * layer + 1) * held // (2 * layers)
+        for name, (_, index, part) in parts.items():
+            if int(index) == copied:
+                idle = copied == before and part in ADDING
+                tensor = state[name]
+                made[f"layers.{layer}.{part}"] = torch.zeros_like(tensor) if idle else tensor
+    return made
 
 
 def fast() -> torch.autocast:

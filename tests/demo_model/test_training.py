@@ -14,9 +14,8 @@ from models.demo import copying, corpus
 from models.demo.batches import LENGTHS, batches
 from models.demo.dialogue import Assistant, Dialogue, Text, User, render
 from models.demo.muon import Muon, orthogonal
-from models.demo.network import Network, Sizes, rotate, rotation
 from models.demo.renaming import Renaming
-from models.demo.tokenizer import FORMS, MARKS, SPECIAL, Composition, composition
+from models.demo.tokenizer import MARKS, SPECIAL, composition
 from models.demo.tools import Call, Tool
 from models.demo.train import Plan
 from tokenizers import AddedToken, Tokenizer
@@ -180,55 +179,6 @@ def test_few_tokens_and_all_of_them_are_copied_side_by_side() -> None:
     assert said.max() > 2900
 
 
-def _plain(vocabulary: int) -> Composition:
-    """Every token is a part of its own."""
-    return Composition(np.arange(vocabulary), np.zeros((vocabulary, len(FORMS)), bool))
-
-
-def test_a_token_is_its_word_and_its_forms() -> None:
-    torch.manual_seed(0)
-    forms = np.array([(False, False, False), (True, False, False), (True, False, True)])
-    network = Network(
-        Sizes(vocabulary=4), Composition(np.array([0, 1, 1, 1]), np.vstack((forms[:1], forms)))
-    )
-    parts = network.embed_tokens
-    assert parts.weight.shape[0] == 2
-    table = network.named_tensors()["model.embed_tokens.weight"]
-    wanted = [parts.weight[0], parts.weight[1], parts.weight[1] + parts.forms[0]]
-    wanted.append(parts.weight[1] + parts.forms[0] + parts.forms[2])
-    torch.testing.assert_close(table, torch.stack(wanted).detach())
-    assert "model.embed_tokens.forms" not in network.named_tensors()
-    torch.testing.assert_close(network.logits(torch.eye(192)), table.T)
-
-
-def test_a_training_begins_with_exported_weights() -> None:
-    torch.manual_seed(0)
-    forms = np.array([(False, False, False), (False, False, False), (True, False, False)])
-    sizes, made = Sizes(vocabulary=3), Composition(np.array([0, 1, 1]), forms)
-    network, other = Network(sizes, made), Network(sizes, made)
-    other.take(network.named_tensors())
-    for name, tensor in network.named_tensors().items():
-        torch.testing.assert_close(other.named_tensors()[name], tensor)
-    torch.testing.assert_close(other.embed_tokens.forms[0], network.embed_tokens.forms[0])
-    with pytest.raises(ValueError, match="not these weights"):
-        other.take({"model.embed_tokens.weight": network.embed_tokens().detach()})
-
-
-def test_the_first_heads_look_back_before_anything_is_learned() -> None:
-    torch.manual_seed(0)
-    network = Network(Sizes(vocabulary=256), _plain(256))
-    first, sizes = network.layers[0], network.sizes
-    x = first.input_layernorm(network.embed_tokens()[torch.randint(0, 256, (1, 40))])
-    cos, sin = rotation(40, sizes)
-    attention = first.self_attn
-    q = attention.q_proj(x).view(40, sizes.heads, sizes.head_dim).transpose(0, 1)
-    k = attention.k_proj(x).view(40, sizes.kv_heads, sizes.head_dim).transpose(0, 1)
-    q, k = rotate(attention.q_norm(q), cos, sin), rotate(attention.k_norm(k), cos, sin)
-    for head in range(sizes.heads // sizes.kv_heads):
-        weights = torch.softmax(q[head, 30] @ k[0, :31].T * sizes.head_dim**-0.5, -1)
-        assert weights[30 - (head + 1)].item() > 0.7
-
-
 @pytest.mark.parametrize("shape", [(64, 192), (64, 128), (32, 96)])
 def test_an_update_is_nearly_orthogonal(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
@@ -254,17 +204,6 @@ def test_shares_of_muon_make_one_step() -> None:
     Muon(shared, 0, 2, lambda updates: updates.add_(sums[0])).step(0.1)
     for one, other in zip(alone, shared, strict=True):
         torch.testing.assert_close(one, other)
-
-
-def test_the_network_looks_back_only() -> None:
-    torch.manual_seed(0)
-    sizes = Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48)
-    network = Network(sizes, _plain(64))
-    ids = torch.randint(0, 64, (1, 12))
-    other = ids.clone()
-    other[0, 8:] = (other[0, 8:] + 1) % 64
-    with torch.no_grad():
-        torch.testing.assert_close(network(ids)[:, :8], network(other)[:, :8])
 
 
 def test_the_rates_warm_up_stay_and_fall() -> None:
