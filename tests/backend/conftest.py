@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.backend.registering import Bench, Clock, Ranks, registry_over
 from tests.models import tiny_model
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.rules import Rules
@@ -19,6 +20,7 @@ from toolgate_backend.grammars.llguidance_engine import (
     tokenizer_text,
 )
 from toolgate_backend.grammars.measured import MeasuredGrammar, measure
+from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core import keys
@@ -84,3 +86,23 @@ def automaton(
         return Automaton(rules, Spec(**spec), grammars, content)
 
     return make
+
+
+@pytest.fixture
+def ranks(vocabulary: Vocabulary) -> Ranks:
+    return Ranks(vocabulary)
+
+
+@pytest.fixture
+def bench(vocabulary: Vocabulary) -> Bench:
+    return Bench(vocabulary)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def registry(ranks: Ranks, bench: Bench, clock: Clock) -> GrammarRegistry:
+    return registry_over(ranks, bench, clock)

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 import openai
+from asking import SCRIPTS, WEATHER, asked
 from fake_backend import FakeBackend, Script, call
-from test_gateway import SCRIPTS, WEATHER, asked
 
 FUNCTION = WEATHER["function"]
 

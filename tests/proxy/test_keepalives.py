@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from asking import asked
 from fake_backend import FakeBackend, Script
 from starlette.types import Message, Receive, Scope, Send
-from test_gateway import asked
 
 from toolgate_proxy import meter
 from toolgate_proxy.keepalives import COMMENT, STREAMED, KeepAlives

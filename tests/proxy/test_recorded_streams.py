@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_shaping import collected, of_whole, shaped
+from read_answers import collected, of_whole
+from told_answers import shaped
 
 from toolgate_core import wire
 from toolgate_proxy.admission import admit

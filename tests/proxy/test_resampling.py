@@ -10,7 +10,7 @@ import pytest
 from fake_backend import INFO, call, tokenize
 from hypothesis import given
 from hypothesis import strategies as st
-from test_shaping import TOOLS, VALIDATORS, events, request
+from told_answers import TOOLS, VALIDATORS, events, request
 
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta

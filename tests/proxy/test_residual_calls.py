@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from asking import asked, streamed, whole
 from fake_backend import FakeBackend, Script, call, tokenize
-from test_gateway import asked, streamed, whole
 
 from toolgate_core import wire
 

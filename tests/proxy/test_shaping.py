@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -11,204 +10,17 @@ import pytest
 from fake_backend import INFO, call, tokenize
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from read_answers import collected, of_whole
+from told_answers import answer_to, events, fed, request, shaped
 
 from toolgate_core import wire
-from toolgate_core.dialect import QWEN3
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
-from toolgate_core.plan import ChatRequest, NamedTool, ToolChoice, make_plan, parse_tools
-from toolgate_proxy.answer import MAX_JOINED, Answer, Piece
-from toolgate_proxy.last_look import LastLook
-from toolgate_proxy.settings import Settings
+from toolgate_core.plan import ChatRequest, NamedTool
+from toolgate_proxy.answer import MAX_JOINED
 from toolgate_proxy.shaping import Chunks, WholeAnswer
-from toolgate_proxy.validators import Validators
 
-TOOLS = parse_tools(
-    [
-        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
-        for name in ("look", "walk")
-    ]
-)
-VALIDATORS = Validators(Settings())
 END = "<|im_end|>"
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
-
-
-def request(
-    n: int = 1,
-    choice: ToolChoice = "auto",
-    stop: tuple[str, ...] = (),
-    parallel: bool = True,
-    stop_ids: tuple[int, ...] = (),
-    **more: Any,
-) -> ChatRequest:
-    return ChatRequest(
-        request_id="chatcmpl-1",
-        model="tiny",
-        messages=(),
-        tools=TOOLS,
-        tool_choice=choice,
-        parallel_tool_calls=parallel,
-        sampling=wire.Sampling(n=n, stop_token_ids=stop_ids),
-        stop=stop,
-        **more,
-    )
-
-
-def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
-    plan = make_plan(asked, QWEN3)
-    return Answer(asked, plan, QWEN3, info, LastLook(plan.candidates, (), VALIDATORS))
-
-
-def fed(answer: Answer, told: list[wire.StreamEvent]) -> list[Piece]:
-    return asyncio.run(answer.feed(told))
-
-
-def events(
-    *texts: str, finish: str = "stop", logprobs: bool = False, reasoning_open: bool = False
-) -> list[wire.StreamEvent]:
-    """The choices' tokens in turn, as a backend interleaves them."""
-    turns = [tokenize(text + ("<|im_end|>" if finish == "stop" else "")) for text in texts]
-    told: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
-    for at in range(max(map(len, turns))):
-        for choice, turn in enumerate(turns):
-            if at < len(turn):
-                token, text = turn[at]
-                logprob = wire.TokenLogprob(token=text, bytes=tuple(text.encode()), logprob=-1.0)
-                told.append(
-                    wire.TokensEvent(
-                        choice=choice,
-                        ids=(token,),
-                        texts=(text,),
-                        logprobs=(logprob,) if logprobs else None,
-                    )
-                )
-    for choice in range(len(turns)):
-        reason: Any = finish
-        told.append(wire.EndEvent(choice=choice, finish_reason=reason))
-    total = sum(map(len, turns))
-    told.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
-    return told
-
-
-def shaped(
-    asked: ChatRequest,
-    told: list[wire.StreamEvent],
-    cuts: list[int],
-    info: wire.Info = INFO,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
-    answer = answer_to(asked, info)
-    chunks, whole = Chunks(answer), WholeAnswer(answer)
-    streamed: list[dict[str, Any]] = []
-    at = 0
-    for cut in [*sorted(cuts), len(told)]:
-        pieces = fed(answer, told[at:cut])
-        at = max(at, cut)
-        whole.add(pieces)
-        streamed += [chunk.model_dump() for chunk in chunks.of(pieces)]
-    streamed.append(chunks.usage().model_dump())
-    return streamed, whole.response().model_dump()
-
-
-def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """What a client makes of the chunks; holds them to OpenAI's rules on the way."""
-    choices: dict[int, dict[str, Any]] = {}
-    for chunk in chunks[:-1]:
-        (shown,) = chunk["choices"]
-        delta, index = shown["delta"], shown["index"]
-        if index not in choices:
-            assert delta["role"] == "assistant"
-            choices[index] = {
-                "content": None,
-                "reasoning": None,
-                "calls": [],
-                "finish": None,
-                "logprobs": [],
-                "call_logprobs": {},
-                "token_ids": [],
-                "extensions": {},
-            }
-        else:
-            assert delta.get("role") is None
-        choice = choices[index]
-        assert choice["finish"] is None, "nothing comes after the finish"
-        if (text := delta.get("content")) is not None:
-            choice["content"] = (choice["content"] or "") + text
-        if (text := delta.get("reasoning_content")) is not None:
-            choice["reasoning"] = (choice["reasoning"] or "") + text
-        calls = delta.get("tool_calls") or []
-        assert len(calls) <= 1
-        for part in calls:
-            if part["index"] == len(choice["calls"]):
-                assert part["id"].startswith("call_")
-                assert len(part["id"]) == 29
-                assert part["type"] == "function"
-                assert part["function"]["arguments"] == ""
-                choice["calls"].append([part["function"]["name"], ""])
-            else:
-                assert part["index"] == len(choice["calls"]) - 1
-                assert part.get("id") is None
-                assert part["function"].get("name") is None
-                choice["calls"][-1][1] += part["function"]["arguments"]
-        if (part := delta.get("function_call")) is not None:
-            if part.get("name"):
-                choice["calls"].append([part["name"], ""])
-            choice["calls"][-1][1] += part["arguments"]
-        if shown["logprobs"] is not None:
-            choice["logprobs"] += [token["token"] for token in shown["logprobs"]["content"]]
-            merge_call_logprobs(choice["call_logprobs"], shown["logprobs"])
-        choice["token_ids"] += shown.get("token_ids") or []
-        choice["extensions"] |= extensions(shown)
-        choice["finish"] = shown["finish_reason"]
-    assert chunks[-1]["choices"] == []
-    assert len({chunk["id"] for chunk in chunks}) == 1
-    assert len({(chunk["created"], chunk["system_fingerprint"]) for chunk in chunks}) == 1
-    return choices
-
-
-def merge_call_logprobs(into: dict[int, str], logprobs: dict[str, Any]) -> None:
-    for call_ in logprobs.get("tool_calls", []):
-        text = "".join(token["token"] for token in call_["content"])
-        into[call_["index"]] = into.get(call_["index"], "") + text
-
-
-def extensions(choice: dict[str, Any]) -> dict[str, Any]:
-    return {name: choice[name] for name in ("stop_reason", "toolgate") if choice.get(name)}
-
-
-def calls_of_whole(message: dict[str, Any]) -> list[list[str]]:
-    if message.get("function_call"):
-        return [[message["function_call"]["name"], message["function_call"]["arguments"]]]
-    return [
-        [part["function"]["name"], part["function"]["arguments"]]
-        for part in message.get("tool_calls") or []
-    ]
-
-
-def call_logprobs_of_whole(logprobs: dict[str, Any]) -> dict[int, str]:
-    merged: dict[int, str] = {}
-    merge_call_logprobs(merged, logprobs)
-    return merged
-
-
-def of_whole(response: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    return {
-        choice["index"]: {
-            "content": choice["message"]["content"],
-            "reasoning": choice["message"].get("reasoning_content"),
-            "calls": calls_of_whole(choice["message"]),
-            "finish": choice["finish_reason"],
-            "logprobs": [
-                token["token"] for token in (choice.get("logprobs") or {}).get("content", [])
-            ],
-            "call_logprobs": call_logprobs_of_whole(choice.get("logprobs") or {}),
-            "token_ids": choice.get("token_ids") or [],
-            "extensions": extensions(choice),
-        }
-        for choice in response["choices"]
-    }
-
-
 ANSWERS = {
     "content": (request(), events("Hello there")),
     "nothing": (request(), events("")),

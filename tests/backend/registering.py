@@ -1,0 +1,92 @@
+"""A registry over a real store, reached as vLLM would: one answer a rank."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from toolgate_backend.errors import QuarantineDown
+from toolgate_backend.grammars import ranks as grammar_ranks
+from toolgate_backend.grammars import store
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.registry import GrammarRegistry
+from toolgate_backend.grammars.store import GrammarStore, grammar_format
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core import keys
+from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.limits import SchemaLimits
+from toolgate_core.wire import GrammarSource, GrammarVerdict
+
+PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format()}
+
+
+class Ranks:
+    """Two ranks' stores behind the shape of `collective_rpc`."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.stores = [GrammarStore(vocabulary), GrammarStore(vocabulary)]
+        self.calls: list[str] = []
+
+    async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:
+        self.calls.append(method)
+        answers = []
+        for rank in self.stores:
+            store.install(rank)
+            answers.append(store.WORKER_METHODS[method](None, *args))
+        return answers
+
+
+class Bench:
+    """In the quarantine's place: what was examined there, and verdicts as it would give them."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+        self.examined: list[str] = []
+        self.down = False
+        self.too_dear = False
+        self.held = asyncio.Event()
+        self.held.set()
+
+    async def examine(self, source: GrammarSource) -> GrammarVerdict:
+        self.examined.append(source.key)
+        await self.held.wait()
+        if self.down:
+            raise QuarantineDown("down")
+        if self.too_dear:
+            return GrammarVerdict(
+                key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code
+            )
+        parameters = keys.canonical_json(source.parameters)
+        outcome = self._compiler.compile(source.key, source.name, parameters)
+        packed = outcome.grammar and self._compiler.pack(source.key, outcome.grammar)
+        return outcome.verdict.model_copy(update={"blob": packed})
+
+
+class Clock:
+    """Seconds, moved by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def source(name: str, **schema: Any) -> GrammarSource:
+    parameters = keys.canonical_parameters({"properties": {"x": schema or {"type": "null"}}})
+    key = keys.grammar_key(keys.tool_hash(name, parameters), **PARTS)
+    return GrammarSource(key=key, name=name, parameters=parameters)
+
+
+def registry_over(
+    ranks: Ranks, bench: Bench, clock: Clock, blob_cache_bytes: int = 2**20
+) -> GrammarRegistry:
+    return GrammarRegistry(
+        grammar_ranks.Ranks(ranks),
+        bench,
+        **PARTS,
+        capacity=2,
+        schema_limits=SchemaLimits(),
+        blob_cache_bytes=blob_cache_bytes,
+        clock=clock,
+    )

@@ -1,0 +1,102 @@
+"""Requests, the wire events that answer them, and what is made of those."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fake_backend import INFO, tokenize
+
+from toolgate_core import wire
+from toolgate_core.dialect import QWEN3
+from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
+from toolgate_proxy.answer import Answer, Piece
+from toolgate_proxy.last_look import LastLook
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.shaping import Chunks, WholeAnswer
+from toolgate_proxy.validators import Validators
+
+TOOLS = parse_tools(
+    [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("look", "walk")
+    ]
+)
+VALIDATORS = Validators(Settings())
+
+
+def request(
+    n: int = 1,
+    choice: ToolChoice = "auto",
+    stop: tuple[str, ...] = (),
+    parallel: bool = True,
+    stop_ids: tuple[int, ...] = (),
+    **more: Any,
+) -> ChatRequest:
+    return ChatRequest(
+        request_id="chatcmpl-1",
+        model="tiny",
+        messages=(),
+        tools=TOOLS,
+        tool_choice=choice,
+        parallel_tool_calls=parallel,
+        sampling=wire.Sampling(n=n, stop_token_ids=stop_ids),
+        stop=stop,
+        **more,
+    )
+
+
+def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
+    plan = make_plan(asked, QWEN3)
+    return Answer(asked, plan, QWEN3, info, LastLook(plan.candidates, (), VALIDATORS))
+
+
+def fed(answer: Answer, told: list[wire.StreamEvent]) -> list[Piece]:
+    return asyncio.run(answer.feed(told))
+
+
+def events(
+    *texts: str, finish: str = "stop", logprobs: bool = False, reasoning_open: bool = False
+) -> list[wire.StreamEvent]:
+    """The choices' tokens in turn, as a backend interleaves them."""
+    turns = [tokenize(text + ("<|im_end|>" if finish == "stop" else "")) for text in texts]
+    told: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
+    for at in range(max(map(len, turns))):
+        for choice, turn in enumerate(turns):
+            if at < len(turn):
+                token, text = turn[at]
+                logprob = wire.TokenLogprob(token=text, bytes=tuple(text.encode()), logprob=-1.0)
+                told.append(
+                    wire.TokensEvent(
+                        choice=choice,
+                        ids=(token,),
+                        texts=(text,),
+                        logprobs=(logprob,) if logprobs else None,
+                    )
+                )
+    for choice in range(len(turns)):
+        reason: Any = finish
+        told.append(wire.EndEvent(choice=choice, finish_reason=reason))
+    total = sum(map(len, turns))
+    told.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
+    return told
+
+
+def shaped(
+    asked: ChatRequest,
+    told: list[wire.StreamEvent],
+    cuts: list[int],
+    info: wire.Info = INFO,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
+    answer = answer_to(asked, info)
+    chunks, whole = Chunks(answer), WholeAnswer(answer)
+    streamed: list[dict[str, Any]] = []
+    at = 0
+    for cut in [*sorted(cuts), len(told)]:
+        pieces = fed(answer, told[at:cut])
+        at = max(at, cut)
+        whole.add(pieces)
+        streamed += [chunk.model_dump() for chunk in chunks.of(pieces)]
+    streamed.append(chunks.usage().model_dump())
+    return streamed, whole.response().model_dump()
