@@ -23,6 +23,13 @@ MAX_KEPT = 2_000
 MAX_KEPT_LENGTH = 16_000
 """Characters of a schema up to which it is."""
 
+_NO_PROPERTIES: tuple[dict[str, Any], ...] = (
+    {"type": "object", "properties": {}},
+    {"type": "object", "properties": {}, "required": []},
+)
+"""How a function without parameters is written where they are not left out: it is called with none
+(docs/decisions/0005)."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -274,5 +281,8 @@ def _made(
     name: str, parameters: object, param: str, open_objects: bool
 ) -> tuple[dict[str, Any], str]:
     canonical = keys.canonical_parameters(parameters, param=param)
-    canonical = opened(canonical) if open_objects else canonical
+    if open_objects:
+        canonical = opened(canonical)
+    elif canonical in _NO_PROPERTIES:
+        canonical = dict(keys.EMPTY_PARAMETERS)
     return canonical, keys.tool_hash(name, canonical)

@@ -7,6 +7,7 @@ import pytest
 from tests import tools
 from toolgate_core.dialect import DIALECTS, HERMES, PLAIN, QWEN3, detect
 from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.keys import EMPTY_PARAMETERS
 from toolgate_core.plan import ChatRequest, NamedTool, make_plan, parse_tools
 
 TOOLS = parse_tools([tools.WEATHER, tools.TAGS])
@@ -34,6 +35,26 @@ def test_what_may_and_must_come(
     assert plan.choice == choice
     assert [tool.name for tool in plan.candidates] == names
     assert plan.max_calls == max_calls
+
+
+@pytest.mark.parametrize("more", [{}, {"required": [], "title": "now"}])
+def test_a_function_that_declares_no_arguments_takes_none(more: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {}, **more}
+    left_out = {"type": "function", "function": {"name": "now"}}
+    declared = {"type": "function", "function": {"name": "now", "parameters": schema}}
+    [tool], [without] = parse_tools([declared]), parse_tools([left_out])
+    assert tool.parameters == EMPTY_PARAMETERS
+    assert tool.hash == without.hash
+    [opened] = parse_tools([declared], open_objects=True)
+    assert "additionalProperties" not in opened.parameters
+
+
+def test_an_object_that_says_nothing_of_its_members_stays_open() -> None:
+    for schema in ({"type": "object"}, {"properties": {}, "additionalProperties": True}):
+        [tool] = parse_tools(
+            [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+        )
+        assert tool.parameters == {"type": "object"} | schema
 
 
 @pytest.mark.parametrize(
