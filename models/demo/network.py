@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,7 +18,7 @@ FAST = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch
 """What this processor multiplies fastest: without instructions for it bf16 takes 14 times as long as
 single precision (an EPYC with AVX2 alone)."""
 ADDING = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
-"""Of a layer: what its two halves add is a multiple of."""
+"""The last matrices of a layer's two halves: where they are zero, it adds nothing."""
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
 
@@ -194,19 +195,23 @@ class Network(nn.Module):
 def deepened(state: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     """The same function in `layers` layers: each new one begins as a copy of the one before it that
     adds nothing yet (LLaMA Pro, arXiv:2401.02415)."""
-    parts = {name: name.split(".", 2) for name in state if name.startswith("layers.")}
-    held = 1 + max((int(index) for _, index, _ in parts.values()), default=-1)
+    made: dict[str, Tensor] = {}
+    given: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
+    for name, tensor in state.items():
+        if name.startswith("layers."):
+            _, index, part = name.split(".", 2)
+            given[int(index)][part] = tensor
+        else:
+            made[name] = tensor
+    held = 1 + max(given, default=-1)
     if held > layers:
         raise ValueError(f"weights of {held} layers do not fit into {layers}")
-    made = {name: tensor for name, tensor in state.items() if name not in parts}
-    copied = -1
-    for layer in range(layers):
-        before, copied = copied, (2 * layer + 1) * held // (2 * layers)
-        for name, (_, index, part) in parts.items():
-            if int(index) == copied:
-                idle = copied == before and part in ADDING
-                tensor = state[name]
-                made[f"layers.{layer}.{part}"] = torch.zeros_like(tensor) if idle else tensor
+    sources = [(2 * layer + 1) * held // (2 * layers) for layer in range(layers)]
+    for layer, source in enumerate(sources):
+        new = source in sources[:layer]
+        for part, tensor in given[source].items():
+            idle = new and part in ADDING
+            made[f"layers.{layer}.{part}"] = torch.zeros_like(tensor) if idle else tensor
     return made
 
 
