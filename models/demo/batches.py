@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,13 @@ from .corpus import LONGEST, Sample
 
 LENGTHS = (80, 128, 184, 256, 344, 440, 544, 656, LONGEST - 1)
 """Of batches, in tokens: few, since the network is compiled for each."""
+FINE_LENGTHS = (
+    *range(48, 400, 16),
+    *range(400, 656, 32),
+    *range(656, LONGEST - 1, 64),
+    LONGEST - 1,
+)
+"""Where nothing is compiled: with `LENGTHS` a seventh of the tokens is padding."""
 
 Batch = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 
@@ -23,17 +30,18 @@ def batches(
     rank: int,
     world: int,
     change: Callable[[Sample], Sample] = lambda sample: sample,
+    lengths: Sequence[int] = LENGTHS,
 ) -> Iterator[Batch]:
     """Of each batch the share of one of `world` processes, about `tokens` tokens; all of them have
     the same length at a time, so that none waits for another.
 
     Batches are full, and of few shapes, for which the network is compiled: what does not fill one
     is left out this time. `change` makes another sample of one, as long."""
-    waiting: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
+    waiting: dict[int, list[Sample]] = {length: [] for length in lengths}
     for index in rng.permutation(len(samples)):
         sample = samples[index]
         # The last token is only predicted, so one more than the network's length fits.
-        length = next(each for each in LENGTHS if len(sample.ids) <= each + 1)
+        length = next(each for each in lengths if len(sample.ids) <= each + 1)
         waiting[length].append(sample)
         if len(waiting[length]) == tokens // length * world:
             mine = [change(each) for each in waiting[length][rank::world]]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from . import copying, looking
-from .batches import Batch, batches
+from .batches import LENGTHS, Batch, batches
 from .corpus import Sample
 from .renaming import SCRAMBLED, Renaming
 
@@ -49,11 +49,13 @@ class Curriculum:
         rank: int = 0,
         world: int = 1,
         begun: bool = False,
+        lengths: Sequence[int] = LENGTHS,
     ) -> None:
         """`samples`: the short conversations, or all; `steps`: of the whole training; `begun`: what
-        all conversations need is learned already."""
+        all conversations need is learned already; `lengths`: of the batches, in tokens."""
         self._tokenizer, self._samples, self._seed = tokenizer, samples, seed
         self._tokens, self._rank, self._world = tokens // world, rank, world
+        self._lengths = lengths
         self._short_steps = 0 if begun else SHORT_STEPS * steps
         self._vocabulary = tokenizer.get_vocab_size()
         self._copied, self._found = (0, 0) if begun else (COPY_STEPS, COPY_STEPS + FIND_STEPS)
@@ -108,7 +110,14 @@ class Curriculum:
         find_every = FIND_EVERY_SHORT if short else FIND_EVERY
         while True:
             found = batches(
-                samples, self._tokens, 0, rng, self._rank, self._world, lambda s: renaming(s, own)
+                samples,
+                self._tokens,
+                0,
+                rng,
+                self._rank,
+                self._world,
+                lambda s: renaming(s, own),
+                self._lengths,
             )
             for number, batch in enumerate(found, 1):
                 yield batch

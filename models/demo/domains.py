@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from .kind_table import KINDS, SWITCHES
-from .kinds import Shape, plain
+from .kind_table import CHOICES, KINDS, SWITCHES
+from .kinds import Schema, Shape, plain
 from .shapes import join, several_of, shape
 from .special import SPECIAL
 from .tools import Call, Task, Tool
@@ -16,6 +16,8 @@ from .words import Language, Words, lines
 KNOWN, WIDE, UNSEEN = "domains", "domains_wide", "domains_held"
 MANY_WAYS, FEW = 8, 0.5
 """A tool that is asked for in fewer ways than so many is drawn so much less often."""
+SAID, EXTRA = 0.3, 0.25
+"""Of the optional parts of a request those that are said, and of the tools those with an argument more."""
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+)\}")
 LISTED = "a "
@@ -100,7 +102,7 @@ def draw(domain: Domain, words: Words) -> Task:
     pairs = [(mark, text) for mark in marks for text in domain.requests[mark]]
     mark, line = rng.choice(pairs)
     request, fixed = _fixed(line)
-    request = OPTIONAL.sub(lambda part: part[1] if rng.random() < 0.4 else "", request)
+    request = OPTIONAL.sub(lambda part: part[1] if rng.random() < SAID else "", request)
     said_slots = set(SLOT.findall(request))
 
     names = _argument_names(domain, words)
@@ -119,7 +121,8 @@ def draw(domain: Domain, words: Words) -> Task:
             drawn = several_of(shapes[slot.name], number)
             texts[slot.name] = join([said.text for said in drawn], words)
             values[slot.name] = [said.value for said in drawn]
-    properties, required = {}, []
+    properties: dict[str, Schema] = {}
+    required: list[str] = []
     order = [
         slot for slot in domain.slots if slot.name in used or slot.optional or rng.random() < 0.5
     ]
@@ -129,8 +132,9 @@ def draw(domain: Domain, words: Words) -> Task:
         properties[names[slot.name]] = shapes[slot.name].schema
         if slot.name in used and (not slot.optional or rng.random() < 0.2):
             required.append(names[slot.name])
-    if rng.random() < 0.15:
-        _add_extra(properties, words)
+    request = SLOT.sub(lambda part: texts[part[1]], request)
+    if rng.random() < EXTRA:
+        _add_extra(properties, request, words)
     tool = Tool(_tool_name(domain, words), _description(domain, words), properties, tuple(required))
 
     def call(index: int) -> Call:
@@ -141,7 +145,6 @@ def draw(domain: Domain, words: Words) -> Task:
         }
         return Call(tool.name, arguments)
 
-    request = SLOT.sub(lambda part: texts[part[1]], request)
     several = max([1, *(len(drawn) for drawn in values.values())])
     calls = tuple(call(i) for i in range(several))
     follow_up = None
@@ -231,9 +234,21 @@ def reworded(text: str, words: Words) -> str:
     return rng.choice(ways)
 
 
-def _add_extra(properties: dict[str, dict[str, object]], words: Words) -> None:
-    name, kind = words.rng.choice((*EXTRAS, (words.rng.choice(SWITCHES), "switch")))
-    properties.setdefault(name, shape_of(kind, words).schema)
+def _add_extra(properties: dict[str, Schema], request: str, words: Words) -> None:
+    """An argument that the request says nothing of."""
+    rng = words.rng
+    choices, names = rng.choice(list(CHOICES.items()))
+    drawn = (
+        rng.choice(EXTRAS),
+        (rng.choice(SWITCHES), "switch"),
+        (rng.choice(names.split()), choices),
+    )
+    name, kind = rng.choice(drawn)
+    given = shape_of(kind, words).schema
+    chosen = {str(value) for member in properties.values() for value in member.get("enum", ())}
+    said = {*request.lower().split(), *chosen}
+    if name not in properties and not said & {*map(str, given.get("enum", ()))}:
+        properties[name] = given
 
 
 def sibling(text: str, words: Words) -> Tool:

@@ -78,7 +78,7 @@ class Drawing:
         )
         chosen = [task.tool for task in tasks] if fitting else []
         for task in tasks:
-            if len(chosen) < MOST_TOOLS - 2 and rng.random() < (0.3 if fitting else 0.15):
+            if len(chosen) < MOST_TOOLS - 2 and rng.random() < (0.3 if fitting else 0.4):
                 chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
         unfit = [*tasks, absent] if absent else tasks
         groups = {group for task in unfit for group in {task.group, *near(task.group)}}

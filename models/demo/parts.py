@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .kind_table import CHOICES, KINDS, OF_ANY, OF_ANY_ZH, SWITCHES, Kind
 from .kinds import Shape
@@ -50,6 +50,17 @@ PREPOSITIONS = (
     "under",
     "via",
 )
+NUMBER_OF_PARTS = {0: 0.08, 1: 0.44, 2: 0.31, 3: 0.17}
+"""Shares of the tools that have so many arguments."""
+LOOKS = (
+    {"person", "company"},
+    {"city", "place", "room", "street"},
+    {"item", "dish", "song", "movie", "title", "topic", "phrase", "text", "chore", "thing", "word"},
+    {"date", "time", "when", "span"},
+    {"code", "phone", "zip"},
+    {"count", "level", "year", "amount", "degrees", "minutes"},
+)
+"""Kinds whose values look alike: of two in one request each has to be said by its name."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +116,26 @@ def draw(noun: str, words: Words) -> list[Part]:
         ]
     elif words.language == "en" and rng.random() < 0.06:
         parts = _numbers(words)
-    for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2)) if not parts else rng.choice((0, 0, 0, 1))):
+    number = rng.choices(list(NUMBER_OF_PARTS), list(NUMBER_OF_PARTS.values()))[0]
+    for _ in range(number if not parts else rng.choice((0, 0, 1, 2))):
         part = _part(words)
         if part.name not in {other.name for other in parts}:
             parts.append(part)
-    return parts
+    return [_named(part, words) if _mistakable(part, parts) else part for part in parts]
+
+
+def _look(kind: str) -> set[str]:
+    return next((kinds for kinds in LOOKS if kind in kinds), {kind})
+
+
+def _mistakable(part: Part, parts: list[Part]) -> bool:
+    """Whether nothing but its name tells the argument's value from another one's."""
+    alike = [other for other in parts if other is not part and other.kind in _look(part.kind)]
+    return len(part.ways) > 1 and bool(alike)
+
+
+def _named(part: Part, words: Words) -> Part:
+    return replace(part, ways=OF_ANY_ZH if words.language == "zh" else OF_ANY)
 
 
 def _numbers(words: Words) -> list[Part]:

@@ -13,17 +13,20 @@ INFORMING = ("get", "list", "track", "inspect")
 """Classes of verbs whose tools answer a question."""
 UNNAMED = 0.4
 """Of the requests to such a tool, those that do not name what they are about."""
+UNBOUNDED = ("text", "topic", "phrase", "title", "chore")
+"""Kinds whose values end where the request does."""
 
 
 def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]:
     rng = words.rng
     phrases = []
+    said = sorted(said, key=lambda part: part.kind in UNBOUNDED)
     for part in said:
         name = part.name.replace("_", " ") if rng.random() < 0.85 else part.name
         phrases.append(
             rng.choice(part.ways).replace("{name}", name).replace("{}", texts[part.name])
         )
-    fixed = any(part.ordered or "text" in part.kind for part in said)
+    fixed = any(part.ordered or part.kind in UNBOUNDED for part in said)
     if len(phrases) > 1 and not fixed and rng.random() < 0.4:
         rng.shuffle(phrases)
     return phrases

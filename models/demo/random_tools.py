@@ -17,6 +17,14 @@ from .words import Language, Words
 
 EVERYDAY = "everyday"
 """The class of verbs that are asked for by their name alone."""
+ALIKE = (
+    {"get", "list"}, {"get", "track"}, {"get", "open"}, {"get", "report"}, {"get", "choose"}, {"get", "collect"},
+    {"get", "predict"}, {"buy", "book"}, {"buy", "make"}, {"open", "make"}, {"start", "enable"}, {"start", "open"},
+    {"stop", "disable"}, {"remove", "stop"}, {"remove", "throw"}, {"approve", "verify"}, {"assign", "donate"},
+    {"inspect", "audit"}, {"track", "monitor"}, {"watch", "monitor"}, {"restore", "undo"}, {"draw", "color"},
+    {"bill", "charge"}, {"wash", "sort_out"}, {"send", "drop_off"}, {"send", "bring"},
+)  # fmt: skip
+"""Classes that a request may take for each other."""
 
 
 def draw(words: Words) -> Task:
@@ -126,9 +134,9 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
 def _siblings(verb_class: str, noun: str, parts: list[Part], words: Words) -> tuple[Tool, ...]:
     """The same noun with another verb, and the same verb with another noun."""
     rng = words.rng
-    others = [title for title in classes() if title != verb_class and {title, verb_class} not in (
-        {"get", "list"}, {"buy", "book"}, {"start", "enable"}, {"stop", "disable"}, {"buy", "make"}, {"open", "make"},
-        {"start", "open"}, {"remove", "stop"}, {"approve", "verify"}, {"get", "track"}, {"get", "open"})]  # fmt: skip
+    others = [
+        title for title in classes() if title != verb_class and {title, verb_class} not in ALIKE
+    ]
     found = []
     for title in rng.sample(others, 2):
         found.append(_tool(rng.choice(classes()[title]), noun, parts[:1], [], words))
@@ -136,7 +144,7 @@ def _siblings(verb_class: str, noun: str, parts: list[Part], words: Words) -> tu
     other = rng.choice(words.entries(section)) if rng.random() < 0.6 else words.everyday("noun")
     if verb_class in fitting and other != noun:
         found.append(_tool(rng.choice(classes()[verb_class]), other, parts[:2], [], words))
-    return tuple(found)
+    return tuple(tool for tool in found if tool.name not in kept_names())
 
 
 def distractor(words: Words) -> Tool:

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from . import corpus
-from .batches import LENGTHS, Batch
+from .batches import FINE_LENGTHS, LENGTHS, Batch
 from .corpus import LONGEST
 from .curriculum import Curriculum
 from .muon import Muon
@@ -41,7 +41,7 @@ WARM_STEPS = 50
 RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 """Shares of the steps, and of the rates then. In batches this small the loss follows the rate for
 thousands of steps: only with little of it is what is rare learned."""
-RATES_ON = ((0.0, 0.3), (1.0, 0.005))
+RATES_ON = ((0.0, 0.15), (1.0, 0.005))
 """The same for a training that begins with weights."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
@@ -137,6 +137,7 @@ class Trainer:
             rank=rank,
             world=world,
             begun=plan.weights is not None,
+            lengths=LENGTHS if plan.compiled else FINE_LENGTHS,
         )
         if self._file(rank).exists():
             state: dict[str, Any] = torch.load(self._file(rank), weights_only=True)
