@@ -35,6 +35,9 @@ TEXT = "x-toolgate-text"
 """Beside no other keyword in what content is held to: a text that is not JSON, as
 {"choice": [text, …]} or {"regex": pattern}."""
 
+NOTHING_REQUIRED = ("required", [])
+"""The same as leaving the keyword out (JSON Schema validation §6.5.3)."""
+
 EMPTY_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {},
@@ -97,7 +100,7 @@ def _schema(schema: object) -> Any:
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else _data(schema)
     kept = sorted((str(k), v) for k, v in schema.items() if k not in ANNOTATIONS and k != TEXT)
-    return {key: _keyword(key, value) for key, value in kept}
+    return {key: _keyword(key, value) for key, value in kept if (key, value) != NOTHING_REQUIRED}
 
 
 def _keyword(key: str, value: object) -> Any:

@@ -23,10 +23,7 @@ MAX_KEPT = 2_000
 MAX_KEPT_LENGTH = 16_000
 """Characters of a schema up to which it is."""
 
-_NO_PROPERTIES: tuple[dict[str, Any], ...] = (
-    {"type": "object", "properties": {}},
-    {"type": "object", "properties": {}, "required": []},
-)
+_NO_PROPERTIES: dict[str, Any] = {"type": "object", "properties": {}}
 """How a function without parameters is written where they are not left out: it is called with none
 (docs/decisions/0005)."""
 
@@ -283,6 +280,6 @@ def _made(
     canonical = keys.canonical_parameters(parameters, param=param)
     if open_objects:
         canonical = opened(canonical)
-    elif canonical in _NO_PROPERTIES:
+    elif canonical == _NO_PROPERTIES:
         canonical = dict(keys.EMPTY_PARAMETERS)
     return canonical, keys.tool_hash(name, canonical)

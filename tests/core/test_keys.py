@@ -45,6 +45,15 @@ def test_what_cannot_alter_the_grammar_does_not_alter_the_key() -> None:
     assert hashed(SCHEMA) == hashed(other)
 
 
+def test_requiring_nothing_is_as_leaving_it_out() -> None:
+    part = {"type": "object", "properties": {"required": {"type": "string", "enum": []}}}
+    schema = part | {"properties": {"part": part}}
+    said = part | {"properties": {"part": part | {"required": []}}, "required": []}
+    assert hashed(said) == hashed(schema)
+    assert keys.canonical_parameters(said)["properties"]["part"]["properties"] == part["properties"]
+    assert hashed(schema | {"required": ["part"]}) != hashed(schema)
+
+
 @pytest.mark.parametrize(
     "change",
     [
