@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from models.demo import copying, corpus
-from models.demo.batches import LENGTHS, batches
+from models.demo.batches import FINE_LENGTHS, LENGTHS, batches
 from models.demo.dialogue import Assistant, Dialogue, Text, User, render
 from models.demo.muon import Muon, orthogonal
 from models.demo.renaming import Renaming
@@ -48,20 +48,24 @@ def test_a_conversation_too_long_is_left_out(tokenizer: Tokenizer) -> None:
     assert len(corpus.encode(tokenizer, [Text(text[:-1], ((0, 5),))])) == 1
 
 
-def test_batches_hold_each_sample_at_most_once() -> None:
+@pytest.mark.parametrize("lengths", [LENGTHS, FINE_LENGTHS])
+def test_batches_hold_each_sample_at_most_once(lengths: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     samples = [
         corpus.Sample(
             np.full(rng.integers(5, corpus.LONGEST + 1), i + 1, np.uint16), np.array([True])
         )
-        for i in range(400)
+        for i in range(2000)
     ]
     samples = [corpus.Sample(s.ids, np.ones(len(s.ids), bool)) for s in samples]
     seen: list[int] = []
-    shares = [batches(samples, 2048, 0, np.random.default_rng(4), rank, 2) for rank in range(2)]
+    shares = [
+        batches(samples, 2048, 0, np.random.default_rng(4), rank, 2, lengths=lengths)
+        for rank in range(2)
+    ]
     for one, other in zip(*shares, strict=True):
         length = one[0].shape[1] - 1
-        assert length in LENGTHS
+        assert length in lengths
         assert one[0].shape == other[0].shape == (2048 // length, length + 1)
         ids, trained = (np.concatenate(both) for both in zip(one, other, strict=True))
         assert ((ids > 0) == trained).all()
@@ -69,7 +73,7 @@ def test_batches_hold_each_sample_at_most_once() -> None:
             sample = samples[row[0] - 1]
             assert len(sample.ids) == (row > 0).sum()
             seen.append(int(row[0]))
-    assert len(seen) == len(set(seen)) > 300
+    assert len(seen) == len(set(seen)) > 1500
 
 
 def test_what_an_answer_copies_is_renamed_everywhere_and_nothing_else(tokenizer: Tokenizer) -> None:

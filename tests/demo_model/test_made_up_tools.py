@@ -1,0 +1,45 @@
+"""Tools that nobody made, and arguments that nobody asks for: a request tells what a call needs."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+from models.demo import domains, parts
+from models.demo.kind_table import CHOICES, OF_ANY, OF_ANY_ZH
+from models.demo.words import Language, Words
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_values_that_look_alike_are_said_by_their_names(language: Language) -> None:
+    words, alike = Words(random.Random(5), language), 0
+    for _ in range(2000):
+        drawn = parts.draw("order", words)
+        for one, other in combinations(drawn, 2):
+            told = len(one.ways) == 1 and len(other.ways) == 1  # from {} to {}
+            if not told and any({one.kind, other.kind} <= look for look in parts.LOOKS):
+                alike += 1
+                for part in (one, other):
+                    assert len(part.ways) == 1 or part.ways in (OF_ANY, OF_ANY_ZH)
+    assert alike > 20
+
+
+def test_made_up_tools_often_have_several_arguments() -> None:
+    words = Words(random.Random(6), "en")
+    numbers = [len(parts.draw("order", words)) for _ in range(1000)]
+    assert sum(number > 1 for number in numbers) > 300
+    assert set(numbers) >= {0, 1, 2, 3}
+
+
+def test_a_request_says_nothing_of_an_argument_that_was_added() -> None:
+    words, added = Words(random.Random(7), "en"), 0
+    for domain in domains.domains():
+        own = {slot.kind for slot in domain.slots}
+        for task in (domains.draw(domain, words) for _ in range(30)):
+            for schema in task.tool.properties.values():
+                choices = "|".join(map(str, schema.get("enum", ())))
+                if choices in CHOICES and choices not in own:
+                    added += 1
+                    assert not set(schema["enum"]) & set(task.request.lower().split())
+    assert added > 100
