@@ -35,7 +35,7 @@ TEXT = "x-toolgate-text"
 """Beside no other keyword in what content is held to: a text that is not JSON, as
 {"choice": [text, …]} or {"regex": pattern}."""
 
-NOTHING_REQUIRED = ("required", [])
+NOTHING_REQUIRED: tuple[str, list[str]] = ("required", [])
 """The same as leaving the keyword out (JSON Schema validation §6.5.3)."""
 
 EMPTY_PARAMETERS: dict[str, Any] = {
