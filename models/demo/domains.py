@@ -18,6 +18,9 @@ MANY_WAYS, FEW = 8, 0.5
 """A tool that is asked for in fewer ways than so many is drawn so much less often."""
 SAID, EXTRA = 0.3, 0.25
 """Of the optional parts of a request those that are said, and of the tools those with an argument more."""
+SHUFFLED, SHUFFLED_HELD = 0.4, 0.15
+"""Of the tools those whose arguments stand in any order, in training and in the evaluation: where they
+do, the name tells which value is which, and not the place."""
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+)\}")
 LISTED = "a "
@@ -126,7 +129,7 @@ def draw(domain: Domain, words: Words) -> Task:
     order = [
         slot for slot in domain.slots if slot.name in used or slot.optional or rng.random() < 0.5
     ]
-    if rng.random() < 0.15:
+    if shuffled(words):
         rng.shuffle(order)
     for slot in order:
         properties[names[slot.name]] = shapes[slot.name].schema
@@ -159,6 +162,11 @@ def draw(domain: Domain, words: Words) -> Task:
         domain.group, words.language, tool, request, mark in "?y", calls,
         tuple(sibling(text, words) for text in domain.siblings), follow_up, tuple(domain.results),
     )  # fmt: skip
+
+
+def shuffled(words: Words) -> bool:
+    """Whether the arguments of a tool stand in any order."""
+    return words.rng.random() < (SHUFFLED_HELD if words.held else SHUFFLED)
 
 
 def _fixed(line: str) -> tuple[str, dict[str, str]]:

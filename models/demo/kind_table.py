@@ -43,7 +43,7 @@ KINDS: dict[str, Kind] = {
     "color": _kind(kinds.plain("color"), "color colour tint", "in {}|to {}|with {} color"),
     "currency": _kind(kinds.plain("currency"), "currency currency_code unit in", "in {}|to {}"),
     "topic": _kind(same(phrases.topic), "topic query subject q search_term keyword about text on", "about {}|on {}|for {}"),
-    "company": _kind(kinds._word("company"), "company vendor brand name firm organization", "of {}|for {}|from {}|at {}",
+    "company": _kind(kinds._word("company"), "company vendor brand name firm organization", "of {}|for {}|from {}|at {}|to {}",
                      many=True),
     "title": _kind(kinds.title, "title name subject label heading", "called {}|named {}|titled {}|with the title {}"),
     "song": _kind(kinds._word("song"), "song track title name", "of {}|called {}", many=True),

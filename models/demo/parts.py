@@ -32,7 +32,10 @@ NUMBERS = (("min", "max"), ("low", "high"), ("width", "height"), ("rows", "colum
            ("home", "away"), ("x", "y"), ("start", "end"), ("adults", "children"), ("length", "width"), ("a", "b"),
            ("hours", "minutes"), ("base", "exponent"), ("row", "seat"), ("chapter", "page"), ("min_price", "max_price"))  # fmt: skip
 BETWEEN = (("{}", "/ {}"), ("{}", "over {}"), ("{}", "by {}"), ("{}", "and {}"), ("from {}", "to {}"), ("between {}", "and {}"),
-           ("{}", "x {}"), ("{}", "to {}"), ("of {}", "and {}"), ("{}", ": {}"), ("with {}", "and {}"))  # fmt: skip
+           ("{}", "x {}"), ("{}", "to {}"), ("of {}", "and {}"), ("{}", ": {}"), ("with {}", "and {}"),
+           ("{}", "~/{}"), ("{}", "~x{}"), ("{}", "~-{}"), ("{}", "~:{}"))  # fmt: skip
+GLUED = " ~"
+"""Nothing stands in its place: `27/9`."""
 PREPOSITIONS = (
     "in",
     "on",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .kind_table import KINDS
-from .parts import Part
+from .kind_table import KINDS, OF_ANY
+from .parts import GLUED, Part
 from .verbs import Verb, questions
 from .words import Words
 
@@ -13,6 +13,8 @@ INFORMING = ("get", "list", "track", "inspect")
 """Classes of verbs whose tools answer a question."""
 UNNAMED = 0.4
 """Of the requests to such a tool, those that do not name what they are about."""
+OBJECT = 0.25
+"""Of the requests that say several arguments, those in which one stands for the noun."""
 UNBOUNDED = ("text", "topic", "phrase", "title", "chore")
 """Kinds whose values end where the request does."""
 
@@ -32,18 +34,22 @@ def _phrases(said: list[Part], texts: dict[str, str], words: Words) -> list[str]
     return phrases
 
 
+def _joined(said: list[Part], texts: dict[str, str], words: Words) -> str:
+    return " ".join(_phrases(said, texts, words)).replace(GLUED, "")
+
+
 def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said: list[Part], texts: dict[str, str], tool: str,
              words: Words) -> tuple[str, bool]:  # fmt: skip
     """The request, and whether it is a question or wish."""
     rng = words.rng
     verb = named if rng.random() < 0.8 else rng.choice(verbs)
-    tail = " ".join(_phrases(said, texts, words))
+    tail = _joined(said, texts, words)
     first = texts[said[0].name] if said else ""
     a = rng.choice(("the ", "the ", "a ", "my ", "", "that "))
     known = said and said[0].kind in KINDS and noun in questions() and verb_class in INFORMING
-    if known and rng.random() < UNNAMED:
+    if known and not said[0].ordered and rng.random() < UNNAMED:
         asked = rng.choice(questions()[noun]).replace("{}", first)
-        return " ".join([asked, *_phrases(said[1:], texts, words)]), True
+        return f"{asked} {_joined(said[1:], texts, words)}".strip(), True
     roll = rng.random()
     if len(said) == 1 and roll < 0.3:
         # The value alone: `archive T-113`, `ping web01`.
@@ -53,6 +59,12 @@ def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said
             f"{verb.said} {a}{noun} {first}",
         )
         return rng.choice(alone), False
+    objects = [part for part in said if len(part.ways) > 1 and part.ways != OF_ANY]
+    if len(said) > 1 and objects and roll < OBJECT:
+        # What is done something to is a value: `donate 650 to Acme`.
+        it = rng.choice(objects)
+        rest = [part for part in said if part is not it]
+        return f"{verb.said} {texts[it.name]} {_joined(rest, texts, words)}", False
     if roll < 0.02:
         listed = ", ".join(f"{part.name}={texts[part.name]}" for part in said)
         return rng.choice(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import random_requests
-from .domains import kept_names
+from .domains import kept_names, shuffled
 from .kind_table import KINDS
 from .kinds import Schema
 from .parts import Part
@@ -44,6 +44,8 @@ def _draw(words: Words) -> Task:
     named = rng.choice(verbs)
     parts = parts_of(noun, words)
     said = [part for part in parts if rng.random() < (0.95 if part is parts[0] else 0.7)]
+    if not all(part in said for part in parts if part.ordered):
+        said = [part for part in said if not part.ordered]
     several = 1
     first = said[0] if said else None
     if first and first.kind in KINDS and KINDS[first.kind].many and rng.random() < 0.2:
@@ -74,7 +76,7 @@ def _draw(words: Words) -> Task:
         follow_up = (other.text, Call(tool.name, {**calls[0].arguments, first.name: other.value}))
     group = named.base if everyday else verb_class
     return Task(f"{group} {noun}", words.language, tool, request, question, calls,
-                _siblings(verb_class, noun, parts, words), follow_up)  # fmt: skip
+                _siblings(verb_class, noun, parts, noun in request, words), follow_up)  # fmt: skip
 
 
 def _about(words: Words) -> tuple[str, str, str, str]:
@@ -127,12 +129,17 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
     if not nonsense and rng.random() < 0.25:
         description = ""
     required = tuple(part.name for part in parts if part in said and rng.random() < 0.7)
-    properties: dict[str, Schema] = {part.name: part.shape.schema for part in parts}
+    any_order = shuffled(words) and not any(part.ordered for part in parts)
+    listed = rng.sample(parts, len(parts)) if any_order else parts
+    properties: dict[str, Schema] = {part.name: part.shape.schema for part in listed}
     return Tool(name, description, properties, required)
 
 
-def _siblings(verb_class: str, noun: str, parts: list[Part], words: Words) -> tuple[Tool, ...]:
-    """The same noun with another verb, and the same verb with another noun."""
+def _siblings(
+    verb_class: str, noun: str, parts: list[Part], told: bool, words: Words
+) -> tuple[Tool, ...]:
+    """The same noun with another verb and, where the request tells the noun, the same verb with
+    another noun."""
     rng = words.rng
     others = [
         title for title in classes() if title != verb_class and {title, verb_class} not in ALIKE
@@ -142,7 +149,7 @@ def _siblings(verb_class: str, noun: str, parts: list[Part], words: Words) -> tu
         found.append(_tool(rng.choice(classes()[title]), noun, parts[:1], [], words))
     fitting, section = rng.choice(nouns())
     other = rng.choice(words.entries(section)) if rng.random() < 0.6 else words.everyday("noun")
-    if verb_class in fitting and other != noun:
+    if told and verb_class in fitting and other != noun:
         found.append(_tool(rng.choice(classes()[verb_class]), other, parts[:2], [], words))
     return tuple(tool for tool in found if tool.name not in kept_names())
 

@@ -93,7 +93,7 @@ def prepare(plan: Plan) -> None:
         if plan.weights:
             shutil.copyfile(plan.weights / "tokenizer.json", plan.tokenizer_file)
         else:
-            made = corpus.texts(plan.seed, TOKENIZER_TEXTS)
+            made = corpus.texts(plan.seed, min(TOKENIZER_TEXTS, plan.samples))
             learned = train_tokenizer([*(text.text for text in made), *spelt()])
             learned.save(str(plan.tokenizer_file))
         mark.write_text(plan.key)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
-from models.demo import domains, parts
+from models.demo import domains, parts, random_tools
 from models.demo.kind_table import CHOICES, OF_ANY, OF_ANY_ZH
 from models.demo.words import Language, Words
 
@@ -30,6 +30,21 @@ def test_made_up_tools_often_have_several_arguments() -> None:
     numbers = [len(parts.draw("order", words)) for _ in range(1000)]
     assert sum(number > 1 for number in numbers) > 300
     assert set(numbers) >= {0, 1, 2, 3}
+
+
+def test_two_numbers_may_be_one_word() -> None:
+    words, glued = Words(random.Random(8), "en"), 0
+    for _ in range(3000):
+        task = random_tools.draw(words)
+        assert parts.GLUED.strip() not in task.request
+        values = task.calls[0].arguments.values()
+        numbers = [str(value) for value in values if isinstance(value, int | float)]
+        glued += any(
+            f"{one}{mark}{other}" in task.request
+            for one, other in pairwise(numbers)
+            for mark in "/x:-"
+        )
+    assert glued > 10
 
 
 def test_a_request_says_nothing_of_an_argument_that_was_added() -> None:
