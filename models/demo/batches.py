@@ -35,8 +35,8 @@ def batches(
     """Of each batch the share of one of `world` processes, about `tokens` tokens; all of them have
     the same length at a time, so that none waits for another.
 
-    Batches are full, and of few shapes, for which the network is compiled: what does not fill one
-    is left out this time. `change` makes another sample of one, as long."""
+    Batches are full: what does not fill one is left out this time. `change` makes another sample of
+    one, as long; `lengths`: of the batches, rising to the longest sample's."""
     waiting: dict[int, list[Sample]] = {length: [] for length in lengths}
     for index in rng.permutation(len(samples)):
         sample = samples[index]

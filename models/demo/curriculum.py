@@ -116,8 +116,8 @@ class Curriculum:
                 rng,
                 self._rank,
                 self._world,
-                lambda s: renaming(s, own),
-                self._lengths,
+                change=lambda s: renaming(s, own),
+                lengths=self._lengths,
             )
             for number, batch in enumerate(found, 1):
                 yield batch

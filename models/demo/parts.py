@@ -124,21 +124,20 @@ def draw(noun: str, words: Words) -> list[Part]:
         part = _part(words)
         if part.name not in {other.name for other in parts}:
             parts.append(part)
-    return [_named(part, words) if _mistakable(part, parts) else part for part in parts]
+    return [
+        replace(part, ways=_by_name(words)) if _mistakable(part, parts) else part for part in parts
+    ]
 
 
-def _look(kind: str) -> set[str]:
-    return next((kinds for kinds in LOOKS if kind in kinds), {kind})
+def _by_name(words: Words) -> tuple[str, ...]:
+    """How any argument is said."""
+    return OF_ANY_ZH if words.language == "zh" else OF_ANY
 
 
 def _mistakable(part: Part, parts: list[Part]) -> bool:
     """Whether nothing but its name tells the argument's value from another one's."""
-    alike = [other for other in parts if other is not part and other.kind in _look(part.kind)]
-    return len(part.ways) > 1 and bool(alike)
-
-
-def _named(part: Part, words: Words) -> Part:
-    return replace(part, ways=OF_ANY_ZH if words.language == "zh" else OF_ANY)
+    look = next((kinds for kinds in LOOKS if part.kind in kinds), {part.kind})
+    return len(part.ways) > 1 and any(o is not part and o.kind in look for o in parts)
 
 
 def _numbers(words: Words) -> list[Part]:
@@ -154,7 +153,7 @@ def _numbers(words: Words) -> list[Part]:
 def _part(words: Words) -> Part:
     rng = words.rng
     roll = rng.random()
-    ways_of_any = OF_ANY_ZH if words.language == "zh" else OF_ANY
+    ways_of_any = _by_name(words)
     if roll < 0.1:
         choices, names = rng.choice(list(CHOICES.items()))
         name = rng.choice(names.split())

@@ -59,6 +59,7 @@ def english(verb_class: str, named: Verb, verbs: Sequence[Verb], noun: str, said
             f"{verb.said} {a}{noun} {first}",
         )
         return rng.choice(alone), False
+    # Those that nothing else in the tool looks like.
     objects = [part for part in said if len(part.ways) > 1 and part.ways != OF_ANY]
     if len(said) > 1 and objects and roll < OBJECT:
         # What is done something to is a value: `donate 650 to Acme`.
