@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import openai
-from fake_backend import Script, call
+from script import Script, call
 
 WEATHER = {
     "type": "function",

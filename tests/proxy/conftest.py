@@ -9,10 +9,11 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, Gateway, serving
 from key_maker import make_key
 from redis_server import RedisServer, redis_server
+from script import Script
 
 from toolgate_proxy.processes import free_port
 

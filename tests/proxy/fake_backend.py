@@ -1,25 +1,21 @@
 """A backend that answers by script: the wire of `toolgate_core.wire`, with faults on demand.
 
-A request is answered by the script whose name is its last user message. Text is written with its
-marks spelt out (`<think>`, `<tool_call>` …) and cut into tokens of a few characters.
+A request is answered by the script whose name is its last user message.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import json
-import re
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
 
 import uvicorn
+from script import Script, events
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -28,14 +24,6 @@ from starlette.routing import Route
 from toolgate_core import wire
 
 KEY = "backend-key"
-MARKS = {
-    "<tool_call>": 1,
-    "</tool_call>": 2,
-    "<think>": 3,
-    "</think>": 4,
-    "<|im_end|>": 5,
-    "<failure>": 6,
-}
 INFO = wire.Info(
     model="tiny",
     models=("tiny",),
@@ -56,51 +44,9 @@ INFO = wire.Info(
 )
 
 
-def call(name: str, arguments: dict[str, Any] | str) -> str:
-    """A call as the dialect qwen3 writes it."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>'
-
-
 def blob_of(name: str) -> str:
     """What stands for a compiled grammar."""
     return base64.b64encode(name.encode() * 10).decode()
-
-
-@dataclass
-class Script:
-    """One answer. `texts` holds one choice's text each; n choices take them in turn."""
-
-    texts: tuple[str, ...]
-    finish: str = "stop"
-    reasoning_open: bool = False
-    prompt_tokens: int = 11
-    cached_tokens: int = 3
-    pause: float = 0.0
-    queued: float = 0.0
-    """Seconds before anything but keep-alives comes."""
-    error_status: int | None = None
-    """Refuse the request with this status and `error`."""
-    error: dict[str, Any] = field(default_factory=dict)
-    error_after: int | None = None
-    """Send an error event after so many tokens of each choice."""
-    break_after: int | None = None
-    """Drop the connection after so many tokens of each choice."""
-    hang_after: int | None = None
-    """Go silent, but for keep-alives, after so many tokens of each choice."""
-    again: tuple[str, ...] = ()
-    """What comes when a choice is sampled again, in turn: the text behind what was accepted."""
-
-
-def tokenize(text: str, size: int = 3) -> list[tuple[int, str]]:
-    tokens: list[tuple[int, str]] = []
-    for part in re.split(f"({'|'.join(map(re.escape, MARKS))})", text):
-        if part in MARKS:
-            tokens.append((MARKS[part], part))
-        else:
-            cut = (part[at : at + size] for at in range(0, len(part), size))
-            tokens.extend((100 + ord(piece[0]), piece) for piece in cut)
-    return tokens
 
 
 class FakeBackend:
@@ -211,70 +157,20 @@ class FakeBackend:
         with self._counted():
             yield ": keep-alive\n\n"
             await asyncio.sleep(script.queued)
-            async for event in self._events(script, message):
+            async for event in events(script, message):
                 yield ": hm\n\n" if event is None else f"data: {event.model_dump_json()}\n\n"
 
     async def _whole(
         self, script: Script, message: wire.GenerateRequest, request: Request
     ) -> Response:
-        events = []
+        sent = []
         with self._counted():
-            async for event in self._events(script, message):
+            async for event in events(script, message):
                 if event is not None:
-                    events.append(event.model_dump(mode="json"))
+                    sent.append(event.model_dump(mode="json"))
                 if await request.is_disconnected():
                     raise asyncio.CancelledError
-        return JSONResponse(events)
-
-    async def _events(
-        self, script: Script, message: wire.GenerateRequest
-    ) -> AsyncIterator[wire.StreamEvent | None]:
-        n = message.sampling.n
-        if again := re.search(r"chatcmpl-[0-9a-f]+-(\d+)-(\d+)$", message.request_id):
-            script = replace(script, texts=(script.again[int(again[2]) - 1],))
-        texts = [script.texts[at % len(script.texts)] for at in range(n)]
-        if script.finish == "stop":
-            texts = [text + "<|im_end|>" for text in texts]
-        turns = [tokenize(text) for text in texts]
-        limit = min(message.sampling.max_tokens or 10_000, 10_000)
-        yield wire.StartEvent(
-            prompt_tokens=script.prompt_tokens,
-            reasoning_open=script.reasoning_open,
-            max_tokens=message.sampling.max_tokens or 4000,
-            prompt_token_ids=tuple(range(script.prompt_tokens))
-            if message.return_prompt_ids
-            else None,
-        )
-        for at in range(max(map(len, turns))):
-            if at == script.error_after:
-                error = {"message": "It broke.", "code": "enforcement_failed"}
-                yield wire.ErrorEvent(status=500, error=error)
-                return
-            if at == script.break_after:
-                raise ConnectionError("by script")
-            while script.hang_after is not None and at >= script.hang_after:
-                yield None
-                await asyncio.sleep(0.05)
-            for choice, turn in enumerate(turns):
-                if at < min(len(turn), limit):
-                    shown = _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
-                    first = at == 0 and choice == 0
-                    cached = script.cached_tokens if first else None
-                    yield shown.model_copy(update={"cached_tokens": cached})
-            if script.pause:
-                await asyncio.sleep(script.pause)
-        for choice, turn in enumerate(turns):
-            cut = script.finish == "length" or len(turn) > limit
-            yield wire.EndEvent(
-                choice=choice,
-                finish_reason="length" if cut else "stop",
-                stop_reason=None if cut else turn[-1][0],
-            )
-        yield wire.UsageEvent(
-            prompt_tokens=script.prompt_tokens,
-            completion_tokens=sum(min(len(turn), limit) for turn in turns),
-            cached_tokens=script.cached_tokens,
-        )
+        return JSONResponse(sent)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -286,18 +182,6 @@ class FakeBackend:
             raise
         finally:
             self.running -= 1
-
-
-def _tokens(choice: int, token: int, text: str, *, logprobs: int | None) -> wire.TokensEvent:
-    told = None
-    if logprobs is not None:
-        raw = tuple(text.encode())
-        top = tuple(
-            wire.TopLogprob(token=f"{text}{at}", bytes=raw, logprob=-1.0 - at)
-            for at in range(logprobs)
-        )
-        told = (wire.TokenLogprob(token=text, bytes=raw, logprob=-0.5, top=top),)
-    return wire.TokensEvent(choice=choice, ids=(token,), texts=(text,), logprobs=told)
 
 
 def _unauthorized(request: Request) -> Response | None:

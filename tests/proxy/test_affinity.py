@@ -10,8 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, serving
+from script import Script
 
 from toolgate_proxy.spread import FACTOR, SPARE
 

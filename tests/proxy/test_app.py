@@ -9,9 +9,10 @@ import httpx
 import openai
 import pytest
 import yaml
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
 from fastapi import FastAPI
 from gateway_process import MASTER_KEY, serving
+from script import Script
 
 from toolgate_proxy import routes
 from toolgate_proxy.app import Route, make_config, write_config

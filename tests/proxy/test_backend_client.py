@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from fake_backend import INFO, KEY, FakeBackend, Script
+from fake_backend import INFO, KEY, FakeBackend
 from pydantic import SecretStr
+from script import Script
 
 from toolgate_core import wire
 from toolgate_core.errors import (

@@ -15,8 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fake_backend import KEY, FakeBackend, Script, running
+from fake_backend import KEY, FakeBackend, running
 from redis_server import redis_server
+from script import Script
 
 from toolgate_proxy.processes import free_port
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
 from gateway_process import MASTER_KEY
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ from litellm.proxy import common_request_processing, proxy_server
 from litellm.proxy.hooks.responses_id_security import ResponsesIDSecurity
 from litellm.proxy.utils import ProxyLogging
 from litellm.types.utils import ModelResponseStream
+from script import Script
 
 from toolgate_core.deltas import (
     ArgumentsDelta,

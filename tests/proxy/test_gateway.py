@@ -12,8 +12,9 @@ import httpx
 import openai
 import pytest
 from asking import LONG, SCRIPTS, WEATHER, asked, streamed, whole
-from fake_backend import KEY, FakeBackend, Script
+from fake_backend import KEY, FakeBackend
 from gateway_process import MASTER_KEY
+from script import Script
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -8,7 +8,8 @@ import httpx
 import openai
 import pytest
 from asking import SCRIPTS, WEATHER, asked, whole
-from fake_backend import FakeBackend, Script, call
+from fake_backend import FakeBackend
+from script import Script, call
 
 
 @pytest.mark.parametrize("stream", [True, False])

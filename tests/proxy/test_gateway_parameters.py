@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import openai
 from asking import SCRIPTS, WEATHER, asked
-from fake_backend import FakeBackend, Script, call
+from fake_backend import FakeBackend
+from script import Script, call
 
 FUNCTION = WEATHER["function"]
 

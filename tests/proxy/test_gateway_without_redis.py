@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 import httpx
-from fake_backend import FakeBackend, Script, call
+from fake_backend import FakeBackend
 from redis_server import RedisServer
+from script import Script, call
 
 SLACK = 5.0
 """Seconds that a request may take on a busy machine. A hung Redis without a time-out takes more."""

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY
+from script import Script
 from test_hostile_keys import BODY, CHAT, bearer
 
 ELSEWHERE = "http://127.0.0.1:{port}"

@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
+from script import Script
 
 OBJECT: dict[str, Any] = {"type": "object"}
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
+from script import Script
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.images import Images

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 from asking import asked
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
+from script import Script
 from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_proxy import meter

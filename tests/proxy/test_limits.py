@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
 from key_maker import make_key, put, until_status
 from redis_server import RedisServer
+from script import Script
 
 from toolgate_proxy.keys.key import now
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import Gateway, start, wait_until_alive
 from key_maker import make_key
 from redis_server import RedisServer, redis_server
+from script import Script
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = 200

@@ -12,7 +12,7 @@ from typing import Any
 import litellm
 import litellm.main
 import pytest
-from fake_backend import KEY, FakeBackend, Script
+from fake_backend import KEY, FakeBackend
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.proxy import common_request_processing, proxy_server
@@ -20,6 +20,7 @@ from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from litellm.types.completion import CompletionDispatchContext
 from pydantic import SecretStr
+from script import Script
 
 from toolgate_core.errors import (
     BackendTimeout,

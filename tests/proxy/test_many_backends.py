@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, serving
+from script import Script
 
 CHAT = "/v1/chat/completions"
 STREAMS = 32

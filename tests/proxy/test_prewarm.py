@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_backend import INFO, KEY, FakeBackend, Script, running
+from fake_backend import INFO, KEY, FakeBackend, running
 from fastapi import FastAPI
 from fleet import SECRET, gateway, tool, tools
 from gateway_process import MASTER_KEY, serving
@@ -19,6 +19,7 @@ from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from pydantic import SecretStr
 from redis_server import RedisServer
+from script import Script
 from typer.testing import CliRunner
 
 from toolgate_core.plan import Tool, content_format, parse_tools

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend, Script, call
+from fake_backend import FakeBackend
 from redis_server import RedisServer
+from script import Script, call
 
 from toolgate_proxy.receipt import Receipt, slowest
 

@@ -8,12 +8,13 @@ import logging
 from pathlib import Path
 
 import httpx
-from fake_backend import FakeBackend, Script
+from fake_backend import FakeBackend
 from gateway_process import MASTER_KEY
 from hypothesis import given
 from hypothesis import strategies as st
 from key_maker import make_key
 from redis_server import RedisServer
+from script import Script
 
 from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
 from toolgate_proxy.litellm_host import host_error

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from fake_backend import INFO, call, tokenize
+from fake_backend import INFO
 from hypothesis import given
 from hypothesis import strategies as st
+from script import call, tokenize
 from told_answers import TOOLS, VALIDATORS, events, request
 
 from toolgate_core import wire

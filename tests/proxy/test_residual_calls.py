@@ -14,7 +14,8 @@ import httpx
 import openai
 import pytest
 from asking import asked, streamed, whole
-from fake_backend import FakeBackend, Script, call, tokenize
+from fake_backend import FakeBackend
+from script import Script, call, tokenize
 
 from toolgate_core import wire
 

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, serving
+from script import Script
 
 from toolgate_proxy.app import Route, make_config
 

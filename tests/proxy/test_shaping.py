@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_backend import INFO, call, tokenize
+from fake_backend import INFO
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from read_answers import collected, of_whole
+from script import call, tokenize
 from told_answers import answer_to, events, fed, request, shaped
 
 from toolgate_core import wire

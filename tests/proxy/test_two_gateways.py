@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from fake_backend import FakeBackend, Script, running
+from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, serving
 from redis_server import RedisServer
+from script import Script
 
 CLIENTS = 8
 SETS = 64

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fake_backend import INFO, tokenize
+from fake_backend import INFO
+from script import tokenize
 
 from toolgate_core import wire
 from toolgate_core.dialect import QWEN3
