@@ -253,9 +253,9 @@ def _add_extra(properties: dict[str, Schema], request: str, words: Words) -> Non
     )
     name, kind = rng.choice(drawn)
     given = shape_of(kind, words).schema
-    chosen = {str(value) for member in properties.values() for value in member.get("enum", ())}
+    chosen = {str(v).lower() for member in properties.values() for v in member.get("enum", ())}
     said = {*request.lower().split(), *chosen}
-    if name not in properties and not said & {*map(str, given.get("enum", ()))}:
+    if name not in properties and not said & {str(v).lower() for v in given.get("enum", ())}:
         properties[name] = given
 
 
