@@ -96,7 +96,7 @@ class Drawing:
 
     def other_tool(self, groups: set[str], words: Words) -> Tool:
         if self.rng.random() < 0.45:
-            return random_tools.distractor(words)
+            return random_tools.distractor(words, groups)
         while True:
             domain = self.rng.choice(
                 domains.domains(self.file if self.rng.random() < 0.7 else domains.KNOWN)

@@ -26,6 +26,9 @@ ALIKE = (
 )  # fmt: skip
 """Classes that a request may take for each other."""
 
+NOUN_ALONE = 0.02
+"""Of the names. What is done with it, only the description tells then."""
+
 
 def draw(words: Words) -> Task:
     """Never of a tool that is kept for the evaluation."""
@@ -74,9 +77,9 @@ def _draw(words: Words) -> Task:
     if first and several == 1 and first.kind in KINDS and KINDS[first.kind].many:
         other = first.shape.draw()
         follow_up = (other.text, Call(tool.name, {**calls[0].arguments, first.name: other.value}))
-    group = named.base if everyday else verb_class
-    return Task(f"{group} {noun}", words.language, tool, request, question, calls,
-                _siblings(verb_class, noun, parts, noun in request, words), follow_up)  # fmt: skip
+    meaning = _class_of(named) if everyday else verb_class
+    return Task(f"{meaning} {noun}", words.language, tool, request, question, calls,
+                _siblings(meaning, noun, parts, noun in request, words), follow_up)  # fmt: skip
 
 
 def _about(words: Words) -> tuple[str, str, str, str]:
@@ -96,13 +99,19 @@ def _about(words: Words) -> tuple[str, str, str, str]:
     return noun, rng.choice(fitting), "", ""
 
 
+def _class_of(verb: Verb) -> str:
+    """The class that an everyday verb is in as well; else the verb itself."""
+    holding = (t for t, verbs in classes().items() if verb.base in {each.base for each in verbs})
+    return next(holding, verb.base)
+
+
 def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Words) -> Tool:
     rng = words.rng
     thing = noun.replace(" ", "_")
     base = verb.base
     roll = rng.random()
     name = f"{base}_{thing}"
-    if roll < 0.02:
+    if roll < NOUN_ALONE:
         name = thing
     elif roll < 0.05:
         name = f"{thing}_{base}"
@@ -126,7 +135,7 @@ def _tool(verb: Verb, noun: str, parts: list[Part], said: list[Part], words: Wor
     description = f"{verb.said.capitalize()} {rng.choice(('a ', 'the ', ''))}{noun}"
     if rng.random() < 0.3 and parts:
         description += rng.choice((" by ", " for a ", " with a ")) + parts[0].name.replace("_", " ")
-    if not nonsense and rng.random() < 0.25:
+    if roll >= NOUN_ALONE and not nonsense and rng.random() < 0.25:
         description = ""
     required = tuple(part.name for part in parts if part in said and rng.random() < 0.7)
     any_order = shuffled(words) and not any(part.ordered for part in parts)
@@ -154,7 +163,10 @@ def _siblings(
     return tuple(tool for tool in found if tool.name not in kept_names())
 
 
-def distractor(words: Words) -> Tool:
-    """A random tool that nothing is asked of."""
+def distractor(words: Words, groups: set[str]) -> Tool:
+    """A random tool that nothing is asked of: it does none of what `groups` do."""
     language: Language = "en" if words.rng.random() < 0.9 else words.language
-    return draw(Words(words.rng, language, held=words.held)).tool
+    while True:
+        task = draw(Words(words.rng, language, held=words.held))
+        if task.group not in groups:
+            return task.tool

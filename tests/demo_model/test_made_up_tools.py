@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 from models.demo import domains, parts, random_tools
+from models.demo.drawing import Drawing
 from models.demo.kind_table import CHOICES, OF_ANY, OF_ANY_ZH
 from models.demo.words import Language, Words
 
@@ -58,3 +59,14 @@ def test_a_request_says_nothing_of_an_argument_that_was_added() -> None:
                     added += 1
                     assert not set(schema["enum"]) & set(task.request.lower().split())
     assert added > 100
+
+
+def test_where_nothing_fits_no_tool_is_the_one_that_is_asked_for() -> None:
+    source = Drawing(77, held=True, known=0.0)
+    for _ in range(2000):
+        words = source.words("en")
+        task = source.task(words)
+        noun = task.group.rpartition(" ")[2]
+        for tool in source.tools([task], words, fitting=False):
+            told_by_name = tool.name != noun
+            assert tool.name != task.tool.name if told_by_name else tool.description
