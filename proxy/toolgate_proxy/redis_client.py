@@ -52,14 +52,16 @@ class SharedRedis:
         breaker: Gauge = metrics.REDIS_BREAKER,
     ) -> None:
         self._timeout = timeout
+        self._patience = max(timeout, PATIENT_TIMEOUT)
         self._meanwhile = meanwhile
         self._breaker = breaker
         pool = BlockingConnectionPool.from_url(
             url.get_secret_value(),
             max_connections=MAX_CONNECTIONS,
             timeout=timeout,
-            socket_connect_timeout=PATIENT_TIMEOUT,
-            socket_timeout=PATIENT_TIMEOUT,
+            # Later than `_within`, which alone can tell a slow server from a busy process.
+            socket_connect_timeout=2 * self._patience,
+            socket_timeout=2 * self._patience,
             # Once more where a kept connection turns out to be one that the server has closed.
             retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
         )
@@ -80,7 +82,7 @@ class SharedRedis:
         pipeline = self._redis.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
-        seconds = PATIENT_TIMEOUT if patient else self._timeout
+        seconds = self._patience if patient else self._timeout
         try:
             replies: list[object] = await _within(seconds, pipeline.execute(raise_on_error=False))
         except (RedisError, OSError, TimeoutError) as error:
@@ -120,7 +122,7 @@ class SharedRedis:
         pause = FIRST_PROBE
         while True:
             try:
-                await _within(PATIENT_TIMEOUT, self._redis.execute_command("PING"))  # type: ignore[no-untyped-call]
+                await _within(self._patience, self._redis.execute_command("PING"))  # type: ignore[no-untyped-call]
                 break
             except (RedisError, OSError, TimeoutError):
                 await asyncio.sleep(pause)

@@ -15,6 +15,7 @@ from redis_server import RedisServer
 
 from toolgate_proxy.grammar_record import Seal
 from toolgate_proxy.grammars import grammar_key
+from toolgate_proxy.redis_client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0
@@ -101,6 +102,19 @@ async def test_a_hung_redis_adds_no_more_than_its_time_out(
                 redis_at_hand.wake()
             await until(lambda: up(asked))
     assert min(added) < 0.15, added
+
+
+async def test_a_longer_time_out_is_waited_for(redis_at_hand: RedisServer) -> None:
+    redis = SharedRedis(SecretStr(redis_at_hand.url), timeout=30.0)
+    await redis.connected()
+    redis_at_hand.hang()
+    try:
+        asked = asyncio.create_task(redis.run([("PING",)]))
+        await asyncio.sleep(PATIENT_TIMEOUT + 0.5)
+    finally:
+        redis_at_hand.wake()
+    assert await asked == [True]
+    await redis.aclose()
 
 
 async def test_hung_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
