@@ -13,7 +13,8 @@ from .special import SPECIAL
 from .tools import Call, Task, Tool
 from .words import Language, Words, lines
 
-KNOWN, WIDE, UNSEEN = "domains", "domains_wide", "domains_held"
+KNOWN, UNSEEN = "domains", "domains_held"
+TRAINED = (KNOWN, "domains_wide", "domains_several")
 MANY_WAYS, FEW = 8, 0.5
 """A tool that is asked for in fewer ways than so many is drawn so much less often."""
 SAID, EXTRA = 0.3, 0.25
@@ -56,9 +57,10 @@ class Domain:
 
 @cache
 def domains(name: str = KNOWN) -> list[Domain]:
-    """`KNOWN`: those of `WIDE` too."""
+    """`KNOWN`: of all files that are trained on."""
     found: list[Domain] = []
-    for line in lines(KNOWN) + lines(WIDE) if name == KNOWN else lines(name):
+    files = TRAINED if name == KNOWN else (name,)
+    for line in (line for file in files for line in lines(file)):
         mark, _, rest = line.strip().partition(" ")
         if mark == "@":
             group, _, names = rest.partition(":")
