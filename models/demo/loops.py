@@ -203,7 +203,8 @@ def chain(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                     talk.THOUGHTS["result"]["en"],
                 ),
             ]
-    listed = [*source.tools([task], words), act]
+    others = source.tools([task], words)
+    listed = [*(tool for tool in others if tool.name != act.name), act]
     rng.shuffle(listed)
     return Dialogue("chain", tuple(listed), tuple(turns), source.system(), thinking)
 

@@ -25,6 +25,16 @@ def stars(words: Words) -> Shape:
     return Shape({"type": "integer", "minimum": 1, "maximum": 5}, draw)
 
 
+def digits(words: Words) -> Shape:
+    """A number that is never said in words, so that marks may stand beside it: `27/9`."""
+
+    def draw() -> Said:
+        number = words.rng.randint(1, words.rng.choice((9, 20, 99, 300)))
+        return Said(str(number), number)
+
+    return Shape({"type": "integer"}, draw)
+
+
 def version(words: Words) -> Shape:
     def draw() -> Said:
         rng = words.rng
@@ -112,5 +122,6 @@ SPECIAL = {
     "fact": fact,
     "sure": sure,
     "stars": stars,
+    "digits": digits,
     "version": version,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jsonschema
 import pytest
-from models.demo import corpus, domains, handwritten, talk, verbs
+from models.demo import corpus, domains, evaluate, handwritten, talk, verbs
 from models.demo.dialogue import Assistant, Results, User, line, render
 from models.demo.drawing import MOST_TOOLS, clusters
 from models.demo.handwritten import parse
@@ -23,6 +23,13 @@ def test_calls_keep_to_their_tools_schemas(category: str) -> None:
             for call in turn.calls if isinstance(turn, Assistant) else ():
                 schema = schemas[call.name] | {"additionalProperties": False}
                 jsonschema.validate(call.arguments, schema)
+
+
+def test_no_question_of_the_evaluation_has_two_tools_of_one_name() -> None:
+    for asked in evaluate.questions(60).values():
+        for question in asked:
+            names = [tool.name for tool in question.dialogue.tools]
+            assert len(set(names)) == len(names)
 
 
 def test_a_seed_makes_the_same_conversations() -> None:
