@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 
 from .kind_table import CHOICES, KINDS, SWITCHES
 from .kinds import Schema, Shape, plain
@@ -60,7 +61,7 @@ def domains(name: str = KNOWN) -> list[Domain]:
     """`KNOWN`: of all files that are trained on."""
     found: list[Domain] = []
     files = TRAINED if name == KNOWN else (name,)
-    for line in (line for file in files for line in lines(file)):
+    for line in chain.from_iterable(map(lines, files)):
         mark, _, rest = line.strip().partition(" ")
         if mark == "@":
             group, _, names = rest.partition(":")

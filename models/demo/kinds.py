@@ -217,7 +217,7 @@ def title(words: Words) -> Said:
 def small(low: int, high: int, worded: float = 0.3) -> Callable[[Words], Said]:
     def draw(words: Words) -> Said:
         number = words.rng.randint(low, high)
-        if words.rng.random() < worded and 1 <= number <= 10:
+        if worded and words.rng.random() < worded and 1 <= number <= 10:
             spelt = (
                 ZH_NUMBERS[number - 1]
                 if words.language == "zh"

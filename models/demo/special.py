@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from .kinds import Said, Schema, Shape
+from .kinds import Said, Schema, Shape, small
 from .words import Section, Words, sections
 
 SURE = 0.9
@@ -18,19 +18,15 @@ def facts() -> dict[str, Section]:
 
 
 def stars(words: Words) -> Shape:
-    def draw() -> Said:
-        number = words.rng.randint(1, 5)
-        return Said(str(number), number)
-
-    return Shape({"type": "integer", "minimum": 1, "maximum": 5}, draw)
+    one = small(1, 5, worded=0)
+    return Shape({"type": "integer", "minimum": 1, "maximum": 5}, lambda: one(words))
 
 
 def digits(words: Words) -> Shape:
     """A number that is never said in words, so that marks may stand beside it: `27/9`."""
 
     def draw() -> Said:
-        number = words.rng.randint(1, words.rng.choice((9, 20, 99, 300)))
-        return Said(str(number), number)
+        return small(1, words.rng.choice((9, 20, 99, 300)), worded=0)(words)
 
     return Shape({"type": "integer"}, draw)
 

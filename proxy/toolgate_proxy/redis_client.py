@@ -32,7 +32,8 @@ FIRST_PROBE = 0.1
 LONGEST_PAUSE = 2.0
 """Seconds between the probes of a server that does not answer."""
 PATIENT_TIMEOUT = 1.0
-"""Seconds for what no request waits for: long enough to open a connection on a busy machine."""
+"""Seconds, at least, for what no request waits for: long enough to open a connection on a busy
+machine."""
 
 STEPS = 10
 """Parts of a time-out: so many turns of the event loop it takes at least."""
