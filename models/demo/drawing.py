@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
 from . import domains, random_tools, talk
@@ -12,6 +13,12 @@ from .words import Language, Words, lines
 MOST_TOOLS = 8
 MET_OFTEN, OFTEN = ("judge", "answer_only", "weather"), 0.15
 """Facts have to be remembered one by one; the weather is what everybody asks first."""
+SIBLINGS = 0.3
+"""Of the lists with a task's tool, those with tools of the same noun or verb."""
+SIBLINGS_UNFIT, SIBLINGS_UNFIT_HELD = 0.6, 0.4
+"""Of the lists without it, in training and in the evaluation."""
+ALIKE = 0.12
+"""Of the lists that are trained on, those with a tool that does something else with the same arguments."""
 
 
 class Drawing:
@@ -77,13 +84,19 @@ class Drawing:
             (1, 1, 2, 3) if self.short else (1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, MOST_TOOLS)
         )
         chosen = [task.tool for task in tasks] if fitting else []
+        unfit = SIBLINGS_UNFIT_HELD if self.held else SIBLINGS_UNFIT
+        siblings = SIBLINGS if fitting else unfit
         for task in tasks:
-            if len(chosen) < MOST_TOOLS - 2 and rng.random() < (0.3 if fitting else 0.4):
+            if len(chosen) < MOST_TOOLS - 2 and rng.random() < siblings:
                 chosen += rng.sample(task.siblings, min(len(task.siblings), rng.randint(1, 2)))
-        unfit = [*tasks, absent] if absent else tasks
-        groups = {group for task in unfit for group in {task.group, *near(task.group)}}
+        asked = [*tasks, absent] if absent else tasks
+        groups = {group for task in asked for group in {task.group, *near(task.group)}}
         if not fitting or bounded:
             groups |= answering()
+        if tasks and not self.held and len(chosen) < MOST_TOOLS - 2 and rng.random() < ALIKE:
+            alike = rng.choice(tasks).tool
+            other = random_tools.distractor(words, groups)
+            chosen.append(replace(other, properties=alike.properties, required=alike.required))
         while len(chosen) < wanted:
             chosen.append(self.other_tool(groups, words))
         found: dict[str, Tool] = {}

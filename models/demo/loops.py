@@ -180,7 +180,10 @@ def chain(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     request = rng.choice((f"find {person}'s {thing} and {verb} it", f"look up the {thing} of {person}, then {verb} it",
                           f"{verb} the {thing} of {person}", f"get {person}'s {thing} id and {verb} the {thing}"))  # fmt: skip
     calls = (Call(find.name, {by: person}), Call(act.name, {key: code}))
-    task = Task(f"chain {thing}", "en", find, request, False, calls)
+    first, second = (
+        Task(f"chain {thing}", "en", tool, request, False, (call,))
+        for tool, call in zip((find, act), calls, strict=True)
+    )
     turns: list[Turn] = [
         User(wrap(request, False, words)),
         Assistant("", calls[:1], talk.thought_of_calls(calls[:1], "en")),
@@ -203,10 +206,8 @@ def chain(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                     talk.THOUGHTS["result"]["en"],
                 ),
             ]
-    others = source.tools([task], words)
-    listed = [*(tool for tool in others if tool.name != act.name), act]
-    rng.shuffle(listed)
-    return Dialogue("chain", tuple(listed), tuple(turns), source.system(), thinking)
+    tools = source.tools([first, second], words)
+    return Dialogue("chain", tools, tuple(turns), source.system(), thinking)
 
 
 def history(source: Drawing, words: Words, thinking: bool) -> Dialogue:
