@@ -11,8 +11,8 @@ from .words import Language, Words
 
 # Shares of the mix.
 MIX: dict[str, float] = {
-    "call": 0.13, "rounds": 0.29, "two tools": 0.12, "no tool": 0.12, "may not": 0.015, "forced": 0.01, "talk": 0.04, "missing": 0.01,
-    "result": 0.15, "follow-up": 0.035, "serial": 0.025, "chain": 0.02, "history": 0.035,
+    "call": 0.13, "rounds": 0.28, "two tools": 0.12, "no tool": 0.15, "may not": 0.015, "forced": 0.01, "talk": 0.04, "missing": 0.01,
+    "result": 0.13, "follow-up": 0.035, "serial": 0.025, "chain": 0.02, "history": 0.035,
 }  # fmt: skip
 ZH, THINKING = 0.1, 0.08
 
