@@ -15,7 +15,14 @@ from .tools import Call, Task, Tool
 from .words import Language, Words, lines
 
 KNOWN, UNSEEN = "domains", "domains_held"
-TRAINED = (KNOWN, "domains_wide", "domains_several", "domains_nested", "domains_trades", "domains_asked")
+TRAINED = (
+    KNOWN,
+    "domains_wide",
+    "domains_several",
+    "domains_nested",
+    "domains_trades",
+    "domains_asked",
+)
 MANY_WAYS, FEW = 8, 0.5
 """A tool that is asked for in fewer ways than so many is drawn so much less often."""
 SAID, EXTRA = 0.3, 0.25
