@@ -18,7 +18,7 @@ from .samples import Source
 
 CHUNK = 500
 UNRELATED = (
-    "train", "curriculum", "batches", "copying", "looking", "renaming", "muon", "network", "export", "probe", "evaluate", "asking"
+    "train", "curriculum", "batches", "copying", "looking", "renaming", "muon", "network", "growing", "export", "probe", "evaluate", "asking"
 )  # fmt: skip
 """Modules that conversations do not depend on."""
 LONGEST = 1025

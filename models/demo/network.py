@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,13 +11,14 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from . import growing
 from .tokenizer import FORMS, VOCABULARY, Composition, composition
 
 FAST = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
 """What this processor multiplies fastest: without instructions for it bf16 takes 14 times as long as
 single precision (an EPYC with AVX2 alone)."""
-ADDING = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
-"""The last matrices of a layer's two halves: where they are zero, it adds nothing."""
+BACK = 3
+"""Heads that look back before anything is learned."""
 TURNING = 4
 """Pairs of a head's dimensions that turn far enough from token to token to tell neighbours apart."""
 
@@ -182,37 +182,17 @@ class Network(nn.Module):
         return {f"model.{name}": tensor for name, tensor in state.items()}
 
     def take(self, tensors: dict[str, Tensor]) -> None:
-        """Those of `named_tensors`, of this many layers or of fewer."""
+        """Those of `named_tensors`, of this many layers and keys or of fewer, of this many hidden
+        numbers or of more."""
         state = {name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()}
-        state = deepened(state, self.sizes.layers)
+        state = growing.deepened(state, self.sizes.layers)
+        state = growing.with_more_keys(state, self.sizes.kv_heads, self.sizes.head_dim)
+        state = growing.narrowed(state, self.sizes.ffn)
         self.embed_tokens.take(state.pop("embed_tokens.weight"))
         left = {"embed_tokens.weight", "embed_tokens.forms"}
         missing, unexpected = self.load_state_dict(state, strict=False)
         if unexpected or set(missing) != left:
             raise ValueError(f"not these weights: {unexpected or missing}")
-
-
-def deepened(state: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """The same function in `layers` layers: each new one begins as a copy of the one before it that
-    adds nothing yet (LLaMA Pro, arXiv:2401.02415)."""
-    made: dict[str, Tensor] = {}
-    given: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
-    for name, tensor in state.items():
-        if name.startswith("layers."):
-            _, index, part = name.split(".", 2)
-            given[int(index)][part] = tensor
-        else:
-            made[name] = tensor
-    held = 1 + max(given, default=-1)
-    if held > layers:
-        raise ValueError(f"weights of {held} layers do not fit into {layers}")
-    sources = [(2 * layer + 1) * held // (2 * layers) for layer in range(layers)]
-    for layer, source in enumerate(sources):
-        new = source in sources[:layer]
-        for part, tensor in given[source].items():
-            idle = new and part in ADDING
-            made[f"layers.{layer}.{part}"] = torch.zeros_like(tensor) if idle else tensor
-    return made
 
 
 def fast() -> torch.autocast:
@@ -221,7 +201,7 @@ def fast() -> torch.autocast:
 
 
 def look_back(attention: Attention, shared: Tensor) -> None:
-    """Makes the heads of the first key look 1, 2, 3 … tokens back, before anything is learned.
+    """Makes the first `BACK` heads look 1, 2, 3 … tokens back, before anything is learned.
 
     Copying looks for where the last token stood before and takes what followed it: that a token
     knows the ones before it is half of that, and chance finds it late or not at all. `shared`: the
@@ -231,8 +211,9 @@ def look_back(attention: Attention, shared: Tensor) -> None:
     turns = frequencies(s)[:TURNING]
     key = torch.zeros(s.head_dim)
     key[:TURNING] = 1
-    attention.k_proj.weight[: s.head_dim] = torch.outer(key, shared)
-    for head in range(s.heads // s.kv_heads):
+    for head in range(min(BACK, s.heads)):
+        own = head // (s.heads // s.kv_heads) * s.head_dim
+        attention.k_proj.weight[own : own + s.head_dim] = torch.outer(key, shared)
         angles = (head + 1) * turns
         query = torch.zeros(s.head_dim)
         query[:TURNING], query[half : half + TURNING] = angles.cos(), -angles.sin()

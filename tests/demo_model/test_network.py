@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from models.demo.network import Network, Sizes, rotate, rotation
+from models.demo.network import BACK, Network, Sizes, rotate, rotation
 from models.demo.tokenizer import FORMS, Composition
 
 
@@ -59,9 +59,38 @@ def test_a_deeper_network_begins_as_the_one_that_its_weights_are_of() -> None:
         network.take(deep.named_tensors())
 
 
-def test_the_first_heads_look_back_before_anything_is_learned() -> None:
+def test_a_network_with_more_keys_begins_as_the_one_that_its_weights_are_of() -> None:
     torch.manual_seed(0)
-    network = Network(Sizes(vocabulary=256), _plain(256))
+    small = Sizes(vocabulary=64, hidden=32, layers=2, heads=6, kv_heads=2, ffn=48)
+    network, wide = Network(small, _plain(64)), Network(replace(small, kv_heads=6), _plain(64))
+    wide.take(network.named_tensors())
+    ids = torch.randint(0, 64, (2, 12))
+    torch.testing.assert_close(wide(ids), network(ids))
+    (wide(ids) * torch.randn(2, 12, 32)).sum().backward()
+    of_heads = wide.layers[0].self_attn.v_proj.weight.grad.view(6, small.head_dim, -1)
+    assert not torch.allclose(of_heads[0], of_heads[1])
+    with pytest.raises(ValueError, match="6 keys cannot be shared out among 2"):
+        network.take(wide.named_tensors())
+
+
+def test_hidden_numbers_that_add_nothing_are_left_out() -> None:
+    torch.manual_seed(0)
+    large = Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48)
+    network, slim = Network(large, _plain(64)), Network(replace(large, ffn=32), _plain(64))
+    with torch.no_grad():
+        for layer in network.layers:
+            layer.mlp.up_proj.weight[torch.randperm(48)[:16]] = 0
+    slim.take(network.named_tensors())
+    ids = torch.randint(0, 64, (2, 12))
+    torch.testing.assert_close(slim(ids), network(ids))
+    with pytest.raises(ValueError, match="32 hidden numbers are fewer than 48"):
+        network.take(slim.named_tensors())
+
+
+@pytest.mark.parametrize("kv_heads", [2, 6])
+def test_the_first_heads_look_back_before_anything_is_learned(kv_heads: int) -> None:
+    torch.manual_seed(0)
+    network = Network(Sizes(vocabulary=256, kv_heads=kv_heads), _plain(256))
     first, sizes = network.layers[0], network.sizes
     x = first.input_layernorm(network.embed_tokens()[torch.randint(0, 256, (1, 40))])
     cos, sin = rotation(40, sizes)
@@ -69,8 +98,9 @@ def test_the_first_heads_look_back_before_anything_is_learned() -> None:
     q = attention.q_proj(x).view(40, sizes.heads, sizes.head_dim).transpose(0, 1)
     k = attention.k_proj(x).view(40, sizes.kv_heads, sizes.head_dim).transpose(0, 1)
     q, k = rotate(attention.q_norm(q), cos, sin), rotate(attention.k_norm(k), cos, sin)
-    for head in range(sizes.heads // sizes.kv_heads):
-        weights = torch.softmax(q[head, 30] @ k[0, :31].T * sizes.head_dim**-0.5, -1)
+    for head in range(BACK):
+        own = head // (sizes.heads // sizes.kv_heads)
+        weights = torch.softmax(q[head, 30] @ k[own, :31].T * sizes.head_dim**-0.5, -1)
         assert weights[30 - (head + 1)].item() > 0.7
 
 
