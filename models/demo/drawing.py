@@ -17,7 +17,7 @@ SIBLINGS = 0.3
 """Of the lists with a task's tool, those with tools of the same noun or verb."""
 SIBLINGS_UNFIT, SIBLINGS_UNFIT_HELD = 0.6, 0.4
 """Of the lists without it, in training and in the evaluation."""
-ALIKE = 0.12
+TWINS = 0.12
 """Of the lists that are trained on, those with a tool that does something else with the same arguments."""
 
 
@@ -93,10 +93,10 @@ class Drawing:
         groups = {group for task in asked for group in {task.group, *near(task.group)}}
         if not fitting or bounded:
             groups |= answering()
-        if tasks and not self.held and len(chosen) < MOST_TOOLS - 2 and rng.random() < ALIKE:
-            alike = rng.choice(tasks).tool
+        if tasks and not self.held and len(chosen) < MOST_TOOLS - 2 and rng.random() < TWINS:
+            own = rng.choice(tasks).tool
             other = random_tools.distractor(words, groups)
-            chosen.append(replace(other, properties=alike.properties, required=alike.required))
+            chosen.append(replace(other, properties=own.properties, required=own.required))
         while len(chosen) < wanted:
             chosen.append(self.other_tool(groups, words))
         found: dict[str, Tool] = {}

@@ -16,6 +16,16 @@ def _plain(vocabulary: int) -> Composition:
     return Composition(np.arange(vocabulary), np.zeros((vocabulary, len(FORMS)), bool))
 
 
+def _begun_with(network: Network, **sizes: int) -> Network:
+    """One of other sizes with this one's weights, which says the same."""
+    vocabulary = network.sizes.vocabulary
+    other = Network(replace(network.sizes, **sizes), _plain(vocabulary))
+    other.take(network.named_tensors())
+    ids = torch.randint(0, vocabulary, (2, 12))
+    torch.testing.assert_close(other(ids), network(ids))
+    return other
+
+
 def test_a_token_is_its_word_and_its_forms() -> None:
     torch.manual_seed(0)
     forms = np.array([(False, False, False), (True, False, False), (True, False, True)])
@@ -48,11 +58,9 @@ def test_a_training_begins_with_exported_weights() -> None:
 def test_a_deeper_network_begins_as_the_one_that_its_weights_are_of() -> None:
     torch.manual_seed(0)
     small = Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48)
-    network, deep = Network(small, _plain(64)), Network(replace(small, layers=5), _plain(64))
-    deep.take(network.named_tensors())
-    ids = torch.randint(0, 64, (2, 12))
-    torch.testing.assert_close(deep(ids), network(ids))
-    deep(ids).sum().backward()
+    network = Network(small, _plain(64))
+    deep = _begun_with(network, layers=5)
+    deep(torch.randint(0, 64, (2, 12))).sum().backward()
     learning = [layer.self_attn.o_proj.weight.grad.abs().max().item() for layer in deep.layers]
     assert all(each > 0 for each in learning)
     with pytest.raises(ValueError, match="5 layers do not fit into 2"):
@@ -62,11 +70,9 @@ def test_a_deeper_network_begins_as_the_one_that_its_weights_are_of() -> None:
 def test_a_network_with_more_keys_begins_as_the_one_that_its_weights_are_of() -> None:
     torch.manual_seed(0)
     small = Sizes(vocabulary=64, hidden=32, layers=2, heads=6, kv_heads=2, ffn=48)
-    network, wide = Network(small, _plain(64)), Network(replace(small, kv_heads=6), _plain(64))
-    wide.take(network.named_tensors())
-    ids = torch.randint(0, 64, (2, 12))
-    torch.testing.assert_close(wide(ids), network(ids))
-    (wide(ids) * torch.randn(2, 12, 32)).sum().backward()
+    network = Network(small, _plain(64))
+    wide = _begun_with(network, kv_heads=6)
+    (wide(torch.randint(0, 64, (2, 12))) * torch.randn(2, 12, 32)).sum().backward()
     of_heads = wide.layers[0].self_attn.v_proj.weight.grad.view(6, small.head_dim, -1)
     assert not torch.allclose(of_heads[0], of_heads[1])
     with pytest.raises(ValueError, match="6 keys cannot be shared out among 2"):
@@ -76,13 +82,11 @@ def test_a_network_with_more_keys_begins_as_the_one_that_its_weights_are_of() ->
 def test_hidden_numbers_that_add_nothing_are_left_out() -> None:
     torch.manual_seed(0)
     large = Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=1, ffn=48)
-    network, slim = Network(large, _plain(64)), Network(replace(large, ffn=32), _plain(64))
+    network = Network(large, _plain(64))
     with torch.no_grad():
         for layer in network.layers:
             layer.mlp.up_proj.weight[torch.randperm(48)[:16]] = 0
-    slim.take(network.named_tensors())
-    ids = torch.randint(0, 64, (2, 12))
-    torch.testing.assert_close(slim(ids), network(ids))
+    slim = _begun_with(network, ffn=32)
     with pytest.raises(ValueError, match="32 hidden numbers are fewer than 48"):
         network.take(slim.named_tensors())
 
