@@ -13,7 +13,7 @@ from .words import Words
 
 def user(task: Task, words: Words) -> User:
     """As someone would type it, in the task's own language."""
-    return User(wrap(task.request, task.question, Words(words.rng, task.language)))
+    return User(wrap(task.request, task.mood, Words(words.rng, task.language)))
 
 
 def call(source: Drawing, words: Words, thinking: bool) -> Dialogue:
@@ -39,7 +39,7 @@ def two_tools(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     ):
         return call(source, words, thinking)
     calls = first.calls + second.calls
-    request = together([(first.request, first.question), (second.request, second.question)], words)
+    request = together([(first.request, first.mood), (second.request, second.mood)], words)
     turns = (User(request), Assistant("", calls, talk.thought_of_calls(calls, first.language)))
     return Dialogue(
         "two tools", source.tools([first, second], words), turns, source.system(), thinking
@@ -49,7 +49,7 @@ def two_tools(source: Drawing, words: Words, thinking: bool) -> Dialogue:
 def no_tool(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     task = source.task(words)
     tools = source.tools([task], words, fitting=False) if words.rng.random() < 0.85 else ()
-    language, request = task.language, (task.request, task.question)
+    language, request = task.language, (task.request, task.mood)
     if words.rng.random() < 0.4:  # not even a task
         language, request = words.language, talk.general(words)
     answer = Assistant(talk.NO_TOOL[language], (), talk.THOUGHTS["no tool"][language])
@@ -62,7 +62,7 @@ def may_not(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     task = source.task(words)
     content = talk.MAY_NOT_CALL[task.language].format(task.tool.name)
     answer = Assistant(content, (), talk.THOUGHTS["none"][task.language])
-    turns = (User(wrap(task.request, task.question, words)), answer)
+    turns = (User(wrap(task.request, task.mood, words)), answer)
     return Dialogue(
         "may not", source.tools([task], words), turns, source.system(), False, "first token"
     )
@@ -84,7 +84,7 @@ def forced(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                 if name in given.required
             },
         )
-    turns = (User(wrap(task.request, task.question, words)), Assistant("", (call,)))
+    turns = (User(wrap(task.request, task.mood, words)), Assistant("", (call,)))
     return Dialogue("forced", tools, turns, source.system(), False, "head")
 
 
@@ -137,7 +137,7 @@ def missing(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     return Dialogue(
         "missing",
         tuple(tools),
-        (User(wrap(request, request[0] == "w", words)), answer),
+        (User(wrap(request, "question" if request[0] == "w" else "order", words)), answer),
         source.system(),
         thinking,
     )

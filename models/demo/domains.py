@@ -9,9 +9,10 @@ from itertools import chain
 
 from .kind_table import CHOICES, KINDS, SWITCHES
 from .kinds import Schema, Shape, plain
+from .politeness import mood_of
 from .shapes import join, several_of, shape
 from .special import SPECIAL
-from .tools import Call, Task, Tool
+from .tools import Call, Mood, Task, Tool
 from .words import Language, Words, lines
 
 KNOWN, UNSEEN = "domains", "domains_held"
@@ -32,6 +33,7 @@ SHUFFLED, SHUFFLED_HELD = 0.4, 0.15
 do, the name tells which value is which, and not the place."""
 OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+)\}")
+MOODS: dict[str, Mood] = {">": "order", "?": "question", "z": "order", "y": "question"}
 LISTED = "a "
 """Before a section of the word lists, whose entries are the values."""
 # Arguments that a tool may have besides, and that nothing is said of.
@@ -114,6 +116,7 @@ def draw(domain: Domain, words: Words) -> Task:
         marks = [mark for mark in ">?" if domain.requests[mark]]
     pairs = [(mark, text) for mark in marks for text in domain.requests[mark]]
     mark, line = rng.choice(pairs)
+    mood = mood_of(line, MOODS[mark])
     request, fixed = _fixed(line)
     request = OPTIONAL.sub(lambda part: part[1] if rng.random() < SAID else "", request)
     said_slots = set(SLOT.findall(request))
@@ -169,7 +172,7 @@ def draw(domain: Domain, words: Words) -> Task:
             Call(tool.name, {**calls[0].arguments, names[many.name]: other.value}),
         )
     return Task(
-        domain.group, words.language, tool, request, mark in "?y", calls,
+        domain.group, words.language, tool, request, mood, calls,
         tuple(sibling(text, words) for text in domain.siblings), follow_up, tuple(domain.results),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from functools import cache
 
 from . import domains, random_tools, talk
 from .tools import Task, Tool
-from .words import Language, Words, lines
+from .words import Language, Words, lines, listed
 
 MOST_TOOLS = 8
 MET_OFTEN, OFTEN = ("judge", "answer_only", "weather"), 0.15
@@ -17,8 +17,10 @@ SIBLINGS = 0.3
 """Of the lists with a task's tool, those with tools of the same noun or verb."""
 SIBLINGS_UNFIT, SIBLINGS_UNFIT_HELD = 0.6, 0.4
 """Of the lists without it, in training and in the evaluation."""
-TWINS = 0.12
-"""Of the lists that are trained on, those with a tool that does something else with the same arguments."""
+TWINS, OTHER_KINDS = 0.2, 0.5
+"""Of the lists that are trained on, those with a tool that does something else with the same arguments,
+and of these tools those whose arguments have the names alone in common."""
+ANY_KIND = listed("word count switch [item] [count] lines address contact money box")
 
 
 class Drawing:
@@ -95,8 +97,13 @@ class Drawing:
             groups |= answering()
         if tasks and not self.held and len(chosen) < MOST_TOOLS - 2 and rng.random() < TWINS:
             own = rng.choice(tasks).tool
+            taken = dict(own.properties)
+            if rng.random() < OTHER_KINDS:
+                taken = {
+                    name: domains.shape_of(rng.choice(ANY_KIND), words).schema for name in taken
+                }
             other = random_tools.distractor(words, groups)
-            chosen.append(replace(other, properties=own.properties, required=own.required))
+            chosen.append(replace(other, properties=taken, required=own.required))
         while len(chosen) < wanted:
             chosen.append(self.other_tool(groups, words))
         found: dict[str, Tool] = {}

@@ -65,7 +65,7 @@ def _task_of(before: Dialogue, words: Words) -> Task:
     tool = next(tool for tool in before.tools if tool.name == before.answer.calls[0].name)
     forms = next((d.results for d in domains.domains() if tool.description in d.descriptions), [])
     return Task(
-        "", "zh" if zh else "en", tool, "", False, before.answer.calls, results=tuple(forms)
+        "", "zh" if zh else "en", tool, "", "order", before.answer.calls, results=tuple(forms)
     )
 
 
@@ -181,11 +181,11 @@ def chain(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                           f"{verb} the {thing} of {person}", f"get {person}'s {thing} id and {verb} the {thing}"))  # fmt: skip
     calls = (Call(find.name, {by: person}), Call(act.name, {key: code}))
     first, second = (
-        Task(f"chain {thing}", "en", tool, request, False, (call,))
+        Task(f"chain {thing}", "en", tool, request, "order", (call,))
         for tool, call in zip((find, act), calls, strict=True)
     )
     turns: list[Turn] = [
-        User(wrap(request, False, words)),
+        User(wrap(request, "order", words)),
         Assistant("", calls[:1], talk.thought_of_calls(calls[:1], "en")),
     ]
     if rng.random() < 0.65:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .tools import Mood
 from .words import Words
 
 IMPERATIVE = (
@@ -20,6 +21,10 @@ QUESTION = (
     "excuse me, {}", "one more thing: {}", "by the way, {}", "{}, any idea", "sorry to bother you, {}", "good morning, {}",
     "my boss asks: {}", "just wondering, {}",
 )  # fmt: skip
+STATEMENT = (
+    "hey, {}", "hi, {}", "hello, {}", "{}, please", "so, {}", "ok, {}", "excuse me, {}", "one more thing: {}", "by the way, {}",
+    "sorry to bother you, {}", "good morning, {}", "my boss says: {}", "listen, {}", "{}, thanks", "next, {}",
+)  # fmt: skip
 ZH_IMPERATIVE = (
     "请{}",
     "帮我{}",
@@ -35,6 +40,23 @@ ZH_IMPERATIVE = (
     "现在{}",
 )
 ZH_QUESTION = ("请问{}", "你好，{}", "告诉我，{}", "我想知道{}", "请告诉我{}")
+WAYS: dict[Mood, tuple[str, ...]] = {
+    "order": IMPERATIVE,
+    "question": QUESTION,
+    "statement": STATEMENT,
+    "value": STATEMENT,
+}
+ZH_WAYS: dict[Mood, tuple[str, ...]] = {
+    "order": ZH_IMPERATIVE,
+    "question": ZH_QUESTION,
+    "statement": ZH_QUESTION,
+    "value": ZH_QUESTION,
+}
+POLITE = ("could", "can ", "would", "will ", "is it")
+"""Beginnings of orders that are asked."""
+STATED = re.compile(r"(the|an?|my|our|no|i|we|it|there|someone|nobody|that)\b", re.IGNORECASE)
+"""Beginnings of what is neither ordered nor asked."""
+VALUE = re.compile(r"\{\w+\}.")
 
 
 ASIDES = 0.08
@@ -45,6 +67,13 @@ AFTER = ("{}. It's urgent", "{}. I'm in a hurry", "{}. The {noun} is {adjective}
          "{}. My {noun} is {adjective}", "{}. The {noun} wants it", "{}. I forgot my {noun}", "{}. We have a {adjective} {noun}")  # fmt: skip
 
 
+def mood_of(form: str, mood: Mood) -> Mood:
+    """Of a request with its slots, which is `mood` if it states nothing."""
+    if VALUE.match(form):
+        return "value"
+    return "statement" if STATED.match(form) else mood
+
+
 def _aside(request: str, words: Words) -> str:
     form = words.rng.choice(BEFORE + AFTER).replace("{}", request, 1)
     return form.replace("{noun}", words.everyday("noun")).replace(
@@ -52,52 +81,57 @@ def _aside(request: str, words: Words) -> str:
     )
 
 
-def wrap(request: str, question: bool, words: Words) -> str:
+def wrap(request: str, mood: Mood, words: Words) -> str:
     """The request as someone would type it."""
     rng = words.rng
     if words.language == "zh":
         if rng.random() < 0.5:
-            request = rng.choice(ZH_QUESTION if question else ZH_IMPERATIVE).replace("{}", request)
-        return request + rng.choice(("", "？" if question else "。", "", "?" if question else "！"))
+            request = rng.choice(ZH_WAYS[mood]).replace("{}", request)
+        return request + rng.choice(
+            ("", "？" if mood == "question" else "。", "", "?" if mood == "question" else "！")
+        )
     request = re.sub(
         r"\b(?:on|for|by) (today|tomorrow|tonight|next week|this )",
         r"\1",
         " ".join(request.split()),
     )
-    if rng.random() < (0.2 if question else 0.45):
-        request = rng.choice(QUESTION if question else IMPERATIVE).replace("{}", request)
+    said = request
+    if rng.random() < (0.45 if mood == "order" else 0.2):
+        said = rng.choice(WAYS[mood]).replace("{}", said)
     if rng.random() < ASIDES:
-        request = _aside(request, words)
-    return finish(request, question, words)
+        said = _aside(said, words)
+    return finish(said, mood, words, capital=mood != "value" or not said.startswith(request))
 
 
-def finish(request: str, question: bool, words: Words) -> str:
-    """A capital and an end, or neither."""
+def finish(request: str, mood: Mood, words: Words, *, capital: bool = True) -> str:
+    """A capital and an end, or neither. `capital` is false where a value comes first: whether its
+    own letter is one has to be seen."""
     rng = words.rng
-    if rng.random() < 0.65:
+    if rng.random() < 0.65 and capital:
         request = request[:1].upper() + request[1:]
         request = request.replace(" i ", " I ").replace(" i'", " I'")
-    asks = question or request.lower().startswith(("could", "can ", "would", "will ", "is it"))
+    asks = mood == "question" or (mood == "order" and request.lower().startswith(POLITE))
     ends = ("?", "?", "?", "", ".") if asks else (".", ".", "", "", "!")
     end = rng.choice(ends)
     return request if request[-1:] in ".?!" else request + end
 
 
-def together(parts: list[tuple[str, bool]], words: Words) -> str:
+def together(parts: list[tuple[str, Mood]], words: Words) -> str:
     """Two requests in one message."""
     rng = words.rng
-    (first, first_asks), (second, second_asks) = parts
+    (first, mood), (second, then) = parts
     if words.language == "zh":
         return f"{first}{rng.choice(('，然后', '，再', '，还有', '，同时'))}{second}"
-    if first_asks or second_asks:
-        end = "?" if first_asks else "."
+    if not mood == then == "order":
+        end = "?" if mood == "question" else "."
         link = rng.choice((f"{end} Also, ", f"{end} And ", f"{end} Then ", ", and also ", " and "))
     else:
         link = rng.choice(
             (" and ", ", then ", " and then ", " and also ", ". Then ", ", and ", ". Also ")
         )
     return finish(
-        rng.choice(("", "", "please ")) * (not first_asks) + first + link + second,
-        second_asks,
+        rng.choice(("", "", "please ")) * (mood == "order") + first + link + second,
+        then,
         words,
+        capital=mood != "value",
     )

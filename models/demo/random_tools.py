@@ -11,7 +11,7 @@ from .kinds import Schema
 from .parts import Part
 from .parts import draw as parts_of
 from .shapes import join, several_of
-from .tools import Call, Task, Tool
+from .tools import Call, Mood, Task, Tool
 from .verbs import Verb, both_languages, classes, nouns, plural, verb_of
 from .words import Language, Words
 
@@ -60,9 +60,10 @@ def _draw(words: Words) -> Task:
     if zh and rng.random() < 0.4:
         tool = replace(tool, description=zh_verb + zh_noun)
     if zh:
-        request, question = random_requests.chinese(zh_verb, zh_noun, said, texts, words), False
+        mood: Mood = "order"
+        request = random_requests.chinese(zh_verb, zh_noun, said, texts, words)
     else:
-        request, question = random_requests.english(
+        request, mood = random_requests.english(
             verb_class, named, verbs, noun, said, texts, tool.name, words
         )
 
@@ -78,7 +79,7 @@ def _draw(words: Words) -> Task:
         other = first.shape.draw()
         follow_up = (other.text, Call(tool.name, {**calls[0].arguments, first.name: other.value}))
     meaning = _class_of(named) if everyday else verb_class
-    return Task(f"{meaning} {noun}", words.language, tool, request, question, calls,
+    return Task(f"{meaning} {noun}", words.language, tool, request, mood, calls,
                 _siblings(meaning, noun, parts, noun in request, words), follow_up)  # fmt: skip
 
 

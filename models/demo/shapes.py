@@ -60,6 +60,8 @@ def join(texts: list[str], words: Words) -> str:
     last = rng.choice((" and ", " and ", " and ", ", and ", " & ", ", ", " plus "))
     if any("," in text for text in texts):
         return rng.choice(("; ", " and ")).join(texts)
+    if len(texts) == 2 and last == ", ":
+        last = " and "  # `Lima, Peru` is one
     return ", ".join(texts[:-1]) + last + texts[-1]
 
 

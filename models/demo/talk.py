@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from .kinds import Json
-from .tools import Call
+from .tools import Call, Mood
 from .words import DATA, Language, Words, lines
 
 NO_TOOL = {"en": "I have no tool for that.", "zh": "我没有合适的工具。"}
@@ -61,8 +61,8 @@ def _general() -> dict[str, list[str]]:
     return found
 
 
-def general(words: Words) -> tuple[str, bool]:
-    """What no tool answers, and whether it is a question."""
+def general(words: Words) -> tuple[str, Mood]:
+    """What no tool answers."""
     text = words.rng.choice(_general()[words.language])
     text = text.replace("{number}", str(words.rng.randint(2, 99)))
     said = re.sub(r"\{(\w+)\}", lambda part: words.pick(part[1]), text)
@@ -84,7 +84,7 @@ def general(words: Words) -> tuple[str, bool]:
         "have",
         "should",
     )
-    return said, asks
+    return said, "question" if asks else "order"
 
 
 def thought_of_calls(calls: tuple[Call, ...], language: Language) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from .kinds import Json, Schema
 from .words import Language
+
+Mood = Literal["order", "question", "statement", "value"]
+"""Of a request's words. A statement is what is known or wished: `the door is open`, `I need a car`;
+`value` one that begins with a value: `Rome is cold`."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ class Task:
     language: Language
     tool: Tool
     request: str
-    """The words, without a capital or a full stop; `question` says which one would follow."""
-    question: bool
+    """The words, without a capital or a full stop."""
+    mood: Mood
     calls: tuple[Call, ...]
     siblings: tuple[Tool, ...] = ()
     """Tools of the same group that do something else."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import jsonschema
 import pytest
 from models.demo import corpus, domains, evaluate, handwritten, talk, verbs
 from models.demo.dialogue import Assistant, Results, User, line, render
 from models.demo.drawing import MOST_TOOLS, clusters
 from models.demo.handwritten import parse
+from models.demo.politeness import mood_of, wrap
 from models.demo.samples import MIX, Source
+from models.demo.tools import Mood
+from models.demo.words import Words
 
 NUMBER = 150
 
@@ -93,6 +98,25 @@ def test_a_result_is_told_by_what_its_call_was_about() -> None:
                     about = f"{call.subject}: " if call.subject else ""
                     assert f"<tool_response>\n{about}{result}\n</tool_response>" in text
     assert several
+
+
+@pytest.mark.parametrize(
+    ("form", "mood", "said"),
+    [
+        ("{ticket} waits for {blocker}", "order", "value"),
+        ("i need a car in {city}", "question", "statement"),
+        ("{answer}", "question", "question"),
+        ("answer {ticket}", "order", "order"),
+        ("which train leaves at {time}", "question", "question"),
+    ],
+)
+def test_what_is_stated_is_neither_ordered_nor_asked(form: str, mood: Mood, said: Mood) -> None:
+    assert mood_of(form, mood) == said
+    words = Words(random.Random(4), "en")
+    texts = [wrap("milk is out", "value", words) for _ in range(400)]
+    assert not any("?" in text or "you milk" in text or "tell me" in text for text in texts)
+    assert len({text.partition("milk")[0] for text in texts}) > 10
+    assert all("milk is out" in text for text in texts), "a value keeps its letters"
 
 
 def test_what_is_asked_without_its_name_is_a_noun_of_the_lists() -> None:
