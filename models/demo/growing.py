@@ -47,8 +47,8 @@ def with_more_keys(state: Weights, kv_heads: int, head_dim: int) -> Weights:
 
 
 def narrowed(state: Weights, ffn: int) -> Weights:
-    """Nearly the same function, without the hidden numbers that add least. Of the demo model's 512
-    some 60 a layer add nothing."""
+    """Nearly the same function, without the hidden numbers that add least: of 512 that the demo model
+    had in each layer, some 60 added nothing."""
     made = dict(state)
     for name in state:
         if name.endswith("down_proj.weight"):

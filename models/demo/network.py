@@ -29,9 +29,9 @@ class Sizes:
     hidden: int = 192
     layers: int = 7
     heads: int = 6
-    kv_heads: int = 2
+    kv_heads: int = 6
     head_dim: int = 32  # the least that vLLM's CPU attention takes
-    ffn: int = 512
+    ffn: int = 448
     context: int = 8192  # what our launcher asks for on a CPU; trained on up to 1,024
     theta: float = 1e6
     """Large: two thirds of a head's dimensions hardly turn within 200 tokens, so that what stands
