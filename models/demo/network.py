@@ -46,10 +46,7 @@ class RMSNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x.float()
-        return (
-            wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
-        ).to(x.dtype)
+        return F.rms_norm(x.float(), self.weight.shape, self.weight, self.epsilon).to(x.dtype)
 
 
 class Attention(nn.Module):
@@ -71,11 +68,14 @@ class Attention(nn.Module):
         k = self.k_norm(self.k_proj(x).view(batch, length, s.kv_heads, s.head_dim)).transpose(1, 2)
         v = self.v_proj(x).view(batch, length, s.kv_heads, s.head_dim).transpose(1, 2)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        share = s.heads // s.kv_heads
-        k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
-        # Plain softmax: what the compiler fuses best on a CPU at these sizes.
-        scores = (q @ k.transpose(-1, -2)) * s.head_dim**-0.5 + mask
-        mixed = torch.softmax(scores.float(), -1).to(v.dtype) @ v
+        if (share := s.heads // s.kv_heads) > 1:
+            k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
+        if torch.compiler.is_compiling():
+            # Plain softmax: what the compiler fuses best on a CPU at these sizes.
+            scores = (q @ k.transpose(-1, -2)) * s.head_dim**-0.5 + mask
+            mixed = torch.softmax(scores.float(), -1).to(v.dtype) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
 
 

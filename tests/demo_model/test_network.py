@@ -117,3 +117,18 @@ def test_the_network_looks_back_only() -> None:
     other[0, 8:] = (other[0, 8:] + 1) % 64
     with torch.no_grad():
         torch.testing.assert_close(network(ids)[:, :8], network(other)[:, :8])
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_the_network_is_the_same_where_it_is_compiled(kv_heads: int) -> None:
+    torch.manual_seed(0)
+    sizes = Sizes(vocabulary=64, hidden=32, layers=2, heads=2, kv_heads=kv_heads, ffn=48)
+    network = Network(sizes, _plain(64))
+    weights = list(network.parameters())
+    ids, direction = torch.randint(0, 64, (2, 12)), torch.randn(2, 12, 32)
+    said, gradients = [], []
+    for run in (network, torch.compile(network, backend="eager")):
+        said.append(run(ids))
+        gradients.append(torch.autograd.grad((said[-1] * direction).sum(), weights))
+    torch.testing.assert_close(*said)
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
