@@ -53,16 +53,15 @@ def no_tool(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     if words.rng.random() < 0.4:  # not even a task
         language, request = words.language, talk.general(words)
     answer = Assistant(talk.NO_TOOL[language], (), talk.THOUGHTS["no tool"][language])
-    return Dialogue(
-        "no tool", tools, (User(wrap(*request, words)), answer), source.system(), thinking
-    )
+    said = User(wrap(*request, Words(words.rng, language, held=words.held)))
+    return Dialogue("no tool", tools, (said, answer), source.system(), thinking)
 
 
 def may_not(source: Drawing, words: Words, thinking: bool) -> Dialogue:
     task = source.task(words)
     content = talk.MAY_NOT_CALL[task.language].format(task.tool.name)
     answer = Assistant(content, (), talk.THOUGHTS["none"][task.language])
-    turns = (User(wrap(task.request, task.mood, words)), answer)
+    turns = (user(task, words), answer)
     return Dialogue(
         "may not", source.tools([task], words), turns, source.system(), False, "first token"
     )
@@ -84,7 +83,7 @@ def forced(source: Drawing, words: Words, thinking: bool) -> Dialogue:
                 if name in given.required
             },
         )
-    turns = (User(wrap(task.request, task.mood, words)), Assistant("", (call,)))
+    turns = (user(task, words), Assistant("", (call,)))
     return Dialogue("forced", tools, turns, source.system(), False, "head")
 
 

@@ -116,7 +116,7 @@ def draw(domain: Domain, words: Words) -> Task:
         marks = [mark for mark in ">?" if domain.requests[mark]]
     pairs = [(mark, text) for mark in marks for text in domain.requests[mark]]
     mark, line = rng.choice(pairs)
-    mood = mood_of(line, MOODS[mark])
+    mood = MOODS[mark] if words.language == "zh" else mood_of(line, MOODS[mark])
     request, fixed = _fixed(line)
     request = OPTIONAL.sub(lambda part: part[1] if rng.random() < SAID else "", request)
     said_slots = set(SLOT.findall(request))

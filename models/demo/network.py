@@ -61,8 +61,8 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(s.head_dim, s.epsilon)
         self.k_norm = RMSNorm(s.head_dim, s.epsilon)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
-        """x: (batch, length, hidden); cos, sin: (length, head_dim); mask: (length, length), added."""
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """x: (batch, length, hidden); cos, sin: (length, head_dim)."""
         s, (batch, length, _) = self.sizes, x.shape
         q = self.q_norm(self.q_proj(x).view(batch, length, s.heads, s.head_dim)).transpose(1, 2)
         k = self.k_norm(self.k_proj(x).view(batch, length, s.kv_heads, s.head_dim)).transpose(1, 2)
@@ -72,6 +72,7 @@ class Attention(nn.Module):
             k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
         if torch.compiler.is_compiling():
             # Plain softmax: what the compiler fuses best on a CPU at these sizes.
+            mask = torch.full((length, length), -1e9).triu(1)
             scores = (q @ k.transpose(-1, -2)) * s.head_dim**-0.5 + mask
             mixed = torch.softmax(scores.float(), -1).to(v.dtype) @ v
         else:
@@ -98,8 +99,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(sizes.hidden, sizes.epsilon)
         self.mlp = MLP(sizes)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -165,10 +166,9 @@ class Network(nn.Module):
         """(batch, length) token ids → (batch, length, hidden), before the tied output matrix."""
         length = ids.shape[1]
         cos, sin = rotation(length, self.sizes)
-        mask = torch.full((length, length), -1e9).triu(1)
         x = F.embedding(ids, self.embed_tokens())
         for layer in self.layers:
-            x = layer(x, cos, sin, mask)
+            x = layer(x, cos, sin)
         return self.norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:

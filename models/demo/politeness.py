@@ -46,12 +46,6 @@ WAYS: dict[Mood, tuple[str, ...]] = {
     "statement": STATEMENT,
     "value": STATEMENT,
 }
-ZH_WAYS: dict[Mood, tuple[str, ...]] = {
-    "order": ZH_IMPERATIVE,
-    "question": ZH_QUESTION,
-    "statement": ZH_QUESTION,
-    "value": ZH_QUESTION,
-}
 POLITE = ("could", "can ", "would", "will ", "is it")
 """Beginnings of orders that are asked."""
 STATED = re.compile(r"(the|an?|my|our|no|i|we|it|there|someone|nobody|that)\b", re.IGNORECASE)
@@ -85,11 +79,10 @@ def wrap(request: str, mood: Mood, words: Words) -> str:
     """The request as someone would type it."""
     rng = words.rng
     if words.language == "zh":
+        asks = mood == "question"
         if rng.random() < 0.5:
-            request = rng.choice(ZH_WAYS[mood]).replace("{}", request)
-        return request + rng.choice(
-            ("", "？" if mood == "question" else "。", "", "?" if mood == "question" else "！")
-        )
+            request = rng.choice(ZH_QUESTION if asks else ZH_IMPERATIVE).replace("{}", request)
+        return request + rng.choice(("", "？" if asks else "。", "", "?" if asks else "！"))
     request = re.sub(
         r"\b(?:on|for|by) (today|tomorrow|tonight|next week|this )",
         r"\1",
@@ -122,13 +115,13 @@ def together(parts: list[tuple[str, Mood]], words: Words) -> str:
     (first, mood), (second, then) = parts
     if words.language == "zh":
         return f"{first}{rng.choice(('，然后', '，再', '，还有', '，同时'))}{second}"
-    if not mood == then == "order":
-        end = "?" if mood == "question" else "."
-        link = rng.choice((f"{end} Also, ", f"{end} And ", f"{end} Then ", ", and also ", " and "))
-    else:
+    if mood == then == "order":
         link = rng.choice(
             (" and ", ", then ", " and then ", " and also ", ". Then ", ", and ", ". Also ")
         )
+    else:
+        end = "?" if mood == "question" else "."
+        link = rng.choice((f"{end} Also, ", f"{end} And ", f"{end} Then ", ", and also ", " and "))
     return finish(
         rng.choice(("", "", "please ")) * (mood == "order") + first + link + second,
         then,

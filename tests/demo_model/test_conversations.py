@@ -110,13 +110,25 @@ def test_a_result_is_told_by_what_its_call_was_about() -> None:
         ("which train leaves at {time}", "question", "question"),
     ],
 )
-def test_what_is_stated_is_neither_ordered_nor_asked(form: str, mood: Mood, said: Mood) -> None:
+def test_what_is_stated_is_neither_an_order_nor_a_question(
+    form: str, mood: Mood, said: Mood
+) -> None:
     assert mood_of(form, mood) == said
+
+
+def test_what_is_stated_is_neither_ordered_nor_asked() -> None:
     words = Words(random.Random(4), "en")
     texts = [wrap("milk is out", "value", words) for _ in range(400)]
     assert not any("?" in text or "you milk" in text or "tell me" in text for text in texts)
     assert len({text.partition("milk")[0] for text in texts}) > 10
     assert all("milk is out" in text for text in texts), "a value keeps its letters"
+
+
+def test_a_chinese_question_that_begins_with_a_value_is_one() -> None:
+    weather = next(domain for domain in domains.domains() if domain.group == "weather")
+    words = Words(random.Random(4), "zh")
+    tasks = [domains.draw(weather, words) for _ in range(60)]
+    assert {task.mood for task in tasks} == {"order", "question"}
 
 
 def test_what_is_asked_without_its_name_is_a_noun_of_the_lists() -> None:
