@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from . import growing
 from .tokenizer import FORMS, VOCABULARY, Composition, composition
 
-FAST = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
-"""What this processor multiplies fastest: without instructions for it bf16 takes 14 times as long as
-single precision (an EPYC with AVX2 alone)."""
+FAST = torch.bfloat16 if torch.cpu._is_amx_tile_supported() else torch.float32
+"""What this processor multiplies fastest at these sizes: without AMX bf16 takes twice as long as single
+precision (a Xeon with AVX-512's bf16), or 14 times (an EPYC with AVX2 alone)."""
 BACK = 3
 """Heads that look back before anything is learned."""
 TURNING = 4

@@ -11,7 +11,7 @@ from .words import Language, Words
 
 # Shares of the mix.
 MIX: dict[str, float] = {
-    "call": 0.13, "rounds": 0.28, "two tools": 0.12, "no tool": 0.15, "may not": 0.015, "forced": 0.01, "talk": 0.04, "missing": 0.01,
+    "call": 0.13, "rounds": 0.34, "two tools": 0.08, "no tool": 0.13, "may not": 0.015, "forced": 0.01, "talk": 0.04, "missing": 0.01,
     "result": 0.13, "follow-up": 0.035, "serial": 0.025, "chain": 0.02, "history": 0.035,
 }  # fmt: skip
 ZH, THINKING = 0.1, 0.08

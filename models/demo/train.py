@@ -41,7 +41,7 @@ WARM_STEPS = 50
 RATES = ((0.08, 1.0), (0.3, 0.5), (1.0, 0.005))
 """Shares of the steps, and of the rates then. In batches this small the loss follows the rate for
 thousands of steps: only with little of it is what is rare learned."""
-RATES_ON = ((0.0, 0.15), (1.0, 0.005))
+RATES_ON = ((0.0, 0.2), (1.0, 0.005))
 """The same for a training that begins with weights."""
 SAVE_SECONDS = 120.0
 TOKENIZER_TEXTS = 24_000
