@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from .network import Network, Sizes
@@ -17,8 +17,11 @@ from .tokenizer import SPECIAL
 HERE = Path(__file__).parent
 
 
-def export(run: Path, out: Path) -> None:
-    """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured."""
+def export(run: Path, out: Path, before: Path | None = None, share: float = 0.0) -> None:
+    """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured.
+
+    `before`: an exported model of the same sizes and tokenizer, of which the weights are this `share`
+    (model soups, arXiv:2203.05482)."""
     out.mkdir(parents=True, exist_ok=True)
     network, tokenizer = load(run)
     sizes = network.sizes
@@ -45,11 +48,22 @@ def export(run: Path, out: Path) -> None:
         )
     shutil.copyfile(run / "tokenizer.json", out / "tokenizer.json")
     shutil.copyfile(HERE / "card.md", out / "README.md")
-    tensors = {
-        name: tensor.bfloat16().contiguous() for name, tensor in network.named_tensors().items()
-    }
+    tensors = network.named_tensors()
+    if before is not None:
+        tensors = averaged(tensors, load_file(before / "model.safetensors"), share)
+    tensors = {name: tensor.bfloat16().contiguous() for name, tensor in tensors.items()}
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
     (out / "model.safetensors").chmod(0o644)
+
+
+def averaged(
+    tensors: dict[str, torch.Tensor], others: dict[str, torch.Tensor], share: float
+) -> dict[str, torch.Tensor]:
+    """In single precision; `share`: of the others."""
+    shapes, theirs = ({name: t.shape for name, t in each.items()} for each in (tensors, others))
+    if shapes != theirs:
+        raise ValueError("weights of other sizes cannot be averaged with these")
+    return {name: torch.lerp(t.float(), others[name].float(), share) for name, t in tensors.items()}
 
 
 def template() -> str:
@@ -93,8 +107,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--before", type=Path, help="average with this exported model")
+    parser.add_argument("--share", type=float, default=0.4, help="of it in the average")
     arguments = parser.parse_args()
-    export(arguments.run, arguments.out)
+    export(arguments.run, arguments.out, arguments.before, arguments.share)
     print(f"made {arguments.out}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from models.demo.export import averaged
 from models.demo.network import BACK, Network, Sizes, rotate, rotation
 from models.demo.tokenizer import FORMS, Composition
 
@@ -132,3 +133,12 @@ def test_the_network_is_the_same_where_it_is_compiled(kv_heads: int) -> None:
         gradients.append(torch.autograd.grad((said[-1] * direction).sum(), weights))
     torch.testing.assert_close(*said)
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+
+
+def test_exported_weights_are_averaged() -> None:
+    ours = {"model.norm.weight": torch.tensor([1.0, 2.0])}
+    theirs = {"model.norm.weight": torch.tensor([3.0, 0.0]).bfloat16()}
+    found = averaged(ours, theirs, 0.25)["model.norm.weight"]
+    torch.testing.assert_close(found, torch.tensor([1.5, 1.5]))
+    with pytest.raises(ValueError, match="other sizes"):
+        averaged(ours, {"model.norm.weight": torch.zeros(3)}, 0.25)
