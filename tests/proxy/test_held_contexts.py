@@ -54,8 +54,9 @@ has_the_bug = pytest.mark.skipif(
 
 
 @has_the_bug
-def test_the_interpreter_crashes_without_it() -> None:
-    assert _run("1").returncode < 0
+def test_the_interpreter_goes_wrong_without_it() -> None:
+    """It reads what was freed: nearly always a crash, now and then a `MemoryError`."""
+    assert _run("1").returncode != 0
 
 
 @pytest.mark.parametrize("seed", range(3))
