@@ -15,9 +15,11 @@ from .network import Network, Sizes
 from .tokenizer import SPECIAL
 
 HERE = Path(__file__).parent
+SHARE = 0.4
+"""Of the weights before in an average; docs/decisions/0030-demo-model.md has the measurement."""
 
 
-def export(run: Path, out: Path, before: Path | None = None, share: float = 0.0) -> None:
+def export(run: Path, out: Path, before: Path | None = None, share: float = SHARE) -> None:
     """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured.
 
     `before`: an exported model of the same sizes and tokenizer, of which the weights are this `share`
@@ -108,7 +110,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--before", type=Path, help="average with this exported model")
-    parser.add_argument("--share", type=float, default=0.4, help="of it in the average")
+    parser.add_argument("--share", type=float, default=SHARE, help="of it in the average")
     arguments = parser.parse_args()
     export(arguments.run, arguments.out, arguments.before, arguments.share)
     print(f"made {arguments.out}")
