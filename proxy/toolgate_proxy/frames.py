@@ -16,7 +16,7 @@ from litellm.types.utils import ModelResponseStream
 
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, ReasoningDelta
 
-from .answer import Piece
+from .chat.answer import Piece
 from .shaping import Chunks
 
 if TYPE_CHECKING:

@@ -27,15 +27,15 @@ from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 from . import litellm_busy, meter, metrics, receipt
 from . import litellm_host as host
 from .admission import admit
-from .answer import Answer, Piece
+from .chat.answer import Answer, Piece
+from .chat.call_check import LastLook
+from .chat.failover import Answered, first_answer
+from .chat.images import Images
+from .chat.resampling import Resample, of_choice, request_again
 from .deployments import Deployment, Deployments
 from .event_stream import EventStream
 from .frames import Frame, shaped
 from .grammars import Loaded
-from .images import Images
-from .last_look import LastLook
-from .moving import Answered, first_answer
-from .resampling import Resample, of_choice, request_again
 from .settings import Settings, settings
 from .shaping import Chunks, WholeAnswer
 from .validators import Validators

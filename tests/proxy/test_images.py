@@ -14,7 +14,7 @@ from fake_backend import FakeBackend
 from script import Script
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy.images import Images
+from toolgate_proxy.chat.images import Images
 from toolgate_proxy.settings import Settings
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40

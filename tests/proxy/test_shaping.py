@@ -17,7 +17,7 @@ from told_answers import answer_to, events, fed, request, shaped
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import ChatRequest, NamedTool
-from toolgate_proxy.answer import MAX_JOINED
+from toolgate_proxy.chat.answer import MAX_JOINED
 from toolgate_proxy.shaping import Chunks, WholeAnswer
 
 END = "<|im_end|>"

@@ -11,8 +11,8 @@ from script import tokenize
 from toolgate_core import wire
 from toolgate_core.dialect import QWEN3
 from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
-from toolgate_proxy.answer import Answer, Piece
-from toolgate_proxy.last_look import LastLook
+from toolgate_proxy.chat.answer import Answer, Piece
+from toolgate_proxy.chat.call_check import LastLook
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.shaping import Chunks, WholeAnswer
 from toolgate_proxy.validators import Validators

@@ -19,7 +19,7 @@ import httpx
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from .settings import Settings
+from ..settings import Settings
 
 Message = dict[str, Any]
 Resolve = Callable[[str, int], Awaitable[list[str]]]

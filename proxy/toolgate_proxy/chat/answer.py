@@ -14,10 +14,10 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import ChatRequest, EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
+from .call_check import LastLook
 from .call_ids import CallIds
-from .calls import Calls
 from .choice import Choice, Said
-from .last_look import LastLook
+from .held_calls import Calls
 from .resampling import Resample, Retries
 
 MAX_JOINED = 64

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Event, Finish
 
-from .last_look import LastLook
-from .validation import Violation
+from ..validation import Violation
+from .call_check import LastLook
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import Tool
 
-from . import metrics
-from .validation import Violation, half_a_pair
-from .validators import Validators
+from .. import metrics
+from ..validation import Violation, half_a_pair
+from ..validators import Validators
 
 logger = logging.getLogger("toolgate")
 

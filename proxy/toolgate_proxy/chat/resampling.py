@@ -11,8 +11,8 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
-from . import metrics
-from .calls import Wrong
+from .. import metrics
+from .held_calls import Wrong
 
 GREEDY = 1e-5
 """Temperatures below it are greedy (vllm/sampling_params.py:29)."""

@@ -12,11 +12,11 @@ import httpx
 
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from . import litellm_host as host
-from . import litellm_router as router
-from . import metrics
+from .. import litellm_host as host
+from .. import litellm_router as router
+from .. import metrics
+from ..deployments import Deployment, Deployments
 from .answer import Answer, Piece
-from .deployments import Deployment, Deployments
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from toolgate_core.plan import ChatRequest, EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
-from .calls import Calls
+from .held_calls import Calls
 from .resampling import Resample, Retries
 
 
