@@ -60,7 +60,7 @@ async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
 
     from toolgate_proxy import litellm_router, provider
-    from toolgate_proxy.admission import admit
+    from toolgate_proxy.api.chat_completions.request import admit
 
     toolgate = provider.toolgate
     deployment = toolgate.deployments.at(litellm_router.Placement("tiny", url, key))

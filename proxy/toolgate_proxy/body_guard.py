@@ -15,9 +15,9 @@ from pydantic_core import from_json
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
+from .api.chat_completions.parameters import BY_NAME
 from .checks import Fields
 from .litellm_auth import is_banned, is_control
-from .parameters import BY_NAME
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM spreads over the request."""

@@ -16,8 +16,8 @@ from litellm.types.utils import ModelResponseStream
 
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, ReasoningDelta
 
+from .api.chat_completions.shaping import Chunks
 from .chat.answer import Piece
-from .shaping import Chunks
 
 if TYPE_CHECKING:
     from .unread import Unread

@@ -26,7 +26,8 @@ from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
 from . import litellm_busy, meter, metrics, receipt
 from . import litellm_host as host
-from .admission import admit
+from .api.chat_completions.request import admit
+from .api.chat_completions.shaping import Chunks, WholeAnswer
 from .chat.answer import Answer, Piece
 from .chat.call_check import LastLook
 from .chat.failover import Answered, first_answer
@@ -37,7 +38,6 @@ from .event_stream import EventStream
 from .frames import Frame, shaped
 from .grammars import Loaded
 from .settings import Settings, settings
-from .shaping import Chunks, WholeAnswer
 from .validators import Validators
 
 SENDS = 6

@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
+from .api.chat_completions.parameters import unknown
 from .body_guard import check_controls, first_unknown, parse
 from .checks import Fields
 from .keepalives import STREAMED
 from .litellm_router import is_foreign
-from .parameters import unknown
 
 CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolgate_core.plan import ChatRequest
-from toolgate_proxy.admission import admit
+from toolgate_proxy.api.chat_completions.request import admit
 
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}

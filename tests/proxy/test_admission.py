@@ -6,8 +6,8 @@ import pytest
 from admitting import HELLO, TOOL, admitted
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy.admission import admit
-from toolgate_proxy.parameters import BY_NAME, PARAMETERS
+from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
+from toolgate_proxy.api.chat_completions.request import admit
 
 
 def test_a_bare_request_leaves_everything_to_the_backend() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy.messages import parse_messages
+from toolgate_proxy.api.chat_completions.messages import parse_messages
 
 
 def parsed(message: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from read_answers import collected, of_whole
 from told_answers import shaped
 
 from toolgate_core import wire
-from toolgate_proxy.admission import admit
+from toolgate_proxy.api.chat_completions.request import admit
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_streams.json").read_text())
 INFO = wire.Info.model_validate(RECORDED["info"])

@@ -7,8 +7,8 @@ import pytest
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy import request_shape
+from toolgate_proxy.api.chat_completions.parameters import unknown
 from toolgate_proxy.body_guard import parse
-from toolgate_proxy.parameters import unknown
 from toolgate_proxy.request_shape import check_messages, check_shape
 
 

@@ -8,7 +8,7 @@ import pytest
 from admitting import HELLO, admitted
 
 from toolgate_core.errors import InvalidRequest
-from toolgate_proxy.admission import admit
+from toolgate_proxy.api.chat_completions.request import admit
 
 
 def test_formats_of_the_content() -> None:

@@ -17,8 +17,8 @@ from told_answers import answer_to, events, fed, request, shaped
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import ChatRequest, NamedTool
+from toolgate_proxy.api.chat_completions.shaping import Chunks, WholeAnswer
 from toolgate_proxy.chat.answer import MAX_JOINED
-from toolgate_proxy.shaping import Chunks, WholeAnswer
 
 END = "<|im_end|>"
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}

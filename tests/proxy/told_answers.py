@@ -11,10 +11,10 @@ from script import tokenize
 from toolgate_core import wire
 from toolgate_core.dialect import QWEN3
 from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
+from toolgate_proxy.api.chat_completions.shaping import Chunks, WholeAnswer
 from toolgate_proxy.chat.answer import Answer, Piece
 from toolgate_proxy.chat.call_check import LastLook
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.shaping import Chunks, WholeAnswer
 from toolgate_proxy.validators import Validators
 
 TOOLS = parse_tools(

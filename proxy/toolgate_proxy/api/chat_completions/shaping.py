@@ -25,8 +25,8 @@ from litellm.types.utils import (
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
 
-from .chat.answer import Answer, Piece, TokenCounts
-from .chat.choice import Begun, Said, TokenIds
+from ...chat.answer import Answer, Piece, TokenCounts
+from ...chat.choice import Begun, Said, TokenIds
 from .logprobs import Logprobs, logprobs_of
 
 

@@ -13,13 +13,13 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.plan import ChatRequest
 
+from ...checks import Fields
 from . import reasoning
-from .checks import Fields
 from .messages import parse_messages
 from .parameters import BY_NAME, unknown
 from .response_format import SCHEMA_PARAM, STRUCTURED_PARAM, response_format
 from .sampling import INT64, MOST, sampling, stop_strings
-from .tool_choice import is_legacy, tool_choice, tools
+from .tools import is_legacy, tool_choice, tools
 
 REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
