@@ -16,7 +16,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "parameters.md"
 HEAD = """\
 # Parameters of a chat request
 
-Made by `make docs` from `proxy/toolgate_proxy/api/chat_completions/parameters.py`, by which admission goes; do not edit.
+Made by `make docs` from `api/chat_completions/parameters.py`, by which admission goes; do not edit.
 A parameter that is not listed is refused with a 400 that names it. `null` counts as left out.
 
 *Taken*: it acts. *No bearing*: accepted, and about something else than the answer. *Only default*:

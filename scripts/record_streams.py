@@ -59,8 +59,9 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
 async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
 
-    from toolgate_proxy import litellm_router, provider
+    from toolgate_proxy import provider
     from toolgate_proxy.api.chat_completions.request import admit
+    from toolgate_proxy.litellm_host import router as litellm_router
 
     toolgate = provider.toolgate
     deployment = toolgate.deployments.at(litellm_router.Placement("tiny", url, key))

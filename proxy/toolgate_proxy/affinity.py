@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import litellm_router as router
 from . import metrics
 from .deployments import Deployment, Deployments
-from .litellm_router import Row
+from .litellm_host import router
+from .litellm_host.router import Row
 from .prefix import prefix_of
 from .spread import Seat, Spread
 

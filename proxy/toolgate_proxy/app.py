@@ -103,9 +103,9 @@ def create() -> Any:
     from litellm.proxy.proxy_server import app
 
     from . import request_log, routes
-    from .error_bodies import repair_error_bodies
     from .gate import Gate
     from .keepalives import KeepAlives
+    from .litellm_host.error_bodies import repair_error_bodies
     from .receipt import Receipts
     from .request_shape import RequestShape
     from .settings import settings

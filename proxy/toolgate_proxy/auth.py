@@ -19,12 +19,12 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from . import litellm_auth as host
 from . import meter as meters
 from . import metrics
 from .keys.key import Key
 from .keys.ring import WRONG
-from .limit_hook import hook
+from .litellm_host import auth as host
+from .litellm_host.limit_hook import hook
 from .service import Service, service
 
 ROUTES = {

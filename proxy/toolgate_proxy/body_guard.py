@@ -17,7 +17,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from .api.chat_completions.parameters import BY_NAME
 from .checks import Fields
-from .litellm_auth import is_banned, is_control
+from .litellm_host.auth import is_banned, is_control
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM spreads over the request."""

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from .backend_client import Backend
 from .fleet_cache import FleetCache
 from .grammars import Grammars
-from .litellm_router import Placement
+from .litellm_host.router import Placement
 from .load import Load
 from .settings import Settings
 

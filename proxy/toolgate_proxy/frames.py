@@ -20,7 +20,7 @@ from .api.chat_completions.shaping import Chunks
 from .chat.answer import Piece
 
 if TYPE_CHECKING:
-    from .unread import Unread
+    from .litellm_host.raw_stream import Unread
 
 MARK = "\0text\0"
 

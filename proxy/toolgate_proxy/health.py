@@ -17,9 +17,9 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import ToolgateError
 
-from . import litellm_router as router
 from . import metrics
 from .deployments import Deployment, Deployments
+from .litellm_host import router
 from .settings import Settings
 from .watching import keep_looking
 

@@ -24,8 +24,7 @@ from toolgate_core.errors import (
 )
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
-from . import litellm_busy, meter, metrics, receipt
-from . import litellm_host as host
+from . import meter, metrics, receipt
 from .api.chat_completions.request import admit
 from .api.chat_completions.shaping import Chunks, WholeAnswer
 from .chat.answer import Answer, Piece
@@ -37,6 +36,8 @@ from .deployments import Deployment, Deployments
 from .event_stream import EventStream
 from .frames import Frame, shaped
 from .grammars import Loaded
+from .litellm_host import least_busy as litellm_busy
+from .litellm_host import patches as host
 from .settings import Settings, settings
 from .validators import Validators
 

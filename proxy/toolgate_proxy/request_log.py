@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from .litellm_host import carried
+from .litellm_host.patches import carried
 from .meter import Meter
 
 logger = logging.getLogger("toolgate.requests")

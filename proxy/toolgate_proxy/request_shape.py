@@ -19,7 +19,7 @@ from .api.chat_completions.parameters import unknown
 from .body_guard import check_controls, first_unknown, parse
 from .checks import Fields
 from .keepalives import STREAMED
-from .litellm_router import is_foreign
+from .litellm_host.router import is_foreign
 
 CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")

@@ -24,13 +24,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from . import litellm_host as host
-from . import litellm_router, metrics, schema_report, status
+from . import metrics, schema_report, status
 from .affinity import Affinity
 from .deployments import Deployment
 from .health import Health
-from .litellm_auth import add_callback
-from .litellm_router import placements
+from .litellm_host import patches as host
+from .litellm_host import router as litellm_router
+from .litellm_host.auth import add_callback
+from .litellm_host.router import placements
 from .prewarm import BackendReport, prewarm, prewarm_most_used
 from .schema_report import BackendSchemas
 from .service import service

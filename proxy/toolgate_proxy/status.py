@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from . import litellm_router as router
 from .deployments import Deployment, Deployments
+from .litellm_host import router
 from .service import service
 
 

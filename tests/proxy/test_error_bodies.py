@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_proxy.error_bodies import repaired
+from toolgate_proxy.litellm_host.error_bodies import repaired
 
 
 def error(message: str, code: str, kind: str = "invalid_request_error") -> dict[str, object]:

@@ -30,11 +30,11 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_core.wire import TokenLogprob
-from toolgate_proxy import unread
 from toolgate_proxy.api.chat_completions.shaping import Chunks
 from toolgate_proxy.chat.answer import Head, Piece, TokenCounts
 from toolgate_proxy.chat.choice import Said, TokenIds
 from toolgate_proxy.frames import Frame, Frames
+from toolgate_proxy.litellm_host import raw_stream as unread
 from toolgate_proxy.sse import SseParser
 
 ANSWER: Any = SimpleNamespace(

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from toolgate_proxy import held_contexts, provider
+from toolgate_proxy import provider
+from toolgate_proxy.litellm_host import cpython_gc_workaround as held_contexts
 
 CRASHING = """
 import contextvars, gc, random, sys

@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from toolgate_core.errors import InvalidKey, RateLimited
 from toolgate_proxy import body_guard, gate
-from toolgate_proxy import litellm_auth as host
-from toolgate_proxy.limit_hook import LimitHook, hook
+from toolgate_proxy.litellm_host import auth as host
+from toolgate_proxy.litellm_host.limit_hook import LimitHook, hook
 
 
 def test_the_master_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ from toolgate_core.errors import (
     ToolgateError,
     UnknownTool,
 )
-from toolgate_proxy import litellm_host as host
-from toolgate_proxy import litellm_router
+from toolgate_proxy.litellm_host import patches as host
+from toolgate_proxy.litellm_host import router as litellm_router
 from toolgate_proxy.provider import Toolgate, toolgate
 from toolgate_proxy.settings import Settings
 

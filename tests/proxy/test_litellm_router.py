@@ -11,9 +11,9 @@ import pytest
 from litellm.router import Router
 from litellm.router_strategy.least_busy import LeastBusyLoggingHandler
 
-from toolgate_proxy import litellm_router as router
 from toolgate_proxy.affinity import Affinity
 from toolgate_proxy.deployments import Deployments
+from toolgate_proxy.litellm_host import router
 from toolgate_proxy.provider import toolgate
 from toolgate_proxy.settings import Settings
 

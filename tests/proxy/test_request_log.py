@@ -17,7 +17,7 @@ from redis_server import RedisServer
 from script import Script
 
 from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
-from toolgate_proxy.litellm_host import host_error
+from toolgate_proxy.litellm_host.patches import host_error
 from toolgate_proxy.request_log import line, set_up
 
 CHAT = "/v1/chat/completions"

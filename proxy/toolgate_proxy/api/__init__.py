@@ -1,1 +1,1 @@
-"""The API surfaces of the gateway: each turns HTTP bodies into chat requests and events into responses."""
+"""The API surfaces: HTTP bodies to chat requests, events to responses."""

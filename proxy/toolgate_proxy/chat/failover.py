@@ -12,10 +12,10 @@ import httpx
 
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from .. import litellm_host as host
-from .. import litellm_router as router
 from .. import metrics
 from ..deployments import Deployment, Deployments
+from ..litellm_host import patches as host
+from ..litellm_host import router
 from .answer import Answer, Piece
 
 logger = logging.getLogger(__name__)

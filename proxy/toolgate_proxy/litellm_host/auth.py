@@ -30,7 +30,7 @@ from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
-from . import litellm_host as host
+from . import patches as host
 
 OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
 """Fields of OpenAI's requests, or harmless, that LiteLLM counts among its own."""

@@ -44,9 +44,10 @@ from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from toolgate_core.errors import ToolgateError
 
-from . import held_contexts, litellm_busy
-from .frames import Frame
-from .unread import Unread, note_for_billing, unread
+from ..frames import Frame
+from . import cpython_gc_workaround as held_contexts
+from . import least_busy as litellm_busy
+from .raw_stream import Unread, note_for_billing, unread
 
 PROVIDER = "toolgate"
 

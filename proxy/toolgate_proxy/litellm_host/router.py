@@ -14,7 +14,7 @@ from typing import Any
 
 from litellm.router import Router
 
-from .litellm_host import PROVIDER
+from .patches import PROVIDER
 
 LIMITS = ("rpm", "tpm", "max_parallel_requests")
 """Of a deployment: above them LiteLLM sends nothing there, or makes it wait."""

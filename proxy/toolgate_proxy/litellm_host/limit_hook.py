@@ -13,10 +13,11 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import RateLimited, ToolgateError
 
-from . import litellm_auth, litellm_host
-from . import meter as meters
-from .limits import estimate
-from .service import service
+from .. import meter as meters
+from ..limits import estimate
+from ..service import service
+from . import auth as litellm_auth
+from . import patches as litellm_host
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 

@@ -24,7 +24,7 @@ from litellm.proxy.hooks.responses_id_security import ResponsesIDSecurity
 from litellm.proxy.utils import ProxyLogging
 from litellm.types.utils import Delta, ModelResponseStream, StreamingChoices
 
-from .frames import Frame
+from ..frames import Frame
 
 
 @dataclass(frozen=True)
