@@ -24,6 +24,8 @@ ToolgateError                      500  toolgate_error
 ├── BackendTimeout                 504  backend_timeout
 ├── BackendFailed                  502  backend_failed
 │   └── BackendLost                502  backend_failed
+├── InternalFault                  500  internal_error
+├── ClientDisconnected             499  client_disconnected
 ├── EnforcementFailed              500  enforcement_failed
 ├── ToolSchemaViolation            500  tool_schema_violation    (carries a JSON Pointer, a keyword)
 ├── ArgumentsNotChecked            500  arguments_not_checked
@@ -240,6 +242,19 @@ class BackendFailed(ToolgateError):
 
 class BackendLost(BackendFailed):
     """The connection broke off after the request had been taken."""
+
+
+class InternalFault(ToolgateError):
+    """A bug of the gateway; its log has the traceback."""
+
+    code = "internal_error"
+
+
+class ClientDisconnected(ToolgateError):
+    """Never sent to a client: log events name a request by it whose client did not wait."""
+
+    status = 499
+    code = "client_disconnected"
 
 
 class EnforcementFailed(ToolgateError):

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 import yaml
+from starlette.middleware import Middleware
 
 KEEP_ALIVE_SECONDS = 75
 """How long a client's idle connection is kept. uvicorn's 5 s are less than what SDKs and load
@@ -104,18 +105,16 @@ def create() -> Any:
 
     from . import request_log, routes
     from .gate import Gate
-    from .keepalives import KeepAlives
     from .litellm_host.error_bodies import repair_error_bodies
-    from .receipt import Receipts
-    from .request_shape import RequestShape
-    from .settings import settings
+    from .litellm_host.probe import check_touches
+    from .server.own_route import OwnRoute
 
+    check_touches()
     request_log.set_up()
     repair_error_bodies(app)
     routes.attach(app)
-    app.add_middleware(KeepAlives, seconds=settings().keepalive_seconds)
-    app.add_middleware(RequestShape)
-    app.add_middleware(Receipts)
+    # Inside LiteLLM's own middleware: cross-origin headers and its metrics are for our route, too.
+    app.user_middleware.append(Middleware(OwnRoute))
     app.add_middleware(Gate)
     return app
 

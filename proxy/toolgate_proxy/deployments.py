@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from .backend_client import Backend
 from .fleet_cache import FleetCache
 from .grammars import Grammars
-from .litellm_host.router import Placement
 from .load import Load
 from .settings import Settings
 
@@ -20,6 +19,15 @@ logger = logging.getLogger(__name__)
 
 FAILURES = 2
 """Probes in a row that must fail before a backend counts as down, unless it can't be reached."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a deployment of ours points to, and what the model is called there."""
+
+    model: str
+    api_base: str | None
+    api_key: str | None
 
 
 @dataclass

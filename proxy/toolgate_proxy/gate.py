@@ -1,26 +1,26 @@
-"""The outermost of the gateway: what comes in is cleaned, what goes out is counted and told.
+"""The outermost middleware: checks what comes in, and counts what goes out.
 
-In: LiteLLM's own request headers (`x-litellm-timeout`, `x-litellm-tags` …) are orders to the
-gateway, which are its operator's to give; a request with two different keys is nobody's.
-Out: the headers of rate limits; not `x-litellm-model-api-base`, which tells clients where the
-backends are. When a request has ended, however it did, what it used is settled.
+In: LiteLLM's own request headers (`x-litellm-timeout`, `x-litellm-tags` …) are settings of the
+gateway, which are its operator's to make; a request with two different keys is refused.
+Out: the headers of the request's context; not `x-litellm-model-api-base`, which tells clients the
+backends' addresses. When a response has ended, however it did, the reservation is settled.
 """
 
 from __future__ import annotations
 
-import asyncio
+import re
 from collections.abc import Iterable
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidKey, PermissionDenied, ToolgateError
 
-from . import meter as meters
 from . import request_log
-from .auth import may_open
-from .meter import Meter
+from .background import in_background
+from .context import REQUEST_ID, SCOPE, RequestContext
+from .keys.permissions import may_ask
 from .service import service
 
 KEY_HEADERS = (
@@ -31,10 +31,12 @@ KEY_HEADERS = (
     b"x-goog-api-key",
     b"ocp-apim-subscription-key",
 )
-"""Where LiteLLM 1.106.2 looks for a key (proxy/auth/user_api_key_auth.py:837)."""
-ORDERS = b"x-litellm-"
+"""Where LiteLLM looks for a key."""
+CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = ("x-litellm-model-api-base",)
 END_OF_STREAM = b"data: [DONE]"
+
+BEARER = re.compile(rb"\s*bearer ", re.IGNORECASE)
 
 Header = tuple[bytes, bytes]
 
@@ -54,59 +56,59 @@ class Gate:
         except ToolgateError as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
-        scope["headers"] = without_orders(scope["headers"])
-        meter = Meter()
-        meters.set_out(meter)
+        scope["headers"] = without_control_headers(scope["headers"])
+        context = RequestContext.of_request(Headers(scope=scope).get(REQUEST_ID))
+        scope[SCOPE] = context
 
-        async def metered(message: Message) -> None:
+        async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name in HIDDEN:
                     if name in headers:
                         del headers[name]
-                headers.update(meter.headers)
-                meter.begins(message["status"])
-                meter.grammar = headers.get("x-toolgate-grammar")
-            elif meter.complete or _is_last(message):
-                meter.whole = meter.whole or _is_last(message)
-                # Before the client can know that the answer is whole: its next request may be on
-                # its way while the last bytes of this one are.
-                await _settle(meter)
+                headers.update(context.headers())
+                context.begin_response(message["status"])
+            elif context.complete or _is_last(message):
+                context.sent_whole = context.sent_whole or _is_last(message)
+                # Before the client can know that the response is whole: its next request may arrive
+                # while the last bytes of this response are sent.
+                await context.settle()
             await send(message)
 
         try:
-            await self._app(scope, receive, metered)
+            await self._app(scope, receive, counted)
         finally:
-            if meter.admission is not None and not meter.admission.entry.ended:
-                _in_background(meter)
-            request_log.write(meter, as_json=service().settings.log_format == "json")
+            if context.on_settle is not None:
+                # In a task of its own: the client may have gone, and this one be cancelled.
+                in_background(context.settle())
+            request_log.write(context, as_json=service().settings.log_format == "json")
 
 
 def the_key(headers: Iterable[Header]) -> str | None:
     """The key that a request bears. Raises InvalidKey where there are several."""
     values = (value for name, value in headers if name in KEY_HEADERS)
-    sent = {value.removeprefix(b"Bearer ").strip() for value in values}
+    sent = {BEARER.sub(b"", value).strip() for value in values}
     if len(sent) > 1:
         raise InvalidKey("The request bears several API keys; send one.")
     return sent.pop().decode("latin-1") if sent else None
 
 
 def check_route(scope: Scope, key: str | None) -> None:
-    """Raises PermissionDenied where a virtual key is used for anything but models. `auth.py` says
+    """Raises PermissionDenied where a virtual key is used for anything but models. `auth.py` checks
     the same wherever LiteLLM asks it; some of LiteLLM's routes have an authentication of their own.
     """
-    if key is None or may_open(scope["method"], scope["path"]):
+    if key is None or may_ask(scope["method"], scope["path"]):
         return
     watch = service().watch
     if watch is not None and watch.ring.knows(key):
-        raise PermissionDenied("This takes the gateway's master key.")
+        raise PermissionDenied("This route requires the gateway's master key.")
 
 
-def without_orders(headers: Iterable[Header]) -> list[Header]:
+def without_control_headers(headers: Iterable[Header]) -> list[Header]:
     return [
         (name, value)
         for name, value in headers
-        if name in KEY_HEADERS or not name.startswith(ORDERS)
+        if name in KEY_HEADERS or not name.startswith(CONTROL_HEADERS)
     ]
 
 
@@ -117,20 +119,5 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """By a line of its own: in a JSON string, where a text may speak of it, no line begins."""
+    """By a line of its own: in a JSON string, where a text may contain it, no line begins."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body
-
-
-async def _settle(meter: Meter) -> None:
-    if meter.admission is not None and not meter.admission.entry.ended:
-        await service().limiter.ledger.close(meter.admission.entry)
-
-
-_tasks: set[asyncio.Task[None]] = set()
-
-
-def _in_background(meter: Meter) -> None:
-    """For a client that has gone: this request's task may be cancelled at any moment."""
-    task = asyncio.get_running_loop().create_task(_settle(meter))
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)

@@ -12,9 +12,9 @@ from toolgate_core.errors import BackendFailed
 
 from . import metrics
 from .backend_client import Backend
+from .context import Tier
 from .fleet_cache import Claim, FleetCache
 from .grammar_record import GrammarRecord
-from .receipt import Tier
 
 FIRST_POLL = 0.01
 LONGEST_POLL = 0.1

@@ -21,10 +21,10 @@ from toolgate_core.plan import Tool
 
 from . import metrics
 from .backend_client import Backend
+from .context import Tier, slowest
 from .fleet_cache import FleetCache
 from .grammar_loader import Found, Loader
 from .known_grammars import KnownGrammars
-from .receipt import Tier, slowest
 from .settings import Settings
 
 FLEET_PATIENCE = 5.0

@@ -1,8 +1,7 @@
 """Which backends answer: each is asked every second, whether or not requests come.
 
-A backend that does not answer leaves the rotation until it does. LiteLLM picks among the others
-(`async_filter_deployments`, a documented hook of its callbacks); where none answers all are left
-in, and the request ends with the error that says so.
+A backend that does not answer leaves the rotation until it does. Where none answers all stay in,
+and the request ends with the error that says so.
 """
 
 from __future__ import annotations
@@ -11,29 +10,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import ToolgateError
 
 from . import metrics
-from .deployments import Deployment, Deployments
-from .litellm_host import router
+from .deployments import Deployment, Deployments, Placement
 from .settings import Settings
 from .watching import keep_looking
 
 logger = logging.getLogger(__name__)
 
 
-class Health(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+class Health:
+    """`placements` lists all placements that are configured at the moment."""
+
     def __init__(
         self,
         deployments: Deployments,
         settings: Settings,
-        placements: Callable[[], Sequence[router.Placement]] = lambda: router.placements(None),
+        placements: Callable[[], Sequence[Placement]],
     ) -> None:
-        super().__init__()
         self._deployments = deployments
         self._settings = settings
         self._placements = placements
@@ -53,24 +49,6 @@ class Health(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not rea
         """Asks every backend once, all at the same time."""
         known = {id(each): each for each in map(self._deployments.at, self._placements())}
         await asyncio.gather(*(self._probe(each) for each in known.values()))
-
-    async def async_filter_deployments(
-        self,
-        model: str,
-        healthy_deployments: list[dict[str, Any]],
-        messages: Any,
-        request_kwargs: dict[str, Any] | None = None,
-        parent_otel_span: Any = None,
-    ) -> list[dict[str, Any]]:
-        """LiteLLM's rows of deployments, without those of ours that are down."""
-        if len(healthy_deployments) < 2:
-            return healthy_deployments
-        up = [row for row in healthy_deployments if self._is_up(row)]
-        return up or healthy_deployments
-
-    def _is_up(self, row: dict[str, Any]) -> bool:
-        placement = router.placement_of(row)
-        return placement is None or self._deployments.at(placement).state.up
 
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()

@@ -2,21 +2,20 @@
 
 LiteLLM answers only when it has the first chunk. A client, or a load balancer on the way, may have
 given up by then; so after a while of silence the response is begun here, with a comment, which
-clients of server-sent events pass over. An error that comes after that has its status no more: it
-is told as OpenAI tells errors in mid-stream, by an event.
+clients of server-sent events ignore. An error after that can't have its status any more: it is sent
+as the surface sends errors in mid-stream, as an event.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from types import TracebackType
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
-from . import meter
+from .context import RequestContext
 
-STREAMED = "toolgate.streamed"
-"""In the scope of a request whose answer is a stream (request_shape.py)."""
 COMMENT = b": waiting\n\n"
 START: Message = {
     "type": "http.response.start",
@@ -28,74 +27,82 @@ START: Message = {
 }
 
 
-class KeepAlives:
-    """ASGI middleware. `seconds` of silence bring a comment; 0 brings none."""
+class KeepAlive:
+    """One response: an async context in which `send` takes the place of the ASGI server's.
 
-    def __init__(self, app: ASGIApp, seconds: float) -> None:
-        self._app = app
+    `seconds` of silence bring a comment; 0 brings none. `error_event`: an error's body as an event.
+    """
+
+    def __init__(
+        self,
+        client: Send,
+        seconds: float,
+        context: RequestContext,
+        error_event: Callable[[bytes], bytes],
+    ) -> None:
+        self._client = client
         self._seconds = seconds
+        self._context = context
+        self._error_event = error_event
+        self._ticking: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._begun = False
+        self._is_stream = True
+        """The app answers by a stream of events, as far as is known."""
+        self._begun_here = False
+        """The response was begun by a comment."""
+        self._ended = False
+        self._busy = False
+        """Something was sent since the last tick."""
+        self._error = b""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._seconds or not scope.get(STREAMED):
-            await self._app(scope, receive, send)
-            return
-        stream = _Stream(send)
-        ticking = asyncio.create_task(stream.tick(self._seconds))
-        try:
-            await self._app(scope, receive, stream.send)
-        finally:
-            ticking.cancel()
+    async def __aenter__(self) -> KeepAlive:
+        if self._seconds:
+            self._ticking = asyncio.create_task(self._tick())
+        return self
 
-
-@dataclass
-class _Stream:
-    """One response. Whole messages go out: a comment never stands inside an event."""
-
-    client: Send
-    begun: bool = False
-    """The response's status is out, by us or by the app."""
-    events: bool = True
-    """The app answers by a stream of events, as far as is known."""
-    ours: bool = False
-    """It was begun by a comment."""
-    ended: bool = False
-    busy: bool = False
-    """Something went out since the last tick."""
-    error: bytes = b""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
 
     async def send(self, message: Message) -> None:
-        async with self.lock:
-            self.busy = True
+        """Sends whole messages: a comment is never inside an event."""
+        async with self._lock:
+            self._busy = True
             if message["type"] == "http.response.start":
-                self.events = message["status"] == 200
-                if self.ours and message["status"] >= 400:
-                    meter.failed()
-                if not self.ours:
-                    self.begun = True
-                    await self.client(message)
+                self._is_stream = message["status"] == 200
+                if not self._begun_here:
+                    self._begun = True
+                    await self._client(message)
+                elif message["status"] >= 400:
+                    self._context.failed = True
                 return
-            self.ended = not message.get("more_body", False)
-            if self.events or not self.ours:
-                await self.client(message)
+            self._ended = not message.get("more_body", False)
+            if self._is_stream or not self._begun_here:
+                await self._client(message)
                 return
-            self.error += message.get("body", b"")
-            if self.ended:
-                event = b"data: " + self.error.replace(b"\n", b" ") + b"\n\n"
-                await self.client({"type": "http.response.body", "body": event})
+            self._error += message.get("body", b"")
+            if self._ended:
+                event = self._error_event(self._error)
+                await self._client({"type": "http.response.body", "body": event})
 
-    async def tick(self, seconds: float) -> None:
+    async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(seconds)
-            async with self.lock:
-                silent, self.busy = not self.busy, False
-                if self.ended or not self.events:
+            await asyncio.sleep(self._seconds)
+            async with self._lock:
+                silent, self._busy = not self._busy, False
+                if self._ended or not self._is_stream:
                     return
                 if silent:
                     await self._comment()
 
     async def _comment(self) -> None:
-        if not self.begun:
-            self.begun = self.ours = True
-            await self.client(START)
-        await self.client({"type": "http.response.body", "body": COMMENT, "more_body": True})
+        if not self._begun:
+            self._begun = self._begun_here = True
+            await self._client(START)
+        await self._client({"type": "http.response.body", "body": COMMENT, "more_body": True})

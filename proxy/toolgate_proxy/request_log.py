@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any
 
-from .litellm_host.patches import carried
-from .meter import Meter
+from .context import RequestContext
+from .litellm_host.errors import carried
 
 logger = logging.getLogger("toolgate.requests")
 
@@ -42,23 +42,23 @@ def set_up() -> None:
         logger.propagate = False
 
 
-def write(meter: Meter, *, as_json: bool) -> None:
+def write(context: RequestContext, *, as_json: bool) -> None:
     """For requests that came as far as a model."""
-    if meter.model is None:
+    if context.model is None:
         return
     record = {
         "time": round(time.time(), 3),
-        "request_id": meter.request_id,
-        "key": meter.key.alias if meter.key is not None else "master",
-        "team": meter.key.terms.team if meter.key is not None else None,
-        "model": meter.model,
-        "status": meter.status,
-        "prompt_tokens": meter.prompt_tokens,
-        "completion_tokens": meter.completion_tokens,
-        "seconds": round(time.monotonic() - meter.began, 4),
-        "first_byte_seconds": meter.first_byte_seconds,
-        "grammar": meter.grammar,
-        "whole": meter.whole,
+        "request_id": context.call_id,
+        "key": context.key.alias if context.key is not None else "master",
+        "team": context.key.terms.team if context.key is not None else None,
+        "model": context.model,
+        "status": context.status,
+        "prompt_tokens": context.prompt_tokens,
+        "completion_tokens": context.completion_tokens,
+        "seconds": round(time.monotonic() - context.began, 4),
+        "first_byte_seconds": context.first_byte_seconds,
+        "grammar": context.grammar_header,
+        "whole": context.sent_whole,
     }
     logger.info(line(record, as_json=as_json))
 

@@ -25,13 +25,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import metrics, schema_report, status
-from .affinity import Affinity
 from .deployments import Deployment
 from .health import Health
-from .litellm_host import patches as host
-from .litellm_host import router as litellm_router
 from .litellm_host.auth import add_callback
-from .litellm_host.router import placements
+from .litellm_host.router import model_names, placements
+from .litellm_host.selection import SelectionHook
+from .litellm_host.state import selection, ways
 from .prewarm import BackendReport, prewarm, prewarm_most_used
 from .schema_report import BackendSchemas
 from .service import service
@@ -100,7 +99,7 @@ async def _tools_of(
 async def status_route(caller: Caller) -> Response:
     if refused := _not_admin(caller):
         return refused
-    return JSONResponse(status.status(host.provider().deployments).model_dump())
+    return JSONResponse(status.status(service().deployments).model_dump())
 
 
 @router.get("/metrics")
@@ -120,11 +119,10 @@ def attach(app: Any) -> None:
         async with lifespan(app) as state:
             _freeze_heap()
             work = asyncio.create_task(_prewarm_at_start())
-            health = Health(host.provider().deployments, settings())
+            health = Health(service().deployments, settings(), lambda: placements(None))
             health.start()
-            add_callback(health)
-            if settings().prefix_affinity:
-                litellm_router.prefer(Affinity(host.provider().deployments).choose)
+            add_callback(SelectionHook(selection(), service().deployments))
+            _print_ways()
             await service().limiter.started()
             if (watch := service().watch) is not None:
                 await watch.started()
@@ -133,12 +131,19 @@ def attach(app: Any) -> None:
             finally:
                 work.cancel()
                 await health.aclose()
-                fleet = host.provider().deployments.fleet
-                if fleet is not None:
-                    await fleet.aclose()
                 await service().aclose()
 
     app.router.lifespan_context = with_ours
+
+
+def _print_ways() -> None:
+    """Which way requests for each model of ours go."""
+    for model in model_names():
+        way = ways().of(model)
+        if way is not None and way.reason is not None:
+            print(f"Model {model}: by LiteLLM's handler, because of {way.reason}.", flush=True)
+        elif way is not None:
+            print(f"Model {model}: by the gateway's own route.", flush=True)
 
 
 def _freeze_heap() -> None:
@@ -149,7 +154,7 @@ def _freeze_heap() -> None:
 
 
 async def _prewarm_at_start() -> None:
-    fleet, limit = host.provider().deployments.fleet, settings().prewarm_limit
+    fleet, limit = service().deployments.fleet, settings().prewarm_limit
     if fleet is not None and limit:
         await fleet.connected()
         await prewarm_most_used(_deployments(None), fleet, limit)
@@ -157,7 +162,7 @@ async def _prewarm_at_start() -> None:
 
 def _deployments(model: str | None) -> list[Deployment]:
     """Ours of that name, each backend once."""
-    known = host.provider().deployments
+    known = service().deployments
     found = [known.get(place.api_base, place.api_key) for place in placements(model)]
     return list({id(each): each for each in found}.values())
 

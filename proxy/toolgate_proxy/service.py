@@ -1,9 +1,12 @@
-"""What the gateway's process holds of keys and limits, made when it is first asked for."""
+"""What the gateway's process holds: keys, limits, backends and the engine. Made on first use."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from .affinity import Affinity
+from .chat.engine import Engine
+from .deployments import Deployments
 from .keys.guesses import Guesses
 from .keys.hashing import Hasher
 from .keys.ring import Ring
@@ -21,11 +24,16 @@ class Service:
         if settings.key_secret is not None:
             hasher = Hasher(settings.key_secret)
             self.watch = Watch(Ring(hasher, settings.key_grace), hasher, settings)
+        self.deployments = Deployments(settings)
+        self.engine = Engine(settings)
+        self.affinity = Affinity(self.deployments) if settings.prefix_affinity else None
 
     async def aclose(self) -> None:
         await self.limiter.aclose()
         if self.watch is not None:
             await self.watch.aclose()
+        if self.deployments.fleet is not None:
+            await self.deployments.fleet.aclose()
 
 
 @lru_cache(maxsize=1)

@@ -39,6 +39,9 @@ class Settings(SchemaLimitSettings, BaseSettings):
     redis_timeout: float = Field(default=0.05, gt=0)
     """Seconds that Redis may take to answer before a request goes on without it."""
 
+    route: Literal["auto", "litellm"] = "auto"
+    """Which way chat completions for our models go: by the gateway's own route where it carries all
+    that is configured for the model, or all of them by LiteLLM's handler."""
     log_format: Literal["text", "json"] = "text"
     """Of the line that each request leaves in the log."""
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from .deployments import Deployment, Deployments
 from .litellm_host import router
+from .litellm_host.state import ways
 from .service import service
 
 
@@ -29,6 +30,10 @@ class BackendStatus(BaseModel):
 class ModelStatus(BaseModel):
     model: str
     """As clients name it."""
+    route: Literal["own", "litellm"]
+    """Which way chat completions go: by the gateway's own route, or by LiteLLM's handler."""
+    reason: str | None
+    """What is configured for the model that the own route does not carry."""
     backends: list[BackendStatus]
 
 
@@ -54,6 +59,8 @@ def status(deployments: Deployments) -> Status:
         models=[
             ModelStatus(
                 model=name,
+                route="litellm" if (why := _reason(name)) else "own",
+                reason=why,
                 backends=[_backend(deployments.at(place), place.model) for place in places],
             )
             for name in router.model_names()
@@ -63,6 +70,11 @@ def status(deployments: Deployments) -> Status:
         limits=LimitsStatus(counted=here.limiter.counted, in_flight=here.limiter.ledger.in_flight),
         fleet_cache=fleet is not None and fleet.available,
     )
+
+
+def _reason(model: str) -> str | None:
+    way = ways().of(model)
+    return "it also has deployments of another provider" if way is None else way.reason
 
 
 def _backend(deployment: Deployment, model: str) -> BackendStatus:

@@ -18,7 +18,7 @@ from .call_check import LastLook
 from .call_ids import CallIds
 from .choice import Choice, Said
 from .held_calls import Calls
-from .resampling import Resample, Retries
+from .resample import Resample, Retries
 
 MAX_JOINED = 64
 """Characters up to which neighbouring deltas become one. Tokens that piled up while the process was

@@ -12,7 +12,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from .held_calls import Calls
-from .resampling import Resample, Retries
+from .resample import Resample, Retries
 
 
 @dataclass(frozen=True)

@@ -1,82 +1,93 @@
-"""An answer begun at the first backend that can: a request whose backend is lost before anything
-of its answer was shown moves to another of the same model."""
+"""A response begun at the first backend that can: a request whose backend is lost before any event
+of its response moves to another backend of the same model."""
 
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import httpx
 
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
+from toolgate_core.plan import ChatRequest
 
 from .. import metrics
-from ..deployments import Deployment, Deployments
-from ..litellm_host import patches as host
-from ..litellm_host import router
+from ..context import RequestContext
+from ..deployments import Deployment, Deployments, Placement
+from . import resampling
 from .answer import Answer, Piece
+from .engine import Engine
 
 logger = logging.getLogger(__name__)
 
 LOST_AT_MOST = 2
-"""Backends that a request may be lost at after it was taken: one that kills them must not be handed
-from one to the next."""
+"""Backends that may be lost with a request that they had accepted: a request that crashes backends
+must not be passed from one to the next."""
 
-Arriving = AsyncIterator[list[Piece]]
-Answered = AbstractAsyncContextManager[tuple[Answer, Arriving]]
+Events = AsyncIterator[list[Piece]]
+Responding = AbstractAsyncContextManager[tuple[Answer, Events]]
+Alternatives = Callable[[Deployment], Sequence[Placement]]
+"""The other placements of the model, given the deployment that was tried; asked for only when that
+one is lost."""
 
 
 @asynccontextmanager
-async def first_answer(
-    deployments: Deployments, call: host.Call, at: Callable[[Deployment, str], Answered]
-) -> AsyncIterator[tuple[Answer, Arriving]]:
-    """The answer, and its pieces as they come. `at` sends the request to a deployment, which knows
-    the model by the name that is given with it."""
-    left = [router.Placement(call.model, call.api_base, call.api_key)]
-    others: list[router.Placement] | None = None
+async def respond(
+    engine: Engine,
+    deployments: Deployments,
+    request: ChatRequest,
+    first: Placement,
+    alternatives: Alternatives,
+    context: RequestContext,
+) -> AsyncIterator[tuple[Answer, Events]]:
+    """The response, begun, and its events in batches, from `first` or one of its alternatives."""
+    left: list[Placement] = [first]
+    others: Sequence[Placement] | None = None
     lost = 0
     while True:
-        place = left.pop()
-        deployment = deployments.at(place)
+        placement = left.pop()
+        deployment = deployments.at(placement)
         async with AsyncExitStack() as stack:
             stack.enter_context(deployment.load.carried())
             try:
-                answer, arriving = await stack.enter_async_context(at(deployment, place.model))
-                first = await _first(arriving)
+                asked = replace(request, model=placement.model)
+                response = resampling.respond(engine, asked, deployment, context)
+                answer, events = await stack.enter_async_context(response)
+                shown = await _first_shown(events)
             except (BackendUnavailable, BackendLost) as error:
                 _note(deployment, error)
                 lost += isinstance(error, BackendLost)
                 if others is None:
-                    others = _others(deployments, call, deployment)
-                    left = others or ([place] if _broke_off(error) else [])
+                    others = alternatives(deployment)
+                    left = [*others] or ([placement] if _broke_off(error) else [])
                 if not left or lost >= LOST_AT_MOST:
                     raise
                 metrics.MOVED.inc()
                 logger.warning("A request moves on from %s: %s", deployment.url, error.message)
                 continue
-            yield answer, _all(first, arriving)
+            yield answer, _all(shown, events)
             return
 
 
-async def _first(arriving: Arriving) -> list[Piece]:
-    """The first pieces that would be shown."""
-    async for pieces in arriving:
-        if pieces:
-            return pieces
+async def _first_shown(events: Events) -> list[Piece]:
+    """The first batch that is not empty."""
+    async for batch in events:
+        if batch:
+            return batch
     return []
 
 
-async def _all(first: list[Piece], rest: Arriving) -> Arriving:
+async def _all(first: list[Piece], rest: Events) -> Events:
     yield first
-    async for pieces in rest:
-        yield pieces
+    async for batch in rest:
+        yield batch
 
 
 def _broke_off(error: BackendUnavailable | BackendLost) -> bool:
-    """Whether a line broke before any answer: one that was kept open, most likely, and that the
-    backend closed as the request was written to it. Then even the same backend is worth a try."""
+    """Whether a connection broke before any response: most likely one that was kept open, and that
+    the backend closed as the request was written to it. Then the same backend is worth a try."""
     cause = error.__cause__
     return (
         isinstance(error, BackendUnavailable)
@@ -86,20 +97,6 @@ def _broke_off(error: BackendUnavailable | BackendLost) -> bool:
 
 
 def _note(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
-    """What can't be connected to leaves the rotation now; the next probe brings it back."""
+    """A backend that refuses connections leaves the rotation; the next probe may bring it back."""
     if isinstance(error.__cause__, httpx.ConnectError):
         deployment.state.failed(type(error).__name__, at_once=True)
-
-
-def _others(deployments: Deployments, call: host.Call, tried: Deployment) -> list[router.Placement]:
-    """Further deployments of the model that answer, in any order."""
-    group = router.group_of(call.litellm_params)
-    if group is None:
-        return []
-    found = [
-        place
-        for place in router.placements(group)
-        if (deployment := deployments.at(place)) is not tried and deployment.state.up
-    ]
-    random.shuffle(found)
-    return found

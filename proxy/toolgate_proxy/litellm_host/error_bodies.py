@@ -7,32 +7,13 @@ names of its classes, tracebacks and its routing in the message.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from litellm.proxy._types import ProxyException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-CODES = {
-    400: "invalid_request",
-    401: "invalid_api_key",
-    403: "permission_denied",
-    404: "not_found",
-    408: "timeout",
-    413: "request_too_large",
-    422: "invalid_request",
-    429: "rate_limit_exceeded",
-    503: "service_unavailable",
-    504: "timeout",
-}
-"""OpenAI's codes, or words in their manner, by HTTP status."""
-
-PREFIX = re.compile(r"^(?:litellm\.\w+: |/[\w/]+: |Invalid request format: )+")
-SUFFIX = re.compile(
-    r"\n+(?:Traceback \(most recent call last\)|LiteLLM: |This looks like a bug in LiteLLM).*",
-    re.DOTALL,
-)
+from .errors import CODES, cleaned
 
 
 def repair_error_bodies(app: Any) -> None:
@@ -57,7 +38,7 @@ def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """The status and the error object that OpenAI would answer with."""
     if not str(error.get("code")).isdigit():
         return status, error
-    message = SUFFIX.sub("", PREFIX.sub("", str(error.get("message"))))
+    message = cleaned(str(error.get("message")))
     kind, code = error.get("type"), CODES.get(status, "server_error")
     if kind == "no_db_connection":
         # LiteLLM looks for any key but the master key in a database, and there is none.

@@ -51,7 +51,8 @@ class Logprobs:
         return body
 
 
-def logprobs_of(event: Event | object) -> Logprobs:
+def logprobs_of(event: Event | object) -> Logprobs | None:
+    """None where the event has none."""
     match event:
         case ContentDelta(_, logprobs) if logprobs:
             return Logprobs(content=list(logprobs))
@@ -64,7 +65,7 @@ def logprobs_of(event: Event | object) -> Logprobs:
         ) if logprobs:
             return Logprobs(calls={index: list(logprobs)})
         case _:
-            return Logprobs()
+            return None
 
 
 def _tokens(logprobs: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:

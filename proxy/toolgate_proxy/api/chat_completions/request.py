@@ -24,6 +24,24 @@ from .tools import is_legacy, tool_choice, tools
 REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
+NOT_PARAMETERS = ("model", "messages", "stream", "extra_body")
+"""Fields of a body that `admit` gets apart from its parameters."""
+
+
+def parse_request(
+    body: Mapping[str, Any], *, model: str, open_objects: bool = False
+) -> ChatRequest:
+    """`body`: of the HTTP request; `model`: as the backend names it. What `admit` raises."""
+    fields = Fields(body)
+    params = {name: value for name, value in body.items() if name not in NOT_PARAMETERS}
+    for name, value in (fields.mapping("extra_body") or {}).items():
+        if name in NOT_PARAMETERS:
+            raise unknown(f"extra_body.{name}")
+        params[name] = value
+    stream = fields.flag("stream") or False
+    return admit(model, body.get("messages"), params, stream=stream, open_objects=open_objects)
+
+
 def admit(
     model: str,
     messages: object,

@@ -1,8 +1,11 @@
-"""The outermost shape of a chat request, checked before LiteLLM sees it.
+"""Checks of bodies that go LiteLLM's way, before LiteLLM sees them.
 
-LiteLLM 1.106.2 reads fields of messages and tools before it validates them: a string among the
-messages ends in an answer with a traceback in it. The types that OpenAI's API gives these few
-fields hold for every provider; what only ours refuses is admission's business.
+LiteLLM reads settings of its own from the bodies of requests: `api_base`, `mock_response`,
+`fallbacks`, `tags`, `no-log` … It refuses some of them itself; whatever it knows for its own is
+refused here (litellm_host/control_fields.py). Of a chat with a model of ours only known parameters
+pass. LiteLLM also reads fields of messages and tools before it validates them: a string among the
+messages ends in a response with a traceback in it. The types that OpenAI's API gives these few
+fields hold for every provider.
 """
 
 from __future__ import annotations
@@ -10,17 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 from litellm.types.llms.openai import ValidUserMessageContentTypes
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from .api.chat_completions.parameters import unknown
-from .body_guard import check_controls, first_unknown, parse
-from .checks import Fields
-from .keepalives import STREAMED
-from .litellm_host.router import is_foreign
+from ..api.chat_completions.parameters import BY_NAME, unknown
+from ..checks import Fields
+from ..litellm_host.control_fields import is_banned, is_control
+from ..litellm_host.router import is_foreign
 
+NESTED = ("extra_body", "litellm_params")
+"""Objects whose fields LiteLLM spreads over the request."""
 CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """The paths that name no model: LiteLLM takes one that a path names before the body's."""
@@ -29,31 +31,47 @@ PATHS = (CHAT, "/completions", "/responses", MESSAGES, "/embeddings")
 """Ends of the paths that take a body for a model."""
 
 
-class RequestShape:
-    """ASGI middleware: answers 400 to a request for a model whose body steers the gateway, and to a
-    chat request whose fields are of the wrong types."""
+def is_guarded(path: str) -> bool:
+    return CHAT in path or path.rstrip("/").endswith(PATHS)
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or not _has_body(scope["path"]):
-            await self._app(scope, receive, send)
-            return
-        messages = await _whole_body(receive)
-        try:
-            _check_type(scope)
-            values = parse(b"".join(message.get("body", b"") for message in messages))
-            check_controls(values)
-            if CHAT in scope["path"]:
-                check_model(scope["path"], values)
-                scope[STREAMED] = check_shape(values)
-            elif scope["path"].rstrip("/").endswith(MESSAGES):
-                check_messages(values)
-        except InvalidRequest as error:
-            await JSONResponse(error.body(), error.status)(scope, receive, send)
-            return
-        await self._app(scope, _again(messages, receive), send)
+def check(path: str, values: dict[str, Any]) -> bool:
+    """Whether a stream of events is asked for of a chat. Raises InvalidRequest and
+    UnsupportedParameter."""
+    check_controls(values)
+    if CHAT in path:
+        check_model(path, values)
+        return check_shape(values)
+    if path.rstrip("/").endswith(MESSAGES):
+        check_messages(values)
+    return False
+
+
+def check_controls(values: dict[str, Any]) -> None:
+    """Raises UnsupportedParameter."""
+    fields = [(name, name) for name in values]
+    for outer in NESTED:
+        inner = values.get(outer)
+        if isinstance(inner, dict):
+            fields += [(f"{outer}.{name}", name) for name in inner]
+    metadata = values.get("metadata")
+    banned = [name for name in metadata if is_banned(name)] if isinstance(metadata, dict) else []
+    fields += [(f"metadata.{name}", name) for name in banned]
+    for path, name in fields:
+        if is_control(name):
+            raise UnsupportedParameter(
+                f"{path!r} is the gateway's to set, not a request's; leave it out.", param=path
+            )
+
+
+def first_unknown(values: dict[str, Any]) -> str | None:
+    """The first field of a chat that is no parameter of ours. Raises InvalidRequest."""
+    spread = Fields(values).mapping("extra_body") or {}
+    fields = [(name, value) for name, value in values.items() if name != "extra_body"]
+    for name, value in [*fields, *spread.items()]:
+        if value is not None and name not in BY_NAME:
+            return name
+    return None
 
 
 def check_model(path: str, values: dict[str, Any]) -> None:
@@ -98,17 +116,6 @@ def check_messages(values: dict[str, Any]) -> None:
         )
 
 
-def _has_body(path: str) -> bool:
-    return CHAT in path or path.rstrip("/").endswith(PATHS)
-
-
-def _check_type(scope: Scope) -> None:
-    """LiteLLM reads forms, too, where OpenAI's API has none."""
-    for name, value in scope["headers"]:
-        if name == b"content-type" and b"form" in value.lower():
-            raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
-
-
 def _check_message(message: dict[str, Any], param: str) -> None:
     fields = Fields(message, param)
     role = fields.text("role")
@@ -133,21 +140,3 @@ def _objects(fields: Fields, name: str) -> list[dict[str, Any]]:
         if not isinstance(item, dict):
             raise fields.wrong(f"{name}[{at}]", "an object")
     return items
-
-
-async def _whole_body(receive: Receive) -> list[Message]:
-    messages = [await receive()]
-    while messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False):
-        messages.append(await receive())
-    return messages
-
-
-def _again(messages: list[Message], receive: Receive) -> Receive:
-    """The messages that were read, then those that follow: the client's hanging up among them."""
-    waiting = iter(messages)
-
-    async def read() -> Message:
-        message = next(waiting, None)
-        return await receive() if message is None else message
-
-    return read

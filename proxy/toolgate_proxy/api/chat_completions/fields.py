@@ -1,0 +1,48 @@
+"""Fields that chunks and whole responses share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolgate_core.deltas import Finish
+
+from ...chat.answer import Answer, TokenCounts
+
+
+def finish_reason(finish: Finish, *, legacy: bool) -> str:
+    return "function_call" if legacy and finish.reason == "tool_calls" else finish.reason
+
+
+def finish_fields(finish: Finish) -> dict[str, Any]:
+    """Fields of a choice about its end, beyond OpenAI's finish_reason."""
+    fields: dict[str, Any] = {}
+    if finish.stop_reason is not None:
+        fields["stop_reason"] = finish.stop_reason  # vLLM's field
+    if finish.call is not None:
+        fields["toolgate"] = {"last_call": finish.call}
+    return fields
+
+
+def prompt_fields(answer: Answer) -> dict[str, Any]:
+    """vLLM's fields about the prompt, where the request asked for them."""
+    fields: dict[str, Any] = {}
+    if answer.prompt_token_ids is not None:
+        fields["prompt_token_ids"] = list(answer.prompt_token_ids)
+    if answer.prompt_text is not None:
+        fields["prompt_text"] = answer.prompt_text
+    if answer.prompt_logprobs is not None:
+        fields["prompt_logprobs"] = [
+            None if at is None else {str(token): each.model_dump() for token, each in at.items()}
+            for at in answer.prompt_logprobs
+        ]
+    return fields
+
+
+def usage(counts: TokenCounts) -> dict[str, Any]:
+    return {
+        "prompt_tokens": counts.prompt,
+        "completion_tokens": counts.completion,
+        "total_tokens": counts.prompt + counts.completion,
+        "prompt_tokens_details": {"cached_tokens": counts.cached},
+        "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
+    }

@@ -1,0 +1,118 @@
+"""Events of a response → OpenAI's chat.completion object.
+
+Made from the same events as the chunks, so that a streamed response and a whole one can't differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
+
+from ...chat.answer import Answer, Piece
+from ...chat.choice import Said, TokenIds
+from .fields import finish_fields, finish_reason, prompt_fields, usage
+from .logprobs import Logprobs, logprobs_of
+
+
+@dataclass
+class _Call:
+    name: str
+    id: str
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Choice:
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+    call_id: Callable[[CallStart], str] = field(kw_only=True)
+    logprobs: Logprobs = field(default_factory=Logprobs)
+    token_ids: list[int] | None = None
+    finish: Finish | None = None
+
+    def add(self, event: Said) -> None:
+        if logprobs := logprobs_of(event):
+            self.logprobs.extend(logprobs)
+        match event:
+            case ContentDelta(text):
+                self.content.append(text)
+            case ReasoningDelta(text):
+                self.reasoning.append(text)
+            case CallStart(_, name):
+                self.calls.append(_Call(name, self.call_id(event)))
+            case ArgumentsDelta(_, text):
+                self.calls[-1].arguments.append(text)
+            case TokenIds(ids):
+                self.token_ids = [*(self.token_ids or ()), *ids]
+            case Finish():
+                self.finish = event
+
+
+class WholeResponse:
+    """`model`: as the client named it."""
+
+    def __init__(self, answer: Answer, model: str | None = None) -> None:
+        self._answer = answer
+        self._model = model or answer.head.model
+        self._legacy = answer.request.legacy_functions
+        self._choices: dict[int, _Choice] = {}
+
+    def add(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            choice = self._choices.get(piece.choice)
+            if choice is None:
+                choice = self._choices[piece.choice] = _Choice(call_id=self._answer.call_id)
+            choice.add(piece.event)
+
+    def body(self) -> dict[str, Any]:
+        answer = self._answer
+        return {
+            "id": answer.head.id,
+            "object": "chat.completion",
+            "created": answer.head.created,
+            "model": self._model,
+            "system_fingerprint": answer.head.system_fingerprint,
+            "choices": [self._shaped(at, self._choices[at]) for at in sorted(self._choices)],
+            "usage": usage(answer.counts),
+            **prompt_fields(answer),
+        }
+
+    def _shaped(self, index: int, choice: _Choice) -> dict[str, Any]:
+        reason = finish_reason(choice.finish, legacy=self._legacy) if choice.finish else None
+        shaped: dict[str, Any] = {
+            "index": index,
+            "message": self._message(choice),
+            "logprobs": choice.logprobs.body() if choice.logprobs else None,
+            "finish_reason": reason,
+        }
+        if choice.finish is not None:
+            shaped |= finish_fields(choice.finish)
+        if choice.token_ids is not None:
+            shaped["token_ids"] = choice.token_ids
+        return shaped
+
+    def _message(self, choice: _Choice) -> dict[str, Any]:
+        other = choice.calls or choice.reasoning
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(choice.content) or (None if other else ""),
+            "refusal": None,
+        }
+        if choice.reasoning:
+            message["reasoning_content"] = "".join(choice.reasoning)
+        if choice.calls and self._legacy:
+            message["function_call"] = _function(choice.calls[0])
+        elif choice.calls:
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": _function(call)}
+                for call in choice.calls
+            ]
+        return message
+
+
+def _function(call: _Call) -> dict[str, Any]:
+    return {"name": call.name, "arguments": "".join(call.arguments)}

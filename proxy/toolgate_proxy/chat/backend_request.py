@@ -1,0 +1,45 @@
+"""The message that asks a backend to answer a chat request."""
+
+from __future__ import annotations
+
+from toolgate_core import keys, wire
+from toolgate_core.plan import ChatRequest, EnforcementPlan
+
+from ..grammars import Loaded
+
+
+def backend_request(
+    request: ChatRequest, plan: EnforcementPlan, loaded: Loaded, request_id: str | None
+) -> wire.GenerateRequest:
+    """`request_id`: the client's `x-request-id`, which may come twice; the engine's must not."""
+    return wire.GenerateRequest(
+        request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
+        model=request.model,
+        prompt=wire.ChatPrompt(
+            messages=request.messages,
+            tools=tuple(tool.definition for tool in request.tools) or None,
+            template_kwargs=request.template_kwargs or {},
+            tokenizing=request.tokenizing,
+        ),
+        sampling=request.sampling,
+        enforcement=plan.wire(loaded.keys),
+        # Only a stream can be closed at a stop string, or at a call that fails validation;
+        # otherwise one response with all tokens costs less.
+        stream=request.stream
+        or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
+        return_prompt_ids=request.return_token_ids,
+        return_prompt_text=request.return_prompt_text,
+        tokens_as_ids=request.tokens_as_ids,
+        priority=request.priority,
+        cache_salt=request.cache_salt,
+    )
+
+
+def schema_params(request: ChatRequest) -> dict[str, str]:
+    """Where in the request's body each schema is, by its tool's name; errors name that place."""
+    if request.legacy_functions:
+        params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
+    else:
+        params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
+    schemas = {name: f"{param}.parameters" for name, param in params.items()}
+    return schemas | {keys.CONTENT: request.content_param}

@@ -1,0 +1,104 @@
+"""What LiteLLM's callbacks need of a request: hooks before it, events after it, or its response.
+
+Documented in LiteLLM's `litellm/integrations/custom_logger.py`. A callback is one of LiteLLM's own
+that has no effect here, an observer, or one that reads or changes responses; requests whose
+responses are read or changed go LiteLLM's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import litellm
+from litellm.integrations.custom_guardrail import CustomGuardrail
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.router import Router
+
+INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
+"""Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits,
+caches and other surfaces, none of which our route uses."""
+OWN = "toolgate_proxy."
+INTEGRATIONS = "litellm.integrations."
+"""Loggers that come with LiteLLM: they observe responses and change none."""
+
+PRE_CALL = "async_pre_call_hook"
+POST_CALL = ("async_post_call_success_hook", "async_post_call_failure_hook")
+RESPONSE_HOOKS = (
+    "async_moderation_hook",
+    "async_post_call_response_headers_hook",
+    "async_post_call_streaming_deployment_hook",
+    "async_post_call_streaming_hook",
+    "async_post_call_streaming_iterator_hook",
+    "async_post_call_success_deployment_hook",
+    "async_pre_call_deployment_hook",
+    "async_pre_request_hook",
+    "async_pre_routing_hook",
+    "async_should_run_agentic_loop",
+    "async_should_run_chat_completion_agentic_loop",
+    "get_chat_completion_prompt",
+    "async_get_chat_completion_prompt",
+)
+"""Hooks that read or change a response, or replace the request, in ways that our route has not."""
+
+
+def reading_callback() -> str | None:
+    """The name of a callback for which requests must go LiteLLM's way, with the hook."""
+    for callback in _all():
+        kind = type(callback)
+        if isinstance(callback, CustomGuardrail):
+            return f"the guardrail {getattr(callback, 'guardrail_name', None) or kind.__name__!r}"
+        if _is_inert(callback):
+            continue
+        observed = kind.__module__.startswith(INTEGRATIONS)
+        for hook in RESPONSE_HOOKS if observed else (*RESPONSE_HOOKS, POST_CALL[0]):
+            if _overrides(callback, hook):
+                return f"the callback {kind.__name__!r} has `{hook}`"
+    return None
+
+
+def wants_pre_call() -> bool:
+    """Whether a callback that is not LiteLLM's own has `async_pre_call_hook`."""
+    return any(not _is_inert(each) and _overrides(each, PRE_CALL) for each in _all())
+
+
+def wants_post_call() -> bool:
+    """Whether an observer has a hook after the call."""
+    return any(
+        not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in POST_CALL
+    )
+
+
+def wants_events() -> bool:
+    """Whether anything is told of a request's success or failure."""
+    lists: tuple[Iterable[Any], ...] = (
+        litellm.callbacks,
+        litellm.success_callback,
+        litellm.failure_callback,
+        litellm._async_success_callback,
+        litellm._async_failure_callback,
+        litellm.input_callback,
+    )
+    return any(not _is_inert(each) for held in lists for each in held)
+
+
+def _all() -> Iterator[CustomLogger]:
+    from litellm.litellm_core_utils.litellm_logging import get_custom_logger_compatible_class
+
+    for held in litellm.callbacks:
+        callback = get_custom_logger_compatible_class(held) if isinstance(held, str) else held
+        if isinstance(callback, CustomLogger):
+            yield callback
+
+
+def _is_inert(callback: object) -> bool:
+    if isinstance(getattr(callback, "__self__", None), Router):
+        return True  # counts for limits and cooldowns, and tells nobody
+    module = type(callback).__module__
+    return module.startswith((*INERT, OWN))
+
+
+def _overrides(callback: CustomLogger, hook: str) -> bool:
+    base = getattr(CustomLogger, hook, None)
+    held = getattr(type(callback), hook, None)
+    return held is not None and held is not base

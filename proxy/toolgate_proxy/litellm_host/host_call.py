@@ -1,0 +1,230 @@
+"""One request of our own route as LiteLLM's hooks and callbacks see it.
+
+`before` runs the hooks before the call. `succeeded` and `failed` are called after the response was
+sent: they make the one log event that LiteLLM's handler would have made, from LiteLLM's own parts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import litellm
+import litellm.utils
+from litellm.litellm_core_utils.get_litellm_params import get_litellm_params
+from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.litellm_pre_call_utils import add_litellm_data_to_request
+from litellm.types.utils import ModelResponse
+from starlette.requests import Request
+
+from toolgate_core.errors import ToolgateError
+
+from ..api.chat_completions.parameters import BY_NAME
+from ..context import RequestContext
+from .callbacks import wants_post_call
+from .errors import host_error
+from .names import either
+from .router import PROVIDER, Row, placement_of, router
+
+logger = logging.getLogger("toolgate")
+
+
+class HostCall:
+    """`body`: the request's, as it was sent; `call_type`: LiteLLM's name of the operation."""
+
+    def __init__(
+        self,
+        request: Request,
+        caller: UserAPIKeyAuth,
+        body: Mapping[str, Any],
+        call_type: str,
+        context: RequestContext,
+    ) -> None:
+        self._request = request
+        self._caller = caller
+        self._body = body
+        self._call_type = call_type
+        self._context = context
+        self._began = datetime.datetime.fromtimestamp(context.arrived)  # naive, as LiteLLM's are
+        self._data: dict[str, Any] | None = None
+        self._logging: Any = None
+        self._row: Row | None = None
+        self._first_event: datetime.datetime | None = None
+
+    async def before(self) -> dict[str, Any]:
+        """Runs `async_pre_call_hook` of all callbacks. Returns the body as they left it; raises
+        what they raise."""
+        from litellm.proxy import proxy_server
+
+        data = await self._prepared()
+        changed = await proxy_server.proxy_logging_obj.pre_call_hook(
+            user_api_key_dict=self._caller, data=data, call_type=self._call_type
+        )
+        self._data = data = changed if isinstance(changed, dict) else data
+        return {
+            name: value
+            for name, value in data.items()
+            if name in self._body or (name in BY_NAME and name != "metadata")
+        }
+
+    async def choose(self, model: str, messages: object) -> Row:
+        """The deployment that LiteLLM's router chooses, by its limits, tags, order and strategy."""
+        data = await self._prepared()
+        row: Row = await router().async_get_available_deployment(
+            model=model, request_kwargs=data, messages=messages
+        )
+        await router().async_routing_strategy_pre_call_checks(
+            deployment=row, parent_otel_span=None, logging_obj=self._logging
+        )
+        return row
+
+    def chosen(self, row: Row) -> None:
+        self._row = row
+
+    def first_event(self) -> None:
+        """A stream has begun."""
+        if self._first_event is None:
+            self._first_event = datetime.datetime.now()
+
+    async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
+        """`model`: the router's name; `whole`: the response as one object. Never raises."""
+        ended = datetime.datetime.now()
+        try:
+            await self._succeeded(model, whole, stream, ended)
+        except Exception as error:  # noqa: BLE001  a log event must not end the gateway
+            logger.warning("A log event of LiteLLM failed (%s).", type(error).__name__)
+
+    async def failed(self, model: str, error: ToolgateError) -> None:
+        """Never raises."""
+        try:
+            await self._failed(model, error)
+        except Exception as problem:  # noqa: BLE001  a log event must not end the gateway
+            logger.warning("A log event of LiteLLM failed (%s).", type(problem).__name__)
+
+    async def _succeeded(
+        self, model: str, whole: Mapping[str, Any], stream: bool, ended: datetime.datetime
+    ) -> None:
+        from litellm.proxy import proxy_server
+
+        data = await self._described(model, stream)
+        log = self._logging
+        response = ModelResponse(**whole)
+        if stream:
+            either(log, "update_completion_start_time")(
+                completion_start_time=self._first_event or ended
+            )
+        litellm.utils.update_response_metadata(
+            result=response,
+            logging_obj=log,
+            model=data["model"],
+            kwargs=data,
+            start_time=self._began,
+            end_time=ended,
+        )
+        moments = {"start_time": self._began, "end_time": ended}
+        if stream:
+            await log.dispatch_success_handlers(response, prefer_async_handlers=True, **moments)
+        else:
+            await log.async_success_handler(response, **moments)
+            log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
+        hooks = proxy_server.proxy_logging_obj
+        await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
+        if wants_post_call():
+            await hooks.post_call_success_hook(
+                data=data, user_api_key_dict=self._caller, response=response
+            )
+
+    async def _failed(self, model: str, error: ToolgateError) -> None:
+        from litellm.proxy import proxy_server
+
+        data = await self._described(model, stream=bool(self._body.get("stream")))
+        raised = host_error(error, model, ours=self._row is not None)
+        trace = "".join(traceback.format_exception_only(raised))
+        await self._logging.dispatch_failure_handlers(raised, trace, prefer_async_handlers=True)
+        await proxy_server.proxy_logging_obj.post_call_failure_hook(
+            request_data=data,
+            original_exception=raised,
+            user_api_key_dict=self._caller,
+            traceback_str=trace,
+        )
+
+    async def _prepared(self) -> dict[str, Any]:
+        """LiteLLM's own fields beside the body's, and its logging object."""
+        from litellm.proxy import proxy_server
+
+        if self._data is None:
+            self._request.state.litellm_received_at = self._began.astimezone()
+            data = await add_litellm_data_to_request(
+                data=dict(self._body),
+                request=self._request,
+                user_api_key_dict=self._caller,
+                proxy_config=proxy_server.proxy_config,
+                general_settings=proxy_server.general_settings,
+                version=proxy_server.version,
+            )
+            data["litellm_call_id"] = self._context.call_id
+            self._logging, self._data = litellm.utils.function_setup(
+                self._call_type, litellm.utils.Rules(), self._began, **data
+            )
+            self._data["litellm_logging_obj"] = self._logging
+        return self._data
+
+    async def _described(self, model: str, stream: bool) -> dict[str, Any]:
+        """With the deployment, in LiteLLM's data and in its logging object."""
+        data = await self._prepared()
+        metadata = data.setdefault("metadata", {})
+        held = router()
+        alias = (
+            model
+            if held is not None and either(held, "get_model_from_alias")(model=model)
+            else None
+        )
+        metadata |= {"model_group": model, "model_group_alias": alias}
+        data["model"] = model
+        params: dict[str, Any] = {}
+        if self._row is not None:
+            params = dict(self._row["litellm_params"])
+            placement = placement_of(self._row)
+            metadata |= {
+                "deployment": params["model"],
+                "model_info": dict(self._row.get("model_info") or {}),
+                "api_base": params.get("api_base"),
+                "deployment_model_name": self._row["model_name"],
+                "tags": _merged(metadata.get("tags"), params.get("tags")),
+            }
+            data["model_info"] = metadata["model_info"]
+            data["model"] = placement.model if placement else params["model"]
+        optional = {
+            name: value
+            for name, value in data.items()
+            if name in BY_NAME and name not in ("model", "messages", "metadata", "user")
+        }
+        self._logging.update_from_kwargs(
+            kwargs=data,
+            model=data["model"],
+            user=data.get("user"),
+            optional_params=optional,
+            litellm_params=get_litellm_params(
+                acompletion=True,
+                api_base=params.get("api_base"),
+                custom_llm_provider=PROVIDER if self._row is not None else None,
+                litellm_call_id=data["litellm_call_id"],
+                metadata=metadata,
+                model_info=data.get("model_info"),
+                proxy_server_request=data.get("proxy_server_request"),
+                input_cost_per_token=params.get("input_cost_per_token"),
+                output_cost_per_token=params.get("output_cost_per_token"),
+            ),
+            custom_llm_provider=PROVIDER if self._row is not None else None,
+            stream=stream,
+        )
+        self._logging.stream = stream
+        self._logging.model_call_details["stream"] = stream
+        return data
+
+
+def _merged(tags: Sequence[str] | None, more: Sequence[str] | None) -> list[str]:
+    return list(dict.fromkeys([*(tags or ()), *(more or ())]))

@@ -1,0 +1,48 @@
+"""What LiteLLM hands a custom provider, as far as ours needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..deployments import Deployment, Placement
+from .router import group_of, rows_of
+from .state import selection
+
+
+@dataclass(frozen=True)
+class ProviderCall:
+    """`body`: the request's, in the form in which the client sent it."""
+
+    placement: Placement
+    group: str | None
+    """The model as LiteLLM's router names it."""
+    body: dict[str, Any]
+    logging: Any
+
+    def alternatives(self, tried: Deployment) -> list[Placement]:
+        rows = rows_of(self.group) if self.group else []
+        return selection().alternatives(rows, tried)
+
+
+def read_call(arguments: Mapping[str, Any], *, stream: bool) -> ProviderCall:
+    """`arguments`: of `CustomLLM.acompletion` and `astreaming`. LiteLLM keeps some of a body's
+    fields for itself; those of ours come back here: `priority`, which it takes for a queue of its
+    own, and `tools` that are no objects, which it leaves out without an error."""
+    params = dict(arguments["optional_params"])
+    params |= params.pop("extra_body", None) or {}
+    about = arguments["litellm_params"]
+    sent = (about.get("proxy_server_request") or {}).get("body") or {}
+    tools = sent.get("tools")
+    if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        params["tools"] = tools
+    if "priority" in sent:
+        params["priority"] = sent["priority"]
+    model = arguments["model"]
+    return ProviderCall(
+        placement=Placement(model, arguments["api_base"], arguments["api_key"]),
+        group=group_of(about),
+        body={**params, "model": model, "messages": arguments["messages"], "stream": stream},
+        logging=arguments["logging_obj"],
+    )

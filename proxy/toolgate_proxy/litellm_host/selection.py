@@ -1,0 +1,127 @@
+"""Which deployment of a model gets a request.
+
+On our own route `choose` decides. On LiteLLM's way its router decides, and asks `SelectionHook`
+(`async_filter_deployments`, a documented hook of its callbacks) which deployments are left.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from litellm.integrations.custom_logger import CustomLogger
+
+from ..affinity import Affinity
+from ..deployments import Deployments, Placement
+from .router import Row, is_limited, placement_of, weights_of
+
+OWN_STRATEGIES = ("simple-shuffle", "least-busy")
+"""Strategies of LiteLLM's router that `choose` has itself."""
+
+
+class Selection:
+    """`affinity`: None where prefix affinity is switched off."""
+
+    def __init__(self, deployments: Deployments, affinity: Affinity | None) -> None:
+        self._deployments = deployments
+        self._affinity = affinity
+
+    def choose(
+        self, model: str, rows: Sequence[Row], strategy: str, body: Mapping[str, Any]
+    ) -> Row:
+        """One of a model's rows, all of them ours. `strategy`: one of OWN_STRATEGIES."""
+        left = self.up(rows)
+        if len(left) == 1:
+            return left[0]
+        left, _ = self.preferred(model, left, body)
+        if strategy == "least-busy":
+            loads = [self._load(row) for row in left]
+            left = [row for row, load in zip(left, loads, strict=True) if load == min(loads)]
+        return random.choices(left, weights_of(left))[0]
+
+    def up(self, rows: Sequence[Row]) -> list[Row]:
+        """Without the rows of ours whose backend is down, unless all are."""
+        if len(rows) < 2:
+            return [*rows]
+        return [row for row in rows if self._is_up(row)] or [*rows]
+
+    def preferred(
+        self, model: str, rows: Sequence[Row], request: Mapping[str, Any], messages: object = None
+    ) -> tuple[list[Row], Placement | None]:
+        """The rows of the placement that the prompt prefers, and that placement; all rows, where it
+        prefers none, or where some are another provider's, whose load is not known here, or have
+        limits, which LiteLLM keeps."""
+        if self._affinity is None or len(rows) < 2:
+            return [*rows], None
+        rows_at: dict[Placement, list[Row]] = defaultdict(list)
+        weights: dict[Placement, float] = defaultdict(float)
+        for row, weight in zip(rows, weights_of(rows), strict=True):
+            placement = placement_of(row)
+            if placement is None or is_limited(row):
+                return [*rows], None
+            rows_at[placement].append(row)
+            weights[placement] += weight
+        placement = self._affinity.choose(model, weights, request, messages)
+        return (rows_at[placement], placement) if placement is not None else ([*rows], None)
+
+    def alternatives(self, rows: Sequence[Row], tried: object) -> list[Placement]:
+        """The placements of other backends that answer, in any order. `tried`: a Deployment."""
+        found = {placement for row in rows if (placement := placement_of(row)) is not None}
+        left = [
+            placement
+            for placement in found
+            if (deployment := self._deployments.at(placement)) is not tried and deployment.state.up
+        ]
+        random.shuffle(left)
+        return left
+
+    def _is_up(self, row: Row) -> bool:
+        placement = placement_of(row)
+        return placement is None or self._deployments.at(placement).state.up
+
+    def _load(self, row: Row) -> int:
+        placement = placement_of(row)
+        return 0 if placement is None else self._deployments.at(placement).load.requests
+
+
+class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """Health and prefix affinity for requests that LiteLLM's router places."""
+
+    def __init__(self, selection: Selection, deployments: Deployments) -> None:
+        super().__init__()
+        self._selection = selection
+        self._deployments = deployments
+
+    async def async_filter_deployments(
+        self,
+        model: str,
+        healthy_deployments: list[dict[str, Any]],
+        messages: Any,
+        request_kwargs: dict[str, Any] | None = None,
+        parent_otel_span: Any = None,
+    ) -> list[dict[str, Any]]:
+        """LiteLLM's rows that are left. The router goes by `order` and by tags after this, so rows
+        with either are not narrowed down to one."""
+        rows: list[Any] = self._selection.up(healthy_deployments)
+        request = request_kwargs or {}
+        if len(rows) < 2 or _is_retry(request) or any(map(_is_sorted_later, rows)):
+            return rows
+        preferred, placement = self._selection.preferred(model, rows, request, messages)
+        if placement is not None:
+            self._deployments.at(placement).load.expect()
+        return [row for row in rows if row in preferred]
+
+
+def _is_sorted_later(row: Row) -> bool:
+    params = row["litellm_params"]
+    return bool(params.get("order") is not None or params.get("tags"))
+
+
+def _is_retry(request: Mapping[str, Any]) -> bool:
+    """The router counts attempts in the metadata."""
+    return any(
+        (request.get(name) or {}).get("attempted_retries")
+        for name in ("metadata", "litellm_metadata")
+    )

@@ -1,0 +1,20 @@
+"""What the process holds of LiteLLM's router: which way requests go, and to which deployment."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..service import service
+from .selection import Selection
+from .ways import Ways
+
+
+@lru_cache(maxsize=1)
+def selection() -> Selection:
+    here = service()
+    return Selection(here.deployments, here.affinity)
+
+
+@lru_cache(maxsize=1)
+def ways() -> Ways:
+    return Ways(service().settings)

@@ -1,0 +1,197 @@
+"""Which way a request for a model goes: our own route, or LiteLLM's handler and our provider.
+
+`why_litellm` is the rule. `toolgate proxy` prints it for each model at its start, and
+`GET /toolgate/status` shows it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import litellm
+
+from ..api.chat_completions.parameters import BY_NAME
+from ..settings import Settings
+from .callbacks import reading_callback, wants_events, wants_pre_call
+from .names import either
+from .router import Row, is_limited, placement_of, router, rows_of
+from .selection import OWN_STRATEGIES
+
+FRESH = 1.0
+"""Seconds for which a decision is kept; LiteLLM's configuration may change while it runs."""
+MOST = 1000
+"""Decisions kept: of a wildcard's models there may be any number."""
+
+DEPLOYMENT_FIELDS = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "custom_llm_provider",
+        "extra_body",
+        "input_cost_per_token",
+        "litellm_credential_name",
+        "max_retries",
+        "model",
+        "num_retries",
+        "order",
+        "output_cost_per_token",
+        "request_timeout",
+        "rpm",
+        "stream_timeout",
+        "tags",
+        "timeout",
+        "tpm",
+        "weight",
+    }
+)
+"""Fields of `litellm_params`, beside a request's parameters, that our route carries or that have no
+effect on `toolgate/` models on either way (time-outs are settings of the gateway)."""
+FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
+
+
+@dataclass(frozen=True)
+class Way:
+    """`rows`: the model's deployments, all of them ours."""
+
+    model: str
+    """As LiteLLM's router names it: the client's name, or what an alias stands for."""
+    rows: Sequence[Row]
+    reason: str | None
+    """Why requests go LiteLLM's way; None: they go ours."""
+    strategy: str | None
+    """By which our route chooses a deployment; None: it asks LiteLLM's router."""
+    hooks: bool
+    """Callbacks have a hook before the call."""
+    events: bool
+    """Callbacks, or LiteLLM's router, are told of a request's success or failure."""
+
+
+class Ways:
+    def __init__(self, settings: Settings) -> None:
+        self._forced = settings.route == "litellm"
+        self._known: dict[str, tuple[float, Way]] = {}
+
+    def of(self, model: str) -> Way | None:
+        """None for a model that LiteLLM does not know, or that has deployments of others."""
+        decided = self._known.get(model)
+        if decided is not None and decided[0] > time.monotonic():
+            return decided[1]
+        way = self._decided(model)
+        if way is None:
+            self._known.pop(model, None)
+            return None
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[model] = (time.monotonic() + FRESH, way)
+        return way
+
+    def _decided(self, model: str) -> Way | None:
+        aliases = litellm.model_alias_map or {}
+        name = aliases.get(model, model)
+        rows = rows_of(name)
+        if not rows or any(placement_of(row) is None for row in rows):
+            return None
+        reason = "TOOLGATE_ROUTE=litellm" if self._forced else why_litellm(name, rows)
+        strategy = _own_strategy(name, rows)
+        events = strategy is None or wants_events()
+        return Way(name, rows, reason, strategy, wants_pre_call(), events)
+
+
+def why_litellm(model: str, rows: Sequence[Row]) -> str | None:
+    """What is configured for a model of ours that our own route does not carry; None: nothing."""
+    return next(_reasons(model, rows), None)
+
+
+def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
+    from litellm.proxy import proxy_server  # reads the environment as it is imported
+
+    held, general = router(), proxy_server.general_settings
+    if proxy_server.prisma_client is not None:
+        yield "LiteLLM's database: budgets and settings of its keys and teams"
+    if (reading := reading_callback()) is not None:
+        yield reading
+    if litellm.cache is not None and _caches(litellm.cache):
+        yield "LiteLLM's response cache"
+    if litellm.max_budget:
+        yield "`max_budget` in litellm_settings"
+    if litellm.pre_call_rules or litellm.post_call_rules:
+        yield "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
+    for name in ("completion_model", "allowed_ips", "pass_through_endpoints"):
+        if general.get(name):
+            yield f"`{name}` in general_settings"
+    for name in FALLBACKS:
+        if _names(getattr(held, name, None), model):
+            yield f"`{name}` for this model"
+    if held.retry_policy is not None or model in (held.model_group_retry_policy or {}):
+        yield "a retry policy"
+    for name, value in (held.default_litellm_params or {}).items():
+        if value and name not in (*DEPLOYMENT_FIELDS, "metadata"):
+            yield f"`{name}` in default_litellm_params"
+    for row in rows:
+        for name, value in row["litellm_params"].items():
+            if value not in (None, False, {}, []) and name not in _CARRIED:
+                yield f"`{name}` in litellm_params"
+        if (row.get("model_info") or {}).get("team_id"):
+            yield "a deployment of one of LiteLLM's teams"
+
+
+PARAMETERS = frozenset(BY_NAME) - {"messages", "model", "stream", "tools"}
+"""Parameters that a deployment may have defaults for. Its tools LiteLLM adds to the request's."""
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
+
+
+def defaults(row: Row) -> dict[str, Any]:
+    """The parameters of requests that a deployment has in its `litellm_params`."""
+    params = row["litellm_params"]
+    given = {name: value for name, value in params.items() if name in PARAMETERS}
+    given |= params.get("extra_body") or {}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
+    """The strategy, where nothing else decides: no limits, tags or order of deployments, no checks
+    and no routing group."""
+    held = router()
+    decided_otherwise = (
+        held.routing_strategy not in OWN_STRATEGIES
+        or held.enable_pre_call_checks
+        or held.enable_tag_filtering
+        or getattr(held, "optional_callbacks", None)
+        or not held.disable_cooldowns
+        or _in_group(either(held, "routing_groups"), model)
+        or any(is_limited(row) or _is_special(row) for row in rows)
+    )
+    return None if decided_otherwise else str(held.routing_strategy)
+
+
+def _is_special(row: Row) -> bool:
+    params, info = row["litellm_params"], row.get("model_info") or {}
+    return params.get("order") is not None or bool(params.get("tags")) or bool(info.get("blocked"))
+
+
+def _in_group(groups: Any, model: str) -> bool:
+    """`routing_groups` by name, or as a list of groups."""
+    held = groups.values() if isinstance(groups, Mapping) else groups or ()
+    names = set(groups) if isinstance(groups, Mapping) else set()
+    members = {member for group in held for member in _field(group, "models") or ()}
+    return model in names | members
+
+
+def _field(group: Any, name: str) -> Any:
+    return group.get(name) if isinstance(group, Mapping) else getattr(group, name, None)
+
+
+def _names(fallbacks: object, model: str) -> bool:
+    """LiteLLM's form: [{"model": ["other"]}, …]; "*" is every model."""
+    if not isinstance(fallbacks, list):
+        return bool(fallbacks)
+    return any(isinstance(each, str) or model in each or "*" in each for each in fallbacks if each)
+
+
+def _caches(cache: Any) -> bool:
+    """Whether chat completions are among what is cached; None: everything is."""
+    types = getattr(cache, "supported_call_types", None)
+    return types is None or "acompletion" in types

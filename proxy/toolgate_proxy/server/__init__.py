@@ -1,0 +1,1 @@
+"""The HTTP server: middleware and our own route in LiteLLM's app."""

@@ -1,0 +1,50 @@
+"""The body of a request: read, parsed, and handed on unchanged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import from_json
+from starlette.types import Message, Receive, Scope
+
+from toolgate_core.errors import InvalidRequest
+
+
+async def read(receive: Receive) -> list[Message]:
+    """All messages of the body; the last one may be the client's disconnect."""
+    messages = [await receive()]
+    while messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False):
+        messages.append(await receive())
+    return messages
+
+
+def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
+    """Raises InvalidRequest. Whatever LiteLLM's parsers accept is accepted here, too, but for
+    forms, which OpenAI's API does not have."""
+    for name, value in scope["headers"]:
+        if name == b"content-type" and b"form" in value.lower():
+            raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
+    body = b"".join(message.get("body", b"") for message in messages)
+    try:
+        values = from_json(body)
+    except ValueError:
+        try:
+            values = json.loads(body)  # accepts lone surrogates, which the stricter one does not
+        except (ValueError, RecursionError) as error:
+            raise InvalidRequest("The body is not valid JSON.") from error
+    if not isinstance(values, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    return values
+
+
+def again(messages: Sequence[Message], receive: Receive) -> Receive:
+    """The messages that were read, then those that follow: the client's disconnect among them."""
+    waiting = iter(messages)
+
+    async def read_again() -> Message:
+        message = next(waiting, None)
+        return await receive() if message is None else message
+
+    return read_again

@@ -1,0 +1,198 @@
+"""One request on our own route: hooks → limits → deployment → parse → engine → response."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from toolgate_core.errors import ClientDisconnected, InternalFault, ToolgateError
+
+from ..api.surface import Surface, Whole
+from ..background import in_background
+from ..chat import failover
+from ..context import context_of
+from ..deployments import Deployment, Placement
+from ..limits.reserve import reserve
+from ..litellm_host import auth as host_auth
+from ..litellm_host.errors import own_errors
+from ..litellm_host.host_call import HostCall
+from ..litellm_host.router import Row, placement_of
+from ..litellm_host.state import selection
+from ..litellm_host.ways import Way, defaults
+from ..service import service
+from .disconnect import Disconnect
+
+logger = logging.getLogger("toolgate")
+
+JSON = [(b"content-type", b"application/json")]
+EVENTS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Exchange:
+    """`model`: as the client named it; `body`: as it was sent."""
+
+    def __init__(
+        self, surface: Surface, way: Way, model: str, body: dict[str, Any], scope: Scope
+    ) -> None:
+        self.context = context_of(scope)
+        self.context.model = model
+        self.context.call_id = uuid.uuid4().hex
+        self._surface = surface
+        self._way = way
+        self._model = model
+        self._body = body
+        self._scope = scope
+        self._call: HostCall | None = None
+        self._record: Whole | None = None
+        """The response for LiteLLM's log event."""
+        self._begun = False
+        self._end = b""
+        """The last bytes of a stream."""
+
+    async def run(self, receive: Receive, send: Send) -> None:
+        """Sends the response, or the error. A client that disconnects ends the work."""
+        failed: ToolgateError | None = None
+        async with Disconnect(receive) as disconnect:
+            try:
+                await self._respond(send, disconnect)
+            except ToolgateError as error:
+                failed = error
+            except Exception:
+                logger.exception("A request failed for a reason that is a bug of the gateway")
+                failed = InternalFault("The gateway failed. Send the request again, and report it.")
+            if failed is not None:
+                disconnect.ignore()
+                await self._send_error(failed, send)
+        if self._call is not None:
+            gone = ClientDisconnected("The client disconnected before the end of the response.")
+            self._report(self._call, failed or (gone if disconnect.happened else None))
+
+    async def _respond(self, send: Send, disconnect: Disconnect) -> None:
+        here, context = service(), self.context
+        body = await self._admitted()
+        await reserve(here, context, body)
+        row, placement = await self._chosen(body)
+        body = {**defaults(row), **body}
+        request = self._surface.parse(
+            body, model=placement.model, open_objects=here.settings.open_objects
+        )
+        responding = failover.respond(
+            here.engine, here.deployments, request, placement, self._alternatives, context
+        )
+        async with responding as (answer, events):
+            if self._call is not None:
+                self._record = self._surface.whole(answer, self._model)
+            if request.stream:
+                await self._stream(answer, events, send)
+            else:
+                await self._whole(answer, events, send, disconnect)
+                return
+        disconnect.ignore()
+        await send({"type": "http.response.body", "body": self._end, "more_body": False})
+
+    async def _admitted(self) -> dict[str, Any]:
+        """The body after authentication and LiteLLM's hooks."""
+        request = Request(self._scope)
+        context, own = self.context, self.context.authenticated
+        if own:
+            caller = host_auth.caller(context.key) if self._way.events or self._way.hooks else None
+        else:
+            with own_errors():
+                caller = await host_auth.litellm_caller(request, self._body)
+        if caller is not None:
+            self._call = HostCall(request, caller, self._body, self._surface.call_type, context)
+        if context.key is not None:
+            await host_auth.check_model(context.key, self._model)
+        if self._call is None or not (self._way.hooks or not own):
+            return self._body
+        with own_errors():
+            return await self._call.before()
+
+    async def _chosen(self, body: dict[str, Any]) -> tuple[Row, Placement]:
+        way = self._way
+        if way.strategy is not None:
+            row = selection().choose(way.model, way.rows, way.strategy, body)
+        else:
+            assert self._call is not None  # the router's choice needs events
+            with own_errors():
+                row = await self._call.choose(way.model, body.get("messages"))
+        placement = placement_of(row)
+        assert placement is not None  # all rows of the way are ours
+        if self._call is not None:
+            self._call.chosen(row)
+        return row, placement
+
+    def _alternatives(self, tried: Deployment) -> list[Placement]:
+        return selection().alternatives(self._way.rows, tried)
+
+    async def _whole(
+        self, answer: Any, events: failover.Events, send: Send, disconnect: Disconnect
+    ) -> None:
+        whole = self._record or self._surface.whole(answer, self._model)
+        async for pieces in events:
+            whole.add(pieces)
+        self.context.complete = True
+        content = orjson.dumps(whole.body())
+        disconnect.ignore()
+        await self._begin(send, 200, JSON, len(content))
+        await send({"type": "http.response.body", "body": content})
+
+    async def _stream(self, answer: Any, events: failover.Events, send: Send) -> None:
+        stream, record = self._surface.stream(answer, self._model), self._record
+        async for pieces in events:
+            if record is not None:
+                record.add(pieces)
+            if data := stream.events(pieces):
+                if not self._begun:
+                    await self._begin(send, 200, EVENTS)
+                    if self._call is not None:
+                        self._call.first_event()
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        self.context.complete = True
+        self._end = stream.end()
+
+    async def _begin(
+        self,
+        send: Send,
+        status: int,
+        headers: list[tuple[bytes, bytes]],
+        length: int | None = None,
+    ) -> None:
+        self._begun = True
+        headers = [*headers, (b"x-litellm-call-id", (self.context.call_id or "").encode())]
+        if length is not None:
+            headers.append((b"content-length", str(length).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _send_error(self, error: ToolgateError, send: Send) -> None:
+        content = orjson.dumps(self._surface.error(error))
+        if self._begun:
+            self.context.failed = True
+            event = self._surface.error_event(content)
+            await send({"type": "http.response.body", "body": event, "more_body": False})
+            return
+        headers = [*JSON]
+        if error.retry_after:
+            headers.append((b"retry-after", str(error.retry_after).encode()))
+        await self._begin(send, error.status, headers, len(content))
+        await send({"type": "http.response.body", "body": content})
+
+    def _report(self, call: HostCall, failed: ToolgateError | None) -> None:
+        """LiteLLM's log event. A stream that its client left counts as a success, as LiteLLM counts
+        it."""
+        left = isinstance(failed, ClientDisconnected) and self._begun
+        if self._record is not None and (failed is None or left):
+            streamed = self._surface.is_streamed(self._body)
+            body = self._record.body()
+            in_background(call.succeeded(self._way.model, body, stream=streamed))
+        elif failed is not None:
+            in_background(call.failed(self._way.model, failed))

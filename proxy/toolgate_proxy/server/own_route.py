@@ -1,0 +1,123 @@
+"""Our own route in LiteLLM's app: answers requests for our models, and passes on every other.
+
+A request of a surface (api/) for a model that has only deployments of ours is answered here, and
+LiteLLM's handler never runs, unless something is configured for the model that this route does not
+carry (litellm_host/ways.py). Everything else goes LiteLLM's way unchanged, after the checks of
+body_guard.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolgate_core.errors import ToolgateError
+
+from .. import auth, metrics
+from ..api.surface import Surface
+from ..api.surfaces import surface_of
+from ..checks import Fields
+from ..context import RequestContext, context_of
+from ..gate import the_key
+from ..keepalives import KeepAlive
+from ..litellm_host import auth as host_auth
+from ..litellm_host.context import carry
+from ..litellm_host.state import ways
+from ..litellm_host.ways import Way
+from ..service import service
+from . import body, body_guard
+from .exchange import Exchange
+
+
+class OwnRoute:
+    """ASGI middleware, inside all others."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._litellm = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._litellm(scope, receive, send)
+            return
+        context = context_of(scope)
+        found = surface_of(scope["path"]) if scope["method"] == "POST" else None
+        guarded = scope["method"] == "POST" and body_guard.is_guarded(scope["path"])
+        if found is None and not guarded:
+            carry(context)
+            await self._litellm(scope, receive, send)
+            return
+        try:
+            if found is not None:
+                context.authenticated = await _authenticated(scope, context)
+            messages = await body.read(receive)
+            values = body.parse(scope, messages)
+            surface, model = found or (None, "")
+            model = model or _model(values)
+            way = ways().of(model) if surface is not None else None
+            if surface is None or way is None or way.reason is not None:
+                streamed = body_guard.check(scope["path"], values)
+        except ToolgateError as error:
+            await refuse(error, found[0] if found else None)(scope, receive, send)
+            return
+        if surface is None or way is None or way.reason is not None:
+            await self._pass_on(scope, body.again(messages, receive), send, streamed, context)
+            return
+        await _answer(surface, way, model, values, scope, receive, send)
+
+    async def _pass_on(
+        self, scope: Scope, receive: Receive, send: Send, streamed: bool, context: RequestContext
+    ) -> None:
+        carry(context)
+        if not streamed:
+            await self._litellm(scope, receive, send)
+            return
+        seconds = service().settings.keepalive_seconds
+        async with KeepAlive(send, seconds, context, _error_event) as stream:
+            await self._litellm(scope, receive, stream.send)
+
+
+async def _answer(
+    surface: Surface,
+    way: Way,
+    model: str,
+    values: dict[str, Any],
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    exchange = Exchange(surface, way, model, values, scope)
+    if not surface.is_streamed(values):
+        await exchange.run(receive, send)
+        return
+    seconds = service().settings.keepalive_seconds
+    async with KeepAlive(send, seconds, exchange.context, surface.error_event) as stream:
+        await exchange.run(receive, stream.send)
+
+
+async def _authenticated(scope: Scope, context: RequestContext) -> bool:
+    """Whether our own authentication let the request in; before its body is read. False where
+    LiteLLM's configuration names another. Raises InvalidKey, RetiredKey and KeysUnavailable."""
+    if not host_auth.is_ours(auth.authenticate):
+        return False
+    try:
+        context.key = await auth.identify(the_key(scope["headers"]) or "", auth.address_of(scope))
+    except ToolgateError as error:
+        metrics.KEYS_REFUSED.labels(error.code).inc()
+        raise
+    return True
+
+
+def _model(values: dict[str, Any]) -> str:
+    return Fields(values).text("model") or ""
+
+
+def refuse(error: ToolgateError, surface: Surface | None) -> JSONResponse:
+    content = surface.error(error) if surface is not None else error.body()
+    headers = {"retry-after": str(error.retry_after)} if error.retry_after else None
+    return JSONResponse(content, error.status, headers)
+
+
+def _error_event(data: bytes) -> bytes:
+    return b"data: " + data.replace(b"\n", b" ") + b"\n\n"
