@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,20 @@ class Gateway:
     name: str
     url: str
     child: Child
+    key: str = KEY
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+    def with_key(self, key: str) -> "Gateway":
+        return replace(self, key=key)
+
+    def memory_mb(self) -> int:
+        """Resident memory of its process."""
+        status = Path(f"/proc/{self.child.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) // 1024
 
     def cpu_seconds(self) -> float:
         """Of its process, user and system."""

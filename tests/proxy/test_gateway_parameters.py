@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import httpx
@@ -178,7 +179,9 @@ async def test_a_message_that_is_gone_on_with(
 
 async def test_a_format_beside_tools(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
     backend.scripts["json"] = Script(('{"a": 1}',))
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    fresh = uuid.uuid4().hex  # a name that no gateway has asked the backend for before
+    properties = {"a": {"type": "integer"}, fresh: {"type": "integer"}}
+    schema = {"type": "object", "properties": properties}
     response = await client.chat.completions.with_raw_response.create(
         **asked("json", tools=[WEATHER]),
         response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},

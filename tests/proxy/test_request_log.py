@@ -17,7 +17,7 @@ from redis_server import RedisServer
 from script import Script
 
 from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
-from toolgate_proxy.litellm_host.patches import host_error
+from toolgate_proxy.litellm_host.errors import host_error
 from toolgate_proxy.request_log import line, set_up
 
 CHAT = "/v1/chat/completions"
@@ -54,19 +54,20 @@ async def logged(log: Path, word: str) -> str:
 
 
 async def test_who_asked_for_what(
-    gateway: str, gateway_log: Path, redis_of_gateway: RedisServer, backend: FakeBackend
+    gateway: str, gateway_log: Path, redis_of_gateway: RedisServer, backend: FakeBackend, route: str
 ) -> None:
+    alias = f"logged-{route}"
     backend.scripts[SECRET_WORDS] = Script(("I shall say nothing",))
-    sent, _ = await make_key(redis_of_gateway.url, gateway, alias="logged-one", team="web")
+    sent, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, team="web")
     body = {"model": "tiny", "messages": [{"role": "user", "content": SECRET_WORDS}]}
     async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
         response = await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {sent}"})
         assert response.status_code == 200
         await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {MASTER_KEY}"})
-    told = await logged(gateway_log, "logged-one")
+    told = await logged(gateway_log, alias)
     for part in (
         f'request_id="{response.headers["x-litellm-call-id"]}"',
-        'key="logged-one"', 'team="web"', 'model="tiny"', "status=200",
+        f'key="{alias}"', 'team="web"', 'model="tiny"', "status=200",
         "prompt_tokens=11", "completion_tokens=8", "seconds=", "whole=true",
     ):  # fmt: skip
         assert part in told

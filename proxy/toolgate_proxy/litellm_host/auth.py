@@ -56,11 +56,14 @@ def administrator() -> UserAPIKeyAuth:
     )
 
 
-def caller(key: Key | None) -> UserAPIKeyAuth:
-    """The holder of one of our keys; None: of the master key."""
+def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
+    """The holder of one of our keys; None: of the master key. `route`: the request's path."""
     if key is None:
-        return administrator()
+        master = administrator()
+        master.request_route = route
+        return master
     return UserAPIKeyAuth(
+        request_route=route,
         api_key=key.id,
         key_alias=key.alias,
         models=list(key.terms.models),

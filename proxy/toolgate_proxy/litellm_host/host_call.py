@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import litellm
@@ -25,7 +26,7 @@ from toolgate_core.errors import ToolgateError
 from ..api.chat_completions.parameters import BY_NAME
 from ..context import RequestContext
 from .callbacks import wants_post_call
-from .errors import host_error
+from .errors import HostRefused, host_error
 from .names import either
 from .router import PROVIDER, Row, placement_of, router
 
@@ -53,6 +54,15 @@ class HostCall:
         self._logging: Any = None
         self._row: Row | None = None
         self._first_event: datetime.datetime | None = None
+
+    @classmethod
+    def of_refused(
+        cls, scope: MutableMapping[str, Any], call_type: str, context: RequestContext
+    ) -> HostCall:
+        """Of a request that was refused before its model and caller were known."""
+        context.call_id = context.call_id or uuid.uuid4().hex
+        caller = UserAPIKeyAuth(request_route=scope["path"])
+        return cls(Request(scope), caller, {}, call_type, context)
 
     async def before(self) -> dict[str, Any]:
         """Runs `async_pre_call_hook` of all callbacks. Returns the body as they left it; raises
@@ -126,7 +136,9 @@ class HostCall:
         )
         moments = {"start_time": self._began, "end_time": ended}
         if stream:
-            await log.dispatch_success_handlers(response, prefer_async_handlers=True, **moments)
+            await log.dispatch_success_handlers(
+                response, cache_hit=False, prefer_async_handlers=True, **moments
+            )
         else:
             await log.async_success_handler(response, **moments)
             log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
@@ -142,6 +154,8 @@ class HostCall:
 
         data = await self._described(model, stream=bool(self._body.get("stream")))
         raised = host_error(error, model, ours=self._row is not None)
+        if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
+            raised = error.__cause__  # as a callback or LiteLLM raised it
         trace = "".join(traceback.format_exception_only(raised))
         await self._logging.dispatch_failure_handlers(raised, trace, prefer_async_handlers=True)
         await proxy_server.proxy_logging_obj.post_call_failure_hook(
@@ -200,8 +214,10 @@ class HostCall:
         optional = {
             name: value
             for name, value in data.items()
-            if name in BY_NAME and name not in ("model", "messages", "metadata", "user")
+            if name in BY_NAME and name not in ("model", "messages", "metadata")
         }
+        optional["stream"] = stream
+        self._logging.update_messages(data.get("messages") or [])  # a hook may have changed them
         self._logging.update_from_kwargs(
             kwargs=data,
             model=data["model"],

@@ -104,7 +104,8 @@ class Exchange:
         request = Request(self._scope)
         context, own = self.context, self.context.authenticated
         if own:
-            caller = host_auth.caller(context.key) if self._way.events or self._way.hooks else None
+            observed = self._way.events or self._way.hooks
+            caller = host_auth.caller(context.key, self._scope["path"]) if observed else None
         else:
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)

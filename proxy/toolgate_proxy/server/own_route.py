@@ -18,12 +18,15 @@ from toolgate_core.errors import ToolgateError
 from .. import auth, metrics
 from ..api.surface import Surface
 from ..api.surfaces import surface_of
+from ..background import in_background
 from ..checks import Fields
 from ..context import RequestContext, context_of
 from ..gate import the_key
 from ..keepalives import KeepAlive
 from ..litellm_host import auth as host_auth
+from ..litellm_host.callbacks import wants_events
 from ..litellm_host.context import carry
+from ..litellm_host.host_call import HostCall
 from ..litellm_host.state import ways
 from ..litellm_host.ways import Way
 from ..service import service
@@ -60,6 +63,9 @@ class OwnRoute:
                 streamed = body_guard.check(scope["path"], values)
         except ToolgateError as error:
             await refuse(error, found[0] if found else None)(scope, receive, send)
+            if found is not None and wants_events():
+                call = HostCall.of_refused(scope, found[0].call_type, context)
+                in_background(call.failed("", error))
             return
         if surface is None or way is None or way.reason is not None:
             await self._pass_on(scope, body.again(messages, receive), send, streamed, context)
