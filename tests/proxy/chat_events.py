@@ -1,4 +1,4 @@
-"""Requests, the wire events that answer them, and what is made of those."""
+"""Chat requests, the backend events that answer them, and the responses made from those events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from script import tokenize
 from toolgate_core import wire
 from toolgate_core.dialect import QWEN3
 from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
-from toolgate_proxy.api.chat_completions.shaping import Chunks, WholeAnswer
+from toolgate_proxy.api.chat_completions.chunks import Chunks
+from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.chat.answer import Answer, Piece
 from toolgate_proxy.chat.call_check import LastLook
 from toolgate_proxy.settings import Settings
@@ -52,22 +53,22 @@ def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
     return Answer(asked, plan, QWEN3, info, LastLook(plan.candidates, (), VALIDATORS))
 
 
-def fed(answer: Answer, told: list[wire.StreamEvent]) -> list[Piece]:
-    return asyncio.run(answer.feed(told))
+def fed(answer: Answer, sent: list[wire.StreamEvent]) -> list[Piece]:
+    return asyncio.run(answer.feed(sent))
 
 
 def events(
     *texts: str, finish: str = "stop", logprobs: bool = False, reasoning_open: bool = False
 ) -> list[wire.StreamEvent]:
-    """The choices' tokens in turn, as a backend interleaves them."""
+    """The tokens of the choices, interleaved as a backend interleaves them."""
     turns = [tokenize(text + ("<|im_end|>" if finish == "stop" else "")) for text in texts]
-    told: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
+    sent: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
     for at in range(max(map(len, turns))):
         for choice, turn in enumerate(turns):
             if at < len(turn):
                 token, text = turn[at]
                 logprob = wire.TokenLogprob(token=text, bytes=tuple(text.encode()), logprob=-1.0)
-                told.append(
+                sent.append(
                     wire.TokensEvent(
                         choice=choice,
                         ids=(token,),
@@ -77,27 +78,28 @@ def events(
                 )
     for choice in range(len(turns)):
         reason: Any = finish
-        told.append(wire.EndEvent(choice=choice, finish_reason=reason))
+        sent.append(wire.EndEvent(choice=choice, finish_reason=reason))
     total = sum(map(len, turns))
-    told.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
-    return told
+    sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
+    return sent
 
 
-def shaped(
+def responses(
     asked: ChatRequest,
-    told: list[wire.StreamEvent],
+    sent: list[wire.StreamEvent],
     cuts: list[int],
     info: wire.Info = INFO,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The chunks and the whole answer of the events, fed in batches that end at the cuts."""
+    """The chunks and the whole response made from the events, fed in batches that end at the
+    cuts. The last chunk has the usage."""
     answer = answer_to(asked, info)
-    chunks, whole = Chunks(answer), WholeAnswer(answer)
+    chunks, whole = Chunks(answer), WholeResponse(answer)
     streamed: list[dict[str, Any]] = []
     at = 0
-    for cut in [*sorted(cuts), len(told)]:
-        pieces = fed(answer, told[at:cut])
+    for cut in [*sorted(cuts), len(sent)]:
+        pieces = fed(answer, sent[at:cut])
         at = max(at, cut)
         whole.add(pieces)
-        streamed += [chunk.model_dump() for chunk in chunks.of(pieces)]
-    streamed.append(chunks.usage().model_dump())
-    return streamed, whole.response().model_dump()
+        streamed += chunks.of(pieces)
+    streamed.append(chunks.usage())
+    return streamed, whole.body()

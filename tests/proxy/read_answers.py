@@ -1,4 +1,4 @@
-"""What a client makes of an answer, streamed or whole: one form for both."""
+"""Reads responses as a client does: streamed and whole ones end up in one form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """What a client makes of the chunks; holds them to OpenAI's rules on the way."""
+    """The choices that the chunks add up to. Asserts OpenAI's rules for chunks on the way."""
     choices: dict[int, dict[str, Any]] = {}
     for chunk in chunks[:-1]:
         (shown,) = chunk["choices"]
@@ -49,7 +49,7 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
             if part.get("name"):
                 choice["calls"].append([part["name"], ""])
             choice["calls"][-1][1] += part["arguments"]
-        if shown["logprobs"] is not None:
+        if shown.get("logprobs") is not None:
             choice["logprobs"] += [token["token"] for token in shown["logprobs"]["content"]]
             merge_call_logprobs(choice["call_logprobs"], shown["logprobs"])
         choice["token_ids"] += shown.get("token_ids") or []

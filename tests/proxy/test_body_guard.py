@@ -1,19 +1,30 @@
+"""Bodies of requests: parsing, and the checks before LiteLLM sees them."""
+
 from __future__ import annotations
 
 import json
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy import request_shape
 from toolgate_proxy.api.chat_completions.parameters import unknown
-from toolgate_proxy.body_guard import parse
-from toolgate_proxy.request_shape import check_messages, check_shape
+from toolgate_proxy.server import body, body_guard
+from toolgate_proxy.server.body_guard import check, check_controls, check_messages, check_shape
+
+
+def parsed(data: bytes, content_type: str | None = None) -> dict[str, Any]:
+    headers = [] if content_type is None else [(b"content-type", content_type.encode())]
+    return body.parse({"type": "http", "headers": headers}, [message(data)])
+
+
+def message(data: bytes, *, more: bool = False) -> Message:
+    return {"type": "http.request", "body": data, "more_body": more}
 
 
 @pytest.mark.parametrize(
-    ("body", "param"),
+    ("sent", "param"),
     [
         ([1], None),
         ("text", None),
@@ -40,32 +51,73 @@ from toolgate_proxy.request_shape import check_messages, check_shape
         ),
     ],
 )
-def test_wrong_types_are_named(body: Any, param: str | None) -> None:
+def test_a_field_of_the_wrong_type_is_named(sent: Any, param: str | None) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        check_shape(parse(json.dumps(body).encode()))
+        check_shape(parsed(json.dumps(sent).encode()))
     assert refusal.value.param == param
 
 
 @pytest.mark.parametrize(
-    "body",
+    "sent",
     [
         b"{}",
         b'{"messages": null, "tools": null}',
         b'{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
     ],
 )
-def test_the_rest_is_left_to_the_host(body: bytes) -> None:
-    check_shape(parse(body))
+def test_other_fields_are_left_to_the_host(sent: bytes) -> None:
+    check_shape(parsed(sent))
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 10_000, b"\xff", b'{"a": 1} x'])
-def test_what_is_no_json(body: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"{", b"[" * 10_000, b"\xff", b'{"a": 1} x'])
+def test_invalid_json_is_refused(sent: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        parse(body)
+        parsed(sent)
 
 
-def test_an_order_that_litellm_would_leave_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_shape, "is_foreign", lambda model: model == "claude")
+@pytest.mark.parametrize(
+    "content_type", ["application/x-www-form-urlencoded", "Multipart/Form-Data; boundary=x"]
+)
+def test_a_form_is_refused_with_the_type_that_is_expected(content_type: str) -> None:
+    with pytest.raises(InvalidRequest, match="application/json"):
+        parsed(b"{}", content_type)
+    assert parsed(b"{}", "text/plain") == {}
+
+
+def test_a_lone_surrogate_is_parsed() -> None:
+    assert parsed(b'{"a": "\\ud800"}') == {"a": "\ud800"}
+
+
+async def test_a_body_is_read_to_its_end_and_can_be_read_again() -> None:
+    sent = [message(b'{"a', more=True), message(b'": 1}')]
+    later: Message = {"type": "http.disconnect"}
+    waiting = iter([*sent, later])
+
+    async def receive() -> Message:
+        return next(waiting)
+
+    messages = await body.read(receive)
+    assert messages == sent
+    assert body.parse({"type": "http", "headers": []}, messages) == {"a": 1}
+    again = body.again(messages, receive)
+    assert [await again() for _ in range(3)] == [*sent, later]
+
+
+async def test_a_disconnect_ends_the_reading_of_a_body() -> None:
+    waiting = iter([message(b"{", more=True), {"type": "http.disconnect"}])
+
+    async def receive() -> Message:
+        return next(waiting)
+
+    messages = await body.read(receive)
+    assert [each["type"] for each in messages] == ["http.request", "http.disconnect"]
+
+
+def test_disabling_parallel_calls_of_anthropics_api_is_refused_for_our_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LiteLLM ignores the field as it translates the request."""
+    monkeypatch.setattr(body_guard, "is_foreign", lambda model: model == "claude")
     single = {"type": "auto", "disable_parallel_tool_use": True}
     with pytest.raises(UnsupportedParameter) as refusal:
         check_messages({"model": "small", "tool_choice": single})
@@ -73,7 +125,85 @@ def test_an_order_that_litellm_would_leave_out_is_refused(monkeypatch: pytest.Mo
     check_messages({"model": "claude", "tool_choice": single})
     check_messages({"model": "small", "tool_choice": {"type": "auto"}})
     check_messages({"model": "small"})
+    with pytest.raises(UnsupportedParameter):
+        check("/v1/messages", {"model": "small", "tool_choice": single})
 
 
-def test_an_unknown_name_that_is_no_unicode_can_be_told() -> None:
+def test_an_error_about_a_name_that_is_not_unicode_can_be_encoded() -> None:
     assert json.dumps(unknown("a\ud800").body(), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "param"),
+    [
+        ({"api_base": "http://x"}, "api_base"),
+        ({"extra_body": {"mock_response": "x"}}, "extra_body.mock_response"),
+        ({"litellm_params": {"fallbacks": []}}, "litellm_params.fallbacks"),
+        ({"metadata": {"api_base": "http://x"}}, "metadata.api_base"),
+    ],
+)
+def test_control_fields_are_refused_wherever_litellm_reads_them(
+    sent: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(UnsupportedParameter) as refusal:
+        check_controls(sent)
+    assert refusal.value.param == param
+
+
+def test_fields_of_metadata_are_the_clients() -> None:
+    check_controls({"metadata": {"fallbacks": "mine", "user": "u"}, "user": "u"})
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "refused"),
+    [
+        ("/v1/chat/completions", "ours", True),
+        ("/v1/chat/completions", "claude", False),
+        ("/openai/deployments/claude/chat/completions", "claude", True),
+        ("/v1/chat/completions", None, True),
+    ],
+)
+def test_unknown_parameters_pass_only_to_models_of_others(
+    monkeypatch: pytest.MonkeyPatch, path: str, model: str | None, refused: bool
+) -> None:
+    """A path may name another model than the body does."""
+    monkeypatch.setattr(body_guard, "is_foreign", lambda model: model == "claude")
+    sent = {"model": model, "messages": [], "new_parameter": 1}
+    if not refused:
+        assert check(path, sent) is False
+        return
+    with pytest.raises(UnsupportedParameter) as refusal:
+        check(path, sent)
+    assert refusal.value.param == "new_parameter"
+
+
+def test_one_model_only_may_be_named() -> None:
+    for path, model in (("/v1/chat/completions", "a,b"), ("/engines/a,b/chat/completions", "c")):
+        with pytest.raises(InvalidRequest) as refusal:
+            check(path, {"model": model})
+        assert refusal.value.param == "model"
+
+
+def test_the_check_reports_whether_a_stream_is_asked_for() -> None:
+    for stream in (True, False):
+        sent = {"model": "m", "messages": [], "stream": stream}
+        assert check("/v1/chat/completions", sent) is stream
+        assert check("/v1/messages", sent) is False
+
+
+@pytest.mark.parametrize(
+    ("path", "guarded"),
+    [
+        ("/v1/chat/completions", True),
+        ("/engines/x/chat/completions", True),
+        ("/chat/completions/", True),
+        ("/v1/responses", True),
+        ("/v1/messages", True),
+        ("/v1/embeddings", True),
+        ("/v1/completions/", True),
+        ("/v1/models", False),
+        ("/toolgate/prewarm", False),
+    ],
+)
+def test_paths_that_take_a_body_for_a_model_are_checked(path: str, guarded: bool) -> None:
+    assert body_guard.is_guarded(path) is guarded

@@ -1,25 +1,18 @@
-"""Streams as bytes: the same events as LiteLLM's chunks, and only where nobody reads the chunks."""
+"""Streamed responses: chunks, and their bytes as server-sent events."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import json
-from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from fake_backend import FakeBackend
-from gateway_process import MASTER_KEY
+from chat_events import answer_to, events, fed, request, responses
 from hypothesis import given
 from hypothesis import strategies as st
-from litellm.proxy import common_request_processing, proxy_server
-from litellm.proxy.hooks.responses_id_security import ResponsesIDSecurity
-from litellm.proxy.utils import ProxyLogging
 from litellm.types.utils import ModelResponseStream
-from script import Script
+from read_answers import collected, of_whole
+from script import call, tokenize
 
 from toolgate_core.deltas import (
     ArgumentsDelta,
@@ -30,22 +23,29 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 from toolgate_core.wire import TokenLogprob
-from toolgate_proxy.api.chat_completions.shaping import Chunks
-from toolgate_proxy.chat.answer import Head, Piece, TokenCounts
-from toolgate_proxy.chat.choice import Said, TokenIds
-from toolgate_proxy.frames import Frame, Frames
-from toolgate_proxy.litellm_host import raw_stream as unread
+from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
+from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
+from toolgate_proxy.chat.answer import MAX_JOINED, Head, Piece, TokenCounts
+from toolgate_proxy.chat.choice import Begun, Said, TokenIds
 from toolgate_proxy.sse import SseParser
 
-ANSWER: Any = SimpleNamespace(
-    head=Head("chatcmpl-1", 1, "backend-model", "fp_1"),
-    request=SimpleNamespace(legacy_functions=False, continuous_usage=False),
-    prompt_token_ids=None,
-    prompt_text=None,
-    prompt_logprobs=None,
-    call_id=lambda start: "call_1",
-    counts=TokenCounts(prompt=3, cached=0, completion=2, reasoning=0),
-)
+LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
+
+
+def plain_answer(**changes: Any) -> Any:
+    """What chunks are made of, besides the events; each call id is `call_1`."""
+    fields = {"legacy_functions": False, "continuous_usage": False, "include_usage": False}
+    return SimpleNamespace(
+        head=Head("chatcmpl-1", 1, "backend-model", "fp_1"),
+        request=SimpleNamespace(**{name: changes.pop(name, fields[name]) for name in fields}),
+        prompt_token_ids=changes.pop("prompt_token_ids", None),
+        prompt_text=None,
+        prompt_logprobs=None,
+        call_id=lambda start: "call_1",
+        counts=TokenCounts(prompt=3, cached=0, completion=2, reasoning=0),
+    )
+
+
 TEXTS = st.text(max_size=8)
 LOGPROB = TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
 LOGPROBS = st.sampled_from([(), (LOGPROB,)])
@@ -57,179 +57,124 @@ EVENTS: st.SearchStrategy[Said] = st.one_of(
     st.builds(CallStart, st.integers(0, 2), st.sampled_from(["a", "b"])),
     st.just(CallEnd(0)),
     st.just(Finish("stop")),
+    st.just(Begun()),
 )
 BATCHES = st.lists(st.lists(st.builds(Piece, st.integers(0, 1), EVENTS), max_size=4), max_size=5)
 
 
-def events(frames: Iterable[bytes]) -> list[Any]:
-    parser = SseParser()
-    return [json.loads(data) for frame in frames for data in parser.feed(frame)]
+def parsed(data: bytes) -> list[Any]:
+    return [json.loads(payload) for payload in SseParser().feed(data)]
 
 
-def without_ids(event: Any) -> Any:
-    """A call's id is drawn for each shaping."""
+def as_litellm_writes(chunk: dict[str, Any], model: str) -> dict[str, Any]:
+    """A chunk of our provider as LiteLLM's handler sends it, but for two differences that OpenAI's
+    API allows: it leaves out a `finish_reason` that is null, and repeats the `type` of a call."""
+    made = ModelResponseStream(**chunk)
+    made.model = model
+    event: dict[str, Any] = json.loads(made.model_dump_json(exclude_none=True, exclude_unset=True))
     for choice in event["choices"]:
-        for call in choice["delta"].get("tool_calls") or []:
-            assert (call.pop("id", None) is None) == ("name" not in call["function"])
+        choice.setdefault("finish_reason", None)
+        for part in choice["delta"].get("tool_calls") or []:
+            if "id" not in part:
+                assert part.pop("type", "function") == "function"
+    return event
+
+
+def without_null_content(event: dict[str, Any]) -> dict[str, Any]:
+    """LiteLLM leaves out the null content of a first delta."""
+    for choice in event["choices"]:
+        if choice["delta"].get("content", "") is None:
+            del choice["delta"]["content"]
     return event
 
 
 @given(BATCHES, st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
-def test_frames_say_what_chunks_say(
-    batches: list[list[Piece]],
-    legacy: bool,
-    continuous: bool,
-    prompt: tuple[int, ...] | None,
+def test_both_routes_send_the_same_events(
+    batches: list[list[Piece]], legacy: bool, continuous: bool, prompt: tuple[int, ...] | None
 ) -> None:
-    request = SimpleNamespace(legacy_functions=legacy, continuous_usage=continuous)
-    answer: Any = SimpleNamespace(**(vars(ANSWER) | {"request": request}))
-    answer.prompt_token_ids = prompt
-    chunks, frames = Chunks(answer), Frames(Chunks(answer), "asked-for")
+    """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
+    given_to = plain_answer(
+        legacy_functions=legacy, continuous_usage=continuous, prompt_token_ids=prompt
+    )
+    chunks, stream = Chunks(given_to), ChatCompletionStream(given_to, "asked-for")
     shaped = [chunk for batch in batches for chunk in chunks.of(batch)]
-    for chunk in shaped:
-        chunk.model = "asked-for"
-    expected = [
-        json.loads(chunk.model_dump_json(exclude_none=True, exclude_unset=True)) for chunk in shaped
-    ]
-    for event in expected:
-        for choice in event["choices"]:
-            choice.setdefault("finish_reason", None)  # LiteLLM leaves out what is null
-    written = [frame for batch in batches for frame in frames.of(batch)]
-    assert [*map(without_ids, events(written))] == [*map(without_ids, expected)]
-    said = [piece.event for batch in batches for piece in batch]
-    spoken = (ContentDelta, ReasoningDelta, ArgumentsDelta)
-    texts = [event.text for event in said if isinstance(event, spoken)]
-    assert "".join(frame.text for frame in written) == "".join(texts)
+    expected = [as_litellm_writes(chunk, "asked-for") for chunk in shaped]
+    written = b"".join(stream.events(batch) for batch in batches)
+    assert [*map(without_null_content, parsed(written))] == expected
+    assert all(event["object"] == "chat.completion.chunk" for event in parsed(written))
 
 
-def test_a_batch_is_one_frame() -> None:
-    frames = Frames(Chunks(ANSWER), "m")
+def test_the_events_of_a_batch_are_sent_in_one_piece() -> None:
+    stream = ChatCompletionStream(plain_answer(), "m")
     pieces = [Piece(0, ContentDelta("a")), Piece(0, ReasoningDelta("b")), Piece(1, Finish("stop"))]
-    assert len(list(frames.of(pieces))) == 1
-    assert list(frames.of([Piece(0, CallEnd(0))])) == []
+    assert len(parsed(stream.events(pieces))) == 5
+    assert stream.events([Piece(0, CallEnd(0))]) == b""
+    assert stream.events([]) == b""
 
 
-def test_a_frame_has_the_lines_that_every_reader_sees() -> None:
-    """Some split decoded text, where Unicode knows more ends of lines than server-sent events."""
-    said = "a\u2028b\u2029c\x85d\x0be"
-    [frame] = Frames(Chunks(ANSWER), "m").of([Piece(0, ContentDelta(said)), Piece(1, CallEnd(0))])
-    lines = [line for line in frame.decode().splitlines() if line]
-    texts = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
-    assert "".join(delta.get("content") or "" for delta in texts) == said
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\r", "\n"])
+def test_a_text_with_line_separators_stays_in_one_line(character: str) -> None:
+    """Some clients decode before they split lines, and Unicode has more line ends than
+    server-sent events."""
+    text = f"a{character}b{character * 2}c"
+    written = ChatCompletionStream(plain_answer(), "m").events([Piece(0, ContentDelta(text))])
+    lines = [line for line in written.decode().splitlines() if line]
+    assert all(line.startswith("data: ") for line in lines)
+    deltas = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
+    assert "".join(delta.get("content") or "" for delta in deltas) == text
 
 
-def test_the_usage_is_a_frame() -> None:
-    [event] = events([Frames(Chunks(ANSWER), "m").usage()])
+def test_the_stream_ends_with_done_and_with_the_usage_where_asked() -> None:
+    assert ChatCompletionStream(plain_answer(), "m").end() == DONE
+    end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
+    assert end.endswith(DONE)
+    [event] = parsed(end.removesuffix(DONE))
     assert (event["model"], event["choices"]) == ("m", [])
     assert event["usage"]["completion_tokens"] == 2
 
 
-# --- where nobody reads chunks --------------------------------------------------------------------
+def test_the_model_is_named_as_the_client_named_it() -> None:
+    [first, *_] = Chunks(plain_answer(), "alias").of([Piece(0, ContentDelta("a"))])
+    [other, *_] = Chunks(plain_answer()).of([Piece(0, ContentDelta("a"))])
+    assert (first["model"], other["model"]) == ("alias", "backend-model")
 
 
-def passed_on(**changes: Any) -> dict[str, Any]:
-    body = {"model": "m", "stream": True}
-    return {
-        "proxy_server_request": {
-            "url": changes.pop("url", "http://h/v1/chat/completions?x=1"),
-            "method": "POST",
-            "body": changes.pop("body", body),
-        },
-        "metadata": {"model_group": "m", "original_model_group": "m", "attempted_fallbacks": 0}
-        | changes,
-    }
+def test_no_chunks_are_no_bytes() -> None:
+    assert server_sent([]) == b""
 
 
-def test_the_proxys_own_stream_is_bytes() -> None:
-    assert unread.unread(passed_on()) == unread.Unread("m", hides_usage=False)
+def test_a_long_call_arrives_in_parts_however_late_it_is_read() -> None:
+    chunks, _ = responses(request(), events(call("look", LONG)), [])
+    parts = [
+        part["function"]["arguments"]
+        for chunk in chunks
+        for choice in chunk["choices"]
+        for part in choice["delta"].get("tool_calls") or []
+    ]
+    assert "".join(parts) == json.dumps(LONG)
+    assert len(json.dumps(LONG)) >= 80
+    assert 3 <= len(parts) < 10
+    assert max(map(len, parts)) <= MAX_JOINED
 
 
-def test_usage_that_the_client_did_not_ask_for_is_hidden() -> None:
-    body = {"model": "m", "_litellm_strip_stream_usage": True}
-    found = unread.unread(passed_on(body=body))
-    assert found is not None
-    assert found.hides_usage
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"url": "http://h/v1/messages"},
-        {"url": "http://h/v1/responses"},
-        {"model_group": "another"},
-        {"attempted_fallbacks": 1},
-        {"body": {"model": "alias", "stream": True}},
-        {"body": {"model": "m", "_litellm_client_requested_model": "alias"}},
-        {unread.RETURN_RAW_MODEL_NAME_METADATA_KEY: True},
-    ],
-)
-def test_others_stay_chunks(changes: dict[str, Any]) -> None:
-    assert unread.unread(passed_on(**changes)) is None
-
-
-def test_the_sdk_gets_chunks() -> None:
-    """litellm.acompletion in somebody's own program: there is no proxy."""
-    assert unread.unread({"metadata": {}}) is None
+def test_continuous_usage_grows_with_the_chunks() -> None:
+    asked, sent = request(continuous_usage=True), events("Hello there, you")
+    chunks, _ = responses(asked, sent, list(range(len(sent))))
+    counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+    assert counted == sorted(counted)
+    assert counted[0] <= 2
+    assert counted[-1] == len(tokenize("Hello there, you<|im_end|>"))
 
 
 @pytest.mark.parametrize(
-    "seen_by",
-    [
-        {"has_guardrail": True},
-        {"has_streaming_chunk_override": True},
-        {"iterator_overrides": ((object(), "override"),)},
-    ],
+    "text", ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', ""]
 )
-def test_a_callback_that_reads_chunks_gets_them(
-    monkeypatch: pytest.MonkeyPatch, seen_by: dict[str, Any]
-) -> None:
-    nobody = {"iterator_overrides": (), "has_streaming_chunk_override": False}
-    nobody |= {"has_guardrail": False}
-    assert all(hasattr(ProxyLogging.callback_capabilities(), name) for name in nobody)
-    found = SimpleNamespace(**(nobody | seen_by))
-    monkeypatch.setattr(ProxyLogging, "callback_capabilities", lambda: found)
-    assert unread.unread(passed_on()) is None
-
-
-def test_litellm_writes_our_bytes_as_they_are() -> None:
-    source = inspect.getsource(proxy_server.async_data_generator)
-    assert "elif isinstance(chunk, bytes)" in source
-    assert 'chunk.startswith(("data:", "event:", ":"))' in source
-    hook = inspect.getsource(ResponsesIDSecurity.async_post_call_streaming_iterator_hook)
-    assert "isinstance(chunk, BaseLiteLLMOpenAIResponseObject)" in hook
-    assert 'get("model_id")' in inspect.getsource(proxy_server._make_keepalive_resolver)
-    bill = inspect.getsource(common_request_processing._bill_partial_streamed_spend_on_disconnect)
-    assert 'getattr(response, "chunks", None)' in bill
-
-
-def test_what_was_said_is_kept_for_billing() -> None:
-    chunks: list[ModelResponseStream] = []
-    for text in ("one ", "two"):
-        frame = Frame(b"data: {}\n\n")
-        frame.text = text
-        unread.note_for_billing(chunks, frame, "m")
-    [kept] = chunks
-    assert kept.choices[0].delta.content == "one two"
-
-
-async def test_a_stream_of_the_gateway_goes_out_as_frames(
-    gateway: str, backend: FakeBackend
-) -> None:
-    """What is yielded once is one chunk of HTTP: with chunks of LiteLLM's each would hold one
-    event; the first frame holds the role and the first text."""
-    backend.scripts["frames"] = Script(("word " * 60,))
-    messages = [{"role": "user", "content": "frames"}]
-    body = json.dumps({"model": "tiny", "messages": messages, "stream": True}).encode()
-    url = urlsplit(gateway)
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    writer.write(
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        + f"Authorization: Bearer {MASTER_KEY}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        + body
-    )
-    headers = await reader.readuntil(b"\r\n\r\n")
-    assert b" 200 " in headers
-    size = int(await reader.readline(), 16)
-    first = await reader.readexactly(size)
-    writer.close()
-    assert len(events([first])) >= 2
+def test_a_stream_begins_with_the_first_token_even_if_that_has_no_text(text: str) -> None:
+    asked, sent = request(), events(text)
+    answer = answer_to(asked)
+    [first] = Chunks(answer).of(fed(answer, sent[:2]))
+    [choice] = first["choices"]
+    assert choice["delta"]["role"] == "assistant"
+    assert choice["delta"]["content"] is None
+    streamed, whole = responses(asked, sent, list(range(len(sent))))
+    assert collected(streamed) == of_whole(whole)

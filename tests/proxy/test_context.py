@@ -1,4 +1,5 @@
-"""The receipt on the wire, through LiteLLM's proxy in a process; and what a restart costs."""
+"""Response headers about a request: in the context alone, and through the gateway; what a restart
+of the backend costs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from fake_backend import FakeBackend
 from redis_server import RedisServer
 from script import Script, call
 
-from toolgate_proxy.receipt import Receipt, slowest
+from toolgate_core.wire import ResidualKeyword
+from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
 
 RECEIPT = re.compile(r"(memory|redis|compiled); n=(\d+); ms=(\d+\.\d)")
 
@@ -170,11 +172,97 @@ def test_the_slowest_tier_counts() -> None:
     assert slowest("memory", "compiled", "redis") == "compiled"
 
 
-def test_repeats_add_up() -> None:
-    receipt = Receipt(enforced="full")
-    receipt.note(3, "compiled", 10.0)
-    receipt.note(3, "memory", 0.26)
-    assert receipt.headers() == {
+def test_grammar_times_add_up_over_the_sends_of_a_request() -> None:
+    context = RequestContext(enforced="full")
+    context.note_grammars(3, "compiled", 10.0)
+    context.note_grammars(3, "memory", 0.26)
+    assert context.headers() == {
         "x-toolgate-enforced": "full",
         "x-toolgate-grammar": "compiled; n=3; ms=10.3",
     }
+
+
+@pytest.mark.parametrize(
+    ("constrained", "residual", "enforced"),
+    [
+        ((), {}, "none"),
+        (("a tool",), {}, "full"),
+        (("a tool",), {"hash": (ResidualKeyword(pointer="/not", keyword="not"),)}, "residual"),
+    ],
+)
+def test_enforcement_is_none_full_or_residual(
+    constrained: object, residual: dict[str, tuple[ResidualKeyword, ...]], enforced: str
+) -> None:
+    context = RequestContext()
+    context.note_enforcement(constrained, residual)
+    assert context.headers()["x-toolgate-enforced"] == enforced
+    assert ("x-toolgate-residual" in context.headers()) == (enforced == "residual")
+
+
+def test_residual_keywords_are_listed_once_and_only_safe_ones() -> None:
+    def keywords(*names: str) -> tuple[ResidualKeyword, ...]:
+        return tuple(ResidualKeyword(pointer="", keyword=name) for name in names)
+
+    context = RequestContext(resamples=2)
+    context.note_enforcement(
+        True,
+        {"a": keywords("uniqueItems", "not"), "b": keywords("not", "x\r\ny", "$ref", "k" * 65)},
+    )
+    headers = context.headers()
+    assert headers["x-toolgate-residual"] == "2; keywords=$ref,not,uniqueItems"
+    assert headers["x-toolgate-resamples"] == "2"
+
+
+def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
+    assert RequestContext().headers() == {}
+    context = RequestContext.of_request("mine")
+    context.resamples, context.grammars = 1, 2
+    context.extra_headers["x-ratelimit-limit-requests"] = "3"
+    assert context.headers() == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
+
+
+@pytest.mark.parametrize("sent", ["my-request.7", "a" * 128, "A_b:c/d=e+f"])
+def test_a_safe_request_id_is_kept(sent: str) -> None:
+    assert RequestContext.of_request(sent).request_id == sent
+
+
+@pytest.mark.parametrize("sent", [None, "", "no\tgood", "x" * 129, "line\nend", "é"])
+def test_another_request_id_is_replaced(sent: str | None) -> None:
+    made = RequestContext.of_request(sent).request_id
+    assert made is not None
+    assert re.fullmatch(r"req_[0-9a-f]{32}", made)
+    assert made != RequestContext.of_request(sent).request_id
+
+
+def test_the_reservation_counts_until_tokens_are_counted_or_the_request_failed() -> None:
+    context = RequestContext(reserved_tokens=60)
+    context.begin_response(200)
+    assert context.used_tokens() == 60
+    context.note_tokens(10, 5)
+    assert (context.used_tokens(), context.complete) == (15, False)
+    context.note_tokens(10, 7, complete=True)
+    context.note_tokens(10, 8)
+    assert (context.used_tokens(), context.complete) == (18, True)
+    failed = RequestContext(reserved_tokens=60)
+    failed.begin_response(503)
+    assert (failed.failed, failed.used_tokens()) == (True, 0)
+
+
+async def test_a_request_is_settled_once() -> None:
+    settled: list[int] = []
+
+    async def settle() -> None:
+        settled.append(1)
+
+    context = RequestContext(on_settle=settle)
+    await context.settle()
+    await context.settle()
+    assert settled == [1]
+
+
+def test_the_context_of_a_scope_is_made_once() -> None:
+    scope: dict[str, Any] = {"type": "http"}
+    made = context_of(scope)
+    assert context_of(scope) is made is scope[SCOPE]
+    mine = RequestContext("mine")
+    assert context_of({SCOPE: mine}) is mine

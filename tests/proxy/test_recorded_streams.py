@@ -1,5 +1,5 @@
-"""Token streams of a real backend (scripts/record_streams.py), cut at every place: whatever arrives
-together, the streamed answer is the whole one."""
+"""Token streams of a real backend (scripts/record_streams.py), cut at every place: the streamed
+response equals the whole one, whatever arrives together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_events import responses
 from read_answers import collected, of_whole
-from told_answers import shaped
 
 from toolgate_core import wire
 from toolgate_proxy.api.chat_completions.request import admit
@@ -23,25 +23,25 @@ USER = [{"role": "user", "content": "What is the weather?"}]
 
 @pytest.mark.parametrize("stop", [(), ("a", "},")], ids=["", "stop strings"])
 @pytest.mark.parametrize("name", STREAMS)
-def test_every_split_gives_the_same_answer(name: str, stop: tuple[str, ...]) -> None:
+def test_every_split_gives_the_same_response(name: str, stop: tuple[str, ...]) -> None:
     recorded = STREAMS[name]
     request = replace(admit("tiny", USER, recorded["params"], stream=True), stop=stop)
-    told = wire.stream_events.validate_python(recorded["events"])
-    chunks, whole = shaped(request, told, [], INFO)
+    sent = wire.stream_events.validate_python(recorded["events"])
+    chunks, whole = responses(request, sent, [], INFO)
     expected = collected(chunks)
     assert expected == of_whole(whole)
-    for cuts in [[cut] for cut in range(len(told))] + [[*range(len(told))]]:
-        chunks, whole = shaped(request, told, cuts, INFO)
+    for cuts in [[cut] for cut in range(len(sent))] + [[*range(len(sent))]]:
+        chunks, whole = responses(request, sent, cuts, INFO)
         assert collected(chunks) == of_whole(whole) == expected
 
 
-def test_the_recording_holds_what_it_should() -> None:
+def test_the_recording_has_calls_reasoning_logprobs_and_choices() -> None:
     """Calls, reasoning, logprobs, more than one choice, characters of several bytes."""
     found = [
         choice
         for each in STREAMS.values()
         for choice in collected(
-            shaped(
+            responses(
                 admit("tiny", USER, each["params"], stream=True),
                 wire.stream_events.validate_python(each["events"]),
                 [],

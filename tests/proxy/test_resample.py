@@ -1,4 +1,4 @@
-"""What is asked for when a choice is sampled again: the same, however its tokens arrived."""
+"""Sampling a choice again: the same request, however the tokens of the wrong call arrived."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from chat_events import TOOLS, VALIDATORS, events, request
 from fake_backend import INFO
 from hypothesis import given
 from hypothesis import strategies as st
 from script import call, tokenize
-from told_answers import TOOLS, VALIDATORS, events, request
 
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta
@@ -35,18 +35,18 @@ def answer(n: int = 1, budget: int = 500, stop: tuple[str, ...] = ()) -> Answer:
     return Answer(asked, plan, QWEN3, INFO, look, resamples=2)
 
 
-async def feed(told: Answer, batches: list[list[wire.StreamEvent]]) -> list[Piece]:
+async def feed(given: Answer, batches: list[list[wire.StreamEvent]]) -> list[Piece]:
     pieces: list[Piece] = []
     for batch in batches:
-        pieces += await told.feed(batch)
-        if told.complete:
+        pieces += await given.feed(batch)
+        if given.complete:
             break
     return pieces
 
 
-def split(told: list[wire.StreamEvent], cuts: list[int]) -> list[list[wire.StreamEvent]]:
-    at = [0, *sorted(cuts), len(told)]
-    return [told[a:b] for a, b in pairwise(at)]
+def split(sent: list[wire.StreamEvent], cuts: list[int]) -> list[list[wire.StreamEvent]]:
+    at = [0, *sorted(cuts), len(sent)]
+    return [sent[a:b] for a, b in pairwise(at)]
 
 
 def texts(pieces: list[Piece]) -> tuple[str, str]:
@@ -60,63 +60,65 @@ def texts(pieces: list[Piece]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("stop", [(), ("never",), ("\n\n",)])
 @given(cuts=st.lists(st.integers(0, 60), max_size=10))
-def test_a_wrong_call_is_the_same_for_any_split(stop: tuple[str, ...], cuts: list[int]) -> None:
-    told = answer(stop=stop)
+def test_a_wrong_call_is_sampled_again_from_the_same_tokens_for_any_split(
+    stop: tuple[str, ...], cuts: list[int]
+) -> None:
+    given = answer(stop=stop)
     main = events(BEFORE + WRONG + "\n" + RIGHT)
-    pieces = asyncio.run(feed(told, split(main, cuts)))
+    pieces = asyncio.run(feed(given, split(main, cuts)))
     assert texts(pieces) == ("I look around.", "{}")
-    again = told.resample()
+    again = given.resample()
     assert again is not None
     spent = len(tokenize(BEFORE + WRONG))
     assert again.accepted == tuple(token for token, _ in tokenize(BEFORE))
     assert (again.choice, again.attempt, again.max_tokens) == (0, 1, 500 - spent)
     rest = [[*of_choice(batch, 0)] for batch in split(events(RIGHT), cuts)]
-    pieces = asyncio.run(feed(told, rest))
+    pieces = asyncio.run(feed(given, rest))
     assert texts(pieces) == ("", '{"where": "north of the old stone bridge"}')
-    assert told.resample() is None
-    assert told.counts.completion == spent + len(tokenize(RIGHT + "<|im_end|>"))
+    assert given.resample() is None
+    assert given.counts.completion == spent + len(tokenize(RIGHT + "<|im_end|>"))
 
 
 def test_the_last_attempt_ends_the_request() -> None:
-    told = answer()
-    asyncio.run(told.feed(events(WRONG)))
+    given = answer()
+    asyncio.run(given.feed(events(WRONG)))
     for attempt in (1, 2):
-        again = told.resample()
+        again = given.resample()
         assert again is not None
         assert again.attempt == attempt
         events_of = [*of_choice(events(WRONG), 0)]
         if attempt == 2:
             with pytest.raises(ToolSchemaViolation):
-                asyncio.run(told.feed(events_of))
+                asyncio.run(given.feed(events_of))
         else:
-            asyncio.run(told.feed(events_of))
+            asyncio.run(given.feed(events_of))
 
 
-def test_what_a_stop_string_may_begin_with_is_not_shown_before_the_call_is_known() -> None:
+def test_the_beginning_of_a_stop_string_is_held_back_until_the_call_is_validated() -> None:
     """The text before the call is held back as a possible beginning of the stop string; sampled
     again, the model completes that."""
-    told = answer(stop=("END",))
-    pieces = asyncio.run(feed(told, [events("Hello EN" + WRONG)]))
+    given = answer(stop=("END",))
+    pieces = asyncio.run(feed(given, [events("Hello EN" + WRONG)]))
     assert texts(pieces)[0] == "Hello "
-    assert told.resample() is not None
-    pieces = asyncio.run(told.feed([*of_choice(events("D and more"), 0)]))
+    assert given.resample() is not None
+    pieces = asyncio.run(given.feed([*of_choice(events("D and more"), 0)]))
     assert texts(pieces) == ("", "")
-    assert told.complete
+    assert given.complete
 
 
-def test_what_is_said_of_the_longer_prompt_is_left_out() -> None:
-    told = answer()
+def test_token_counts_of_the_longer_prompt_are_ignored() -> None:
+    given = answer()
     first, *rest = [each for each in events(WRONG) if not isinstance(each, wire.UsageEvent)]
     assert isinstance(first, wire.StartEvent)
     tokens = wire.TokensEvent(choice=0, ids=(), texts=(), cached_tokens=16)
-    asyncio.run(told.feed([first, tokens, *rest]))
-    assert told.resample() is not None
+    asyncio.run(given.feed([first, tokens, *rest]))
+    assert given.resample() is not None
     more = tokens.model_copy(update={"cached_tokens": 80})
-    asyncio.run(told.feed([*of_choice([more, *events(RIGHT)[1:-1]], 0)]))
-    assert (told.counts.prompt, told.counts.cached) == (first.prompt_tokens, 16)
+    asyncio.run(given.feed([*of_choice([more, *events(RIGHT)[1:-1]], 0)]))
+    assert (given.counts.prompt, given.counts.cached) == (first.prompt_tokens, 16)
 
 
-def test_the_request_that_goes_on() -> None:
+def test_the_request_continues_the_choice_with_its_own_sampling() -> None:
     first = wire.GenerateRequest(
         request_id="chatcmpl-1",
         model="tiny",
@@ -134,13 +136,13 @@ def test_the_request_that_goes_on() -> None:
     greedy = first.model_copy(update={"sampling": wire.Sampling(temperature=0)})
     again = request_again(greedy, Resample(0, 1, (), None, failed))
     assert (again.sampling.temperature, again.sampling.seed) == (1.0, derived_seed(0, 0, 1))
-    told = wire.Sampling(min_tokens=9, prompt_logprobs=1)
+    least = wire.Sampling(min_tokens=9, prompt_logprobs=1)
     again = request_again(
-        first.model_copy(update={"sampling": told}), Resample(0, 1, (4, 5), 3, failed)
+        first.model_copy(update={"sampling": least}), Resample(0, 1, (4, 5), 3, failed)
     )
     assert (again.sampling.min_tokens, again.sampling.prompt_logprobs) == (3, None)
     again = request_again(
-        first.model_copy(update={"sampling": told}), Resample(0, 1, (4, 5), None, failed)
+        first.model_copy(update={"sampling": least}), Resample(0, 1, (4, 5), None, failed)
     )
     assert again.sampling.min_tokens == 7
     free = first.model_copy(update={"sampling": wire.Sampling()})
@@ -148,7 +150,9 @@ def test_the_request_that_goes_on() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 127), st.integers(1, 9))
-def test_seeds_are_derived(seed: int, choice: int, attempt: int) -> None:
+def test_derived_seeds_are_stable_and_differ_by_choice_and_attempt(
+    seed: int, choice: int, attempt: int
+) -> None:
     derived = derived_seed(seed, choice, attempt)
     assert derived == derived_seed(seed, choice, attempt)
     assert 0 <= derived < 2**63

@@ -1,4 +1,4 @@
-"""The answer from wire events, streamed and whole: both of the same pieces, whatever the split."""
+"""Whole responses: equal to the streamed ones, however the backend's events are batched."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from chat_events import answer_to, events, fed, request, responses
 from fake_backend import INFO
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from litellm.types.utils import ModelResponse
 from read_answers import collected, of_whole
 from script import call, tokenize
-from told_answers import answer_to, events, fed, request, shaped
 
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
-from toolgate_core.plan import ChatRequest, NamedTool
-from toolgate_proxy.api.chat_completions.shaping import Chunks, WholeAnswer
-from toolgate_proxy.chat.answer import MAX_JOINED
+from toolgate_core.plan import NamedTool
+from toolgate_proxy.api.chat_completions.chunks import Chunks
+from toolgate_proxy.api.chat_completions.response import WholeResponse
 
 END = "<|im_end|>"
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
@@ -74,11 +74,11 @@ ANSWERS = {
 @settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, 80), max_size=12))
 def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None:
-    asked, told = ANSWERS[name]
-    chunks, whole = shaped(asked, told, cuts)
+    asked, sent = ANSWERS[name]
+    chunks, whole = responses(asked, sent, cuts)
     streamed = collected(chunks)
     assert streamed == of_whole(whole)
-    one_by_one, _ = shaped(asked, told, list(range(len(told))))
+    one_by_one, _ = responses(asked, sent, list(range(len(sent))))
     assert collected(one_by_one) == streamed
     assert chunks[-1]["usage"] == whole["usage"] == one_by_one[-1]["usage"]
 
@@ -118,28 +118,14 @@ def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None
         ("no reasoning", {"reasoning": None, "content": "Hello"}),
     ],
 )
-def test_whole_answers(name: str, expected: dict[str, Any]) -> None:
-    _, whole = shaped(*ANSWERS[name], [])
+def test_a_whole_response_has_the_fields(name: str, expected: dict[str, Any]) -> None:
+    _, whole = responses(*ANSWERS[name], [])
     choice = of_whole(whole)[0]
     assert {key: choice[key] for key in expected} == expected
 
 
-def test_a_long_call_arrives_in_parts_however_late_it_is_read() -> None:
-    chunks, _ = shaped(*ANSWERS["a call"], [])
-    parts = [
-        part["function"]["arguments"]
-        for chunk in chunks
-        for choice in chunk["choices"]
-        for part in choice["delta"].get("tool_calls") or []
-    ]
-    assert "".join(parts) == json.dumps(LONG)
-    assert len(json.dumps(LONG)) >= 80
-    assert 3 <= len(parts) < 10
-    assert max(map(len, parts)) <= MAX_JOINED
-
-
-def test_usage() -> None:
-    _, whole = shaped(*ANSWERS["reasoning"], [])
+def test_usage_counts_cached_and_reasoning_tokens() -> None:
+    _, whole = responses(*ANSWERS["reasoning"], [])
     usage = whole["usage"]
     tokens = len(tokenize("<think>\nLet me see.\n</think>\n\nHello<|im_end|>"))
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (5, tokens)
@@ -148,118 +134,48 @@ def test_usage() -> None:
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 7
 
 
-def test_stop_strings_end_the_answer_before_the_backend_does() -> None:
-    asked, told = ANSWERS["stop strings in both"]
-    answer = answer_to(asked)
-    at = 0
-    while not answer.complete:
-        fed(answer, told[at : at + 1])
-        at += 1
-    assert at < len(told) - 3
-    assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
-    fed(answer, told[at:])
-    assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
-
-
-def test_a_stop_string_does_not_keep_a_choice_from_a_call_it_owes() -> None:
-    asked = request(choice="required", stop=("look",))
-    _, whole = shaped(asked, events("I look.\n" + call("walk", {})), [])
-    assert of_whole(whole)[0]["finish"] == "tool_calls"
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (request(), events(call("fly", {}))),
-        (request(choice="none"), events(call("look", {}))),
-        (request(choice=NamedTool("walk")), events(call("look", {}))),
-        (request(parallel=False), events(call("look", {}) + "\n" + call("look", {}))),
-        (request(choice="required"), events("Hello")),
-        (request(), events(call("look", "[1]"))),
-        (request(), events("Hello", finish="error")),
-        (request(), events("Hello</tool_call>")),
-    ],
-)
-def test_an_answer_that_breaks_the_plan_is_an_error(
-    asked: ChatRequest, told: list[wire.StreamEvent]
-) -> None:
-    with pytest.raises(EnforcementFailed):
-        fed(answer_to(asked), told)
-
-
-def test_half_a_surrogate_pair_is_no_bug_but_an_error() -> None:
-    with pytest.raises(ToolSchemaViolation, match="surrogate"):
-        fed(answer_to(request()), events(call("look", {"where": "\ud83d"})))
-    fed(answer_to(request()), events(call("look", {"where": "\ud83d\ude42"})))
-
-
-def test_a_choice_that_was_not_asked_for() -> None:
-    with pytest.raises(BackendFailed):
-        fed(answer_to(request()), events("a", "b"))
-
-
-def test_a_call_that_was_closed_ends_with_length() -> None:
-    told = events(call("look", {}))
+def test_a_call_closed_at_the_budget_finishes_with_length() -> None:
+    sent = events(call("look", {}))
     closed = INFO.marks.model_copy(update={"closed": 9})
-    end = told[-2]
+    end = sent[-2]
     assert isinstance(end, wire.EndEvent)
-    told[-2] = end.model_copy(update={"stop_reason": 9})
+    sent[-2] = end.model_copy(update={"stop_reason": 9})
     asked = request()
     answer = answer_to(asked, INFO.model_copy(update={"marks": closed}))
-    whole = WholeAnswer(answer)
-    whole.add(fed(answer, told))
-    [choice] = whole.response().model_dump()["choices"]
+    whole = WholeResponse(answer)
+    whole.add(fed(answer, sent))
+    [choice] = whole.body()["choices"]
     assert choice["finish_reason"] == "length"
     assert choice["toolgate"] == {"last_call": "closed"}
 
 
-def test_usage_as_it_grows() -> None:
-    asked, told = request(continuous_usage=True), events("Hello there, you")
-    chunks, _ = shaped(asked, told, list(range(len(told))))
-    counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
-    assert counted == sorted(counted)
-    assert counted[0] <= 2
-    assert counted[-1] == len(tokenize("Hello there, you<|im_end|>"))
-
-
-def test_the_prompts_ids_come_once() -> None:
-    asked, told = request(return_token_ids=True, n=2), events("Hello", "Good day")
-    start = told[0]
+def test_prompt_token_ids_are_in_the_first_chunk_only() -> None:
+    asked, sent = request(return_token_ids=True, n=2), events("Hello", "Good day")
+    start = sent[0]
     assert isinstance(start, wire.StartEvent)
-    told[0] = start.model_copy(update={"prompt_token_ids": (1, 2, 3)})
-    chunks, whole = shaped(asked, told, [3, 5])
+    sent[0] = start.model_copy(update={"prompt_token_ids": (1, 2, 3)})
+    chunks, whole = responses(asked, sent, [3, 5])
     assert whole["prompt_token_ids"] == [1, 2, 3]
     assert [chunk.get("prompt_token_ids") for chunk in chunks] == [[1, 2, 3]] + [None] * (
         len(chunks) - 1
     )
 
 
-def test_cached_tokens_of_an_answer_that_was_left_early() -> None:
-    asked, told = request(stop=("Hel",)), events("Hello there")
-    tokens = told[1]
-    assert isinstance(tokens, wire.TokensEvent)
-    told[1] = tokens.model_copy(update={"cached_tokens": 4})
-    answer = answer_to(asked)
-    fed(answer, told[:2])
-    assert answer.complete
-    assert answer.counts.cached == 4
-
-
-def test_ids_of_calls_as_kimis_template_needs_them() -> None:
-    """Numbered on through the conversation; others are random."""
+def test_call_ids_continue_the_conversation_for_kimi_and_are_random_otherwise() -> None:
     made = {"id": "functions.look:0", "function": {"name": "look", "arguments": "{}"}}
     asked = replace(request(), messages=({"role": "assistant", "tool_calls": [made]},))
-    told = events(call("look", {}) + "\n" + call("walk", {}))
+    sent = events(call("look", {}) + "\n" + call("walk", {}))
     for info, expected in (
         (INFO.model_copy(update={"call_ids": "kimi_k2"}), ["functions.look:1", "functions.walk:2"]),
         (INFO, None),
     ):
         answer = answer_to(asked, info)
-        whole, chunks, pieces = WholeAnswer(answer), Chunks(answer), fed(answer, told)
+        whole, chunks, pieces = WholeResponse(answer), Chunks(answer), fed(answer, sent)
         whole.add(pieces)
-        ids = [each.id for each in whole.response().choices[0].message.tool_calls]
-        deltas = [each for c in chunks.of(pieces) for each in c.choices[0].delta.tool_calls or ()]
-        streamed = [delta.id for delta in deltas if delta.id]
+        ids = [each["id"] for each in whole.body()["choices"][0]["message"]["tool_calls"]]
+        choices = [choice for chunk in chunks.of(pieces) for choice in chunk["choices"]]
+        deltas = [part for each in choices for part in each["delta"].get("tool_calls") or ()]
+        streamed = [part["id"] for part in deltas if part.get("id")]
         if expected is None:
             assert len({*ids, *streamed}) == 4
             assert all(each.startswith("call_") for each in ids)
@@ -267,31 +183,40 @@ def test_ids_of_calls_as_kimis_template_needs_them() -> None:
             assert ids == streamed == expected
 
 
-def test_what_is_told_of_the_prompt() -> None:
+def test_prompt_fields_are_in_the_response_and_in_the_first_chunk() -> None:
     logprob = wire.PromptLogprob(logprob=-0.5, rank=1, decoded_token="a")
-    told = events("Hello")
-    told[0] = wire.StartEvent(prompt_tokens=5, reasoning_open=False, prompt_text="<user>hi")
-    told[1] = told[1].model_copy(update={"prompt_logprobs": (None, {7: logprob})})
+    sent = events("Hello")
+    sent[0] = wire.StartEvent(prompt_tokens=5, reasoning_open=False, prompt_text="<user>hi")
+    sent[1] = sent[1].model_copy(update={"prompt_logprobs": (None, {7: logprob})})
     answer = answer_to(request(answer_id="chatcmpl-mine"))
-    whole, pieces = WholeAnswer(answer), fed(answer, told)
+    whole, pieces = WholeResponse(answer), fed(answer, sent)
     whole.add(pieces)
-    body = whole.response().model_dump()
+    body = whole.body()
     assert (body["id"], body["prompt_text"]) == ("chatcmpl-mine", "<user>hi")
     assert body["prompt_logprobs"] == [None, {"7": logprob.model_dump()}]
-    first, *rest = [chunk.model_dump() for chunk in Chunks(answer).of(pieces)]
+    first, *rest = Chunks(answer).of(pieces)
     assert first["prompt_text"] == "<user>hi"
     assert not any("prompt_text" in chunk for chunk in rest)
 
 
-@pytest.mark.parametrize(
-    "text", ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', ""]
-)
-def test_a_stream_begins_with_the_first_token_though_that_shows_nothing(text: str) -> None:
-    asked, told = request(), events(text)
-    answer = answer_to(asked)
-    [first] = Chunks(answer).of(fed(answer, told[:2]))
-    [choice] = first.model_dump()["choices"]
-    assert choice["delta"]["role"] == "assistant"
-    assert choice["delta"]["content"] is None
-    streamed, whole = shaped(asked, told, list(range(len(told))))
-    assert collected(streamed) == of_whole(whole)
+def test_the_model_is_named_as_the_client_named_it() -> None:
+    answer = answer_to(request())
+    pieces = fed(answer, events("Hello"))
+    named, unnamed = WholeResponse(answer, "alias"), WholeResponse(answer)
+    for whole in (named, unnamed):
+        whole.add(pieces)
+    assert (named.body()["model"], unnamed.body()["model"]) == ("alias", "tiny")
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_litellm_makes_the_same_response_of_the_body(name: str) -> None:
+    """On LiteLLM's way the body goes through its `ModelResponse`."""
+    _, whole = responses(*ANSWERS[name], [])
+    made = ModelResponse(**whole).model_dump()
+    assert of_whole(made) == of_whole(whole)
+    for field in ("id", "object", "created", "model", "system_fingerprint"):
+        assert made[field] == whole[field]
+    for count in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert made["usage"][count] == whole["usage"][count]
+    for details in ("prompt_tokens_details", "completion_tokens_details"):
+        assert whole["usage"][details].items() <= made["usage"][details].items()

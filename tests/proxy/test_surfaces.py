@@ -1,0 +1,113 @@
+"""API surfaces: paths, streams and errors, and the keys that may use them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from litellm.proxy import proxy_server
+
+from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_proxy.api.chat_completions.surface import ChatCompletions
+from toolgate_proxy.api.surfaces import SURFACES, surface_of
+from toolgate_proxy.keys.permissions import may_ask, may_open
+from toolgate_proxy.sse import SseParser
+
+CHAT_PATHS = {
+    "/v1/chat/completions": "",
+    "/chat/completions": "",
+    "/engines/tiny/chat/completions": "tiny",
+    "/openai/deployments/tiny/chat/completions": "tiny",
+    "/v1/engines/org/tiny/chat/completions": "org/tiny",
+}
+
+
+@pytest.mark.parametrize("path", CHAT_PATHS)
+def test_a_surface_is_found_by_its_paths(path: str) -> None:
+    found = surface_of(path)
+    assert found is not None
+    surface, model = found
+    assert isinstance(surface, ChatCompletions)
+    assert model == CHAT_PATHS[path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/completions",
+        "/v1/chat/completions/",
+        "/v1/chat/completions/chatcmpl-1",
+        "/v1/responses",
+        "/v1/messages",
+        "/engines//chat/completions",
+        "/x/v1/chat/completions",
+        "/",
+        "",
+    ],
+)
+def test_other_paths_have_no_surface(path: str) -> None:
+    assert surface_of(path) is None
+
+
+def test_all_chat_paths_of_litellm_have_a_surface() -> None:
+    """Otherwise requests at a path would go LiteLLM's way, without a word about it."""
+    paths = {
+        route.path
+        for route in proxy_server.app.routes
+        if route.path.endswith("/chat/completions") and "POST" in (route.methods or ())
+    }
+    assert len(paths) >= 4
+    for path in paths:
+        if path.startswith(("/v1/", "/chat", "/engines", "/openai")):
+            assert surface_of(path.replace("{model:path}", "tiny").replace("{model}", "tiny")), path
+
+
+@pytest.mark.parametrize(
+    ("body", "streamed"),
+    [({"stream": True}, True), ({"stream": False}, False), ({}, False), ({"stream": "yes"}, False)],
+)
+def test_only_stream_true_asks_for_a_stream(body: dict[str, object], streamed: bool) -> None:
+    assert ChatCompletions().is_streamed(body) is streamed
+
+
+def test_an_error_is_the_same_object_in_a_body_and_in_a_stream() -> None:
+    error = SchemaNotEnforceable("Line one.\nLine two.", pointer="/a", param="tools[0]")
+    surface = ChatCompletions()
+    body = surface.error(error)
+    event = surface.error_event(json.dumps(body, indent=1).encode())
+    assert event.endswith(b"\n\n")
+    assert [json.loads(data) for data in SseParser().feed(event)] == [body]
+    assert body["error"]["pointer"] == "/a"
+
+
+def test_surfaces_have_names_and_call_types_of_litellm() -> None:
+    assert len({surface.name for surface in SURFACES}) == len(SURFACES)
+    assert {surface.call_type for surface in SURFACES} <= {"acompletion"}
+
+
+@pytest.mark.parametrize("path", [*CHAT_PATHS, "/v1/messages", "/v1/responses", "/v1/embeddings"])
+def test_a_virtual_key_may_send_requests_to_models(path: str) -> None:
+    assert may_ask("POST", path)
+    assert not may_ask("GET", path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/key/generate"),
+        ("GET", "/toolgate/status"),
+        ("POST", "/toolgate/prewarm"),
+        ("DELETE", "/v1/models"),
+        ("POST", "/v1/models"),
+        ("POST", "/v1/chat/completions/../../key/list"),
+    ],
+)
+def test_a_virtual_key_opens_nothing_else(method: str, path: str) -> None:
+    assert not may_ask(method, path)
+    assert not may_open(method, path)
+
+
+def test_a_virtual_key_lists_models() -> None:
+    for path in ("/models", "/v1/models", "/v1/models/tiny"):
+        assert may_open("GET", path)
+        assert may_ask("GET", path)
