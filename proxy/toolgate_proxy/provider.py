@@ -55,6 +55,8 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 def _responding(call: ProviderCall) -> failover.Responding:
     """By the deployment that LiteLLM chose, or by another one if that is lost."""
     here = service()
+    base = {"api_base": call.placement.api_base}
+    call.logging.pre_call(call.body["messages"], None, additional_args=base)
     open_objects = here.settings.open_objects
     request = parse_request(call.body, model=call.placement.model, open_objects=open_objects)
     return failover.respond(

@@ -69,6 +69,8 @@ def gateway_of_session(
     command += ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
     log = tmp_path_factory.mktemp("gateway") / "log"
     way = {"TOOLGATE_ROUTE": "litellm"} if route == "litellm" else {}
+    redis_of_gateway.client.flushall()  # what the gateway before it left
+    backend_of_session.forget()
     with serving(command, backend_of_session.url, log, redis_of_gateway.url, **way) as gateway:
         yield gateway
 

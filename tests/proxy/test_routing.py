@@ -48,7 +48,11 @@ def backends() -> Iterator[list[FakeBackend]]:
         yield [stack.enter_context(running(FakeBackend())) for _ in range(2)]
 
 
-@pytest.fixture(scope="module", params=["true", "false"], ids=["affinity", "no affinity"])
+@pytest.fixture(
+    scope="module",
+    params=[("true", "auto"), ("false", "auto"), ("true", "litellm")],
+    ids=["own route", "own route, no affinity", "LiteLLM's way"],
+)
 def url(
     request: pytest.FixtureRequest,
     backends: list[FakeBackend],
@@ -58,9 +62,15 @@ def url(
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config([each.url for each in backends])))
     command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--config", str(path)]
-    affinity = {"TOOLGATE_PREFIX_AFFINITY": request.param}
-    with serving(command, backends[0].url, folder / "log", **affinity) as gateway:
+    affinity, way = request.param
+    more = {"TOOLGATE_PREFIX_AFFINITY": affinity, "TOOLGATE_ROUTE": way}
+    with serving(command, backends[0].url, folder / "log", **more) as gateway:
         yield gateway.url
+
+
+@pytest.fixture
+def own_route(request: pytest.FixtureRequest) -> bool:
+    return "LiteLLM's way" not in request.node.name
 
 
 @pytest.fixture
@@ -106,9 +116,14 @@ async def test_weights(http: httpx.AsyncClient, backends: list[FakeBackend]) -> 
     ("script", "stream"), [("waits", True), ("waits", False), ("is silent", True)]
 )
 async def test_least_busy(
-    http: httpx.AsyncClient, backends: list[FakeBackend], script: str, stream: bool
+    http: httpx.AsyncClient,
+    backends: list[FakeBackend],
+    own_route: bool,
+    script: str,
+    stream: bool,
 ) -> None:
-    """Prompts too short to prefer any. What its client leaves counts no longer."""
+    """Prompts too short to prefer any. A request that its client left is counted no longer, on our
+    own route; LiteLLM goes on counting those."""
     body = asked("busy", script, system="", stream=stream)
     first: list[asyncio.Task[httpx.Response]] = []
     with counted(backends) as used:
@@ -116,9 +131,12 @@ async def test_least_busy(
             first.append(asyncio.create_task(http.post(CHAT, json=body)))
             await under_way(backends, number + 1)
     assert used == [3, 3]
+    if not own_route:
+        await _end(first, backends)
+        return
     first.pop().cancel()
     await under_way(backends, 5)
-    await asyncio.sleep(0.5)  # in which LiteLLM hears of it
+    await asyncio.sleep(0.5)  # until the gateway knows
     with counted(backends) as used:
         for _ in range(4):
             asking = asyncio.create_task(http.post(CHAT, json=body))
@@ -127,7 +145,11 @@ async def test_least_busy(
             await under_way(backends, 5)
             await asyncio.sleep(0.5)
     assert sorted(used) == [0, 4]
-    for each in first:
+    await _end(first, backends)
+
+
+async def _end(requests: list[asyncio.Task[httpx.Response]], backends: list[FakeBackend]) -> None:
+    for each in requests:
         each.cancel()
     await under_way(backends, 0)
 

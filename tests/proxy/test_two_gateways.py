@@ -20,14 +20,20 @@ AT_MOST_TWICE = 3
 
 
 async def test_new_tool_sets_are_compiled_once(
-    gateway: str, backend: FakeBackend, redis_of_gateway: RedisServer, tmp_path: Path
+    gateway: str, route: str, backend: FakeBackend, redis_of_gateway: RedisServer, tmp_path: Path
 ) -> None:
     """Eight clients, half of them at either gateway, ask for the same 64 new sets at once."""
     backend.load_pause = 0.05
     command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
     with (
         running(FakeBackend()) as other,
-        serving(command, other.url, tmp_path / "log", redis_of_gateway.url) as second,
+        serving(
+            command,
+            other.url,
+            tmp_path / "log",
+            redis_of_gateway.url,
+            TOOLGATE_ROUTE="litellm" if route == "litellm" else "auto",
+        ) as second,
     ):
         other.load_pause = 0.05
         for each in (backend, other):

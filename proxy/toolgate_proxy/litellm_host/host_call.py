@@ -89,6 +89,9 @@ class HostCall:
         await router().async_routing_strategy_pre_call_checks(
             deployment=row, parent_otel_span=None, logging_obj=self._logging
         )
+        self._row = row
+        data = await self._described(model, stream=bool(self._body.get("stream")))
+        self._logging.pre_call(data.get("messages"), None)  # strategies count by it
         return row
 
     def chosen(self, row: Row) -> None:
@@ -126,11 +129,12 @@ class HostCall:
             either(log, "update_completion_start_time")(
                 completion_start_time=self._first_event or ended
             )
+        params = self._row["litellm_params"] if self._row is not None else {}
         litellm.utils.update_response_metadata(
             result=response,
             logging_obj=log,
-            model=data["model"],
-            kwargs=data,
+            model=params.get("model"),
+            kwargs={**data, "api_base": params.get("api_base")},
             start_time=self._began,
             end_time=ended,
         )

@@ -72,6 +72,8 @@ TOUCHES: tuple[Touch, ...] = (
     Touch(f"{HOOKS}.post_call_failure_hook", "hooks after a failure", ("request_data",)),
     Touch(f"{HOOKS}.post_call_success_hook", "observers after the call", ("data", "response")),
     Touch(f"{HOOKS}.update_request_status", "alerts of hanging requests", ("litellm_call_id",)),
+    Touch(f"{LOGGING}.pre_call", "strategies that count requests", ("input", "api_key")),
+    Touch(f"{LOGGING}.update_messages", "messages that a hook changed", ("messages",)),
     # Routing.
     Touch(f"{ROUTER}.get_model_list", "the deployments of a model", ("model_name",)),
     Touch(f"{ROUTER}.get_model_from_alias", "aliases in log events", older="_get_model_from_alias"),

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,36 +152,40 @@ def defaults(row: Row) -> dict[str, Any]:
 
 
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
-    """The strategy, where nothing else decides: no limits, tags or order of deployments, no checks
-    and no routing group."""
+    """The strategy, where nothing else decides: no limits, tags or order of deployments, and no
+    checks."""
     held = router()
+    strategy = _strategy(held, model)
     decided_otherwise = (
-        held.routing_strategy not in OWN_STRATEGIES
+        strategy not in OWN_STRATEGIES
         or held.enable_pre_call_checks
         or held.enable_tag_filtering
         or getattr(held, "optional_callbacks", None)
         or not held.disable_cooldowns
-        or _in_group(either(held, "routing_groups"), model)
         or any(is_limited(row) or _is_special(row) for row in rows)
     )
-    return None if decided_otherwise else str(held.routing_strategy)
+    return None if decided_otherwise else strategy
+
+
+def _strategy(held: Any, model: str) -> str | None:
+    """Of the model's routing group, or the router's; None where the model is a group itself."""
+    name = either(held, "get_model_from_alias")(model=model) or model
+    for group in either(held, "routing_groups").values():
+        if group.group_name == name:
+            return None
+        if name in group.models:
+            return _text(group.routing_strategy)
+    return _text(held.routing_strategy)
+
+
+def _text(strategy: Any) -> str:
+    """The router takes names and members of an enumeration."""
+    return str(getattr(strategy, "value", strategy))
 
 
 def _is_special(row: Row) -> bool:
     params, info = row["litellm_params"], row.get("model_info") or {}
     return params.get("order") is not None or bool(params.get("tags")) or bool(info.get("blocked"))
-
-
-def _in_group(groups: Any, model: str) -> bool:
-    """`routing_groups` by name, or as a list of groups."""
-    held = groups.values() if isinstance(groups, Mapping) else groups or ()
-    names = set(groups) if isinstance(groups, Mapping) else set()
-    members = {member for group in held for member in _field(group, "models") or ()}
-    return model in names | members
-
-
-def _field(group: Any, name: str) -> Any:
-    return group.get(name) if isinstance(group, Mapping) else getattr(group, name, None)
 
 
 def _names(fallbacks: object, model: str) -> bool:
