@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import litellm
 import openai
 import pytest
 import yaml
 from fake_backend import FakeBackend
 from fastapi import FastAPI
 from gateway_process import MASTER_KEY, serving
+from routers import foreign, reset_litellm, row, use
 from script import Script
 
 from toolgate_proxy import routes
 from toolgate_proxy.app import Route, make_config, write_config
-from toolgate_proxy.provider import Toolgate
+from toolgate_proxy.litellm_host.selection import SelectionHook
+from toolgate_proxy.service import Service
 from toolgate_proxy.settings import Settings
 
 CONFIG = Path(__file__).parents[2] / "litellm_config.yaml"
@@ -56,11 +59,17 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "os.environ/TOOLGATE_MASTER_KEY" in text
 
 
-async def test_what_is_there_at_the_start_is_not_collected_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Service:
+    """A service without Redis for the gateway's start in this process."""
+    reset_litellm(monkeypatch)
+    made = Service(Settings(redis_url=None))
+    monkeypatch.setattr(routes, "service", lambda: made)
+    return made
+
+
+async def test_objects_of_the_start_are_not_collected_again(here: Service) -> None:
     """A full collection over LiteLLM's half a million objects would hold up every stream."""
-    monkeypatch.setattr(routes.host, "provider", lambda: Toolgate(Settings(redis_url=None)))
     app = FastAPI()
     routes.attach(app)
     try:
@@ -70,13 +79,37 @@ async def test_what_is_there_at_the_start_is_not_collected_again(
         gc.unfreeze()
 
 
+async def test_the_start_registers_the_hook_of_selection_and_prints_the_way_of_each_model(
+    here: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(
+        monkeypatch,
+        row("a"),
+        row("b", group="mocked", mock_response="x"),
+        row("c", group="mixed"),
+        foreign("mixed"),
+        foreign("hosted"),
+    )
+    app = FastAPI()
+    routes.attach(app)
+    try:
+        async with app.router.lifespan_context(app):
+            assert any(isinstance(each, SelectionHook) for each in litellm.callbacks)
+    finally:
+        gc.unfreeze()
+    assert capsys.readouterr().out.splitlines() == [
+        "Model mocked: by LiteLLM's handler, because of `mock_response` in litellm_params.",
+        "Model tiny: by the gateway's own route.",
+    ]
+
+
 async def test_litellms_own_command_serves_us_too(
     backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""
     backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
-    litellm = Path(sys.executable).with_name("litellm")
-    command = [str(litellm), "--config", str(CONFIG), "--host", "127.0.0.1"]
+    program = Path(sys.executable).with_name("litellm")
+    command = [str(program), "--config", str(CONFIG), "--host", "127.0.0.1"]
     with serving(command, backend.url, tmp_path / "log") as gateway:
         async with openai.AsyncOpenAI(
             base_url=f"{gateway.url}/v1", api_key=MASTER_KEY, max_retries=0

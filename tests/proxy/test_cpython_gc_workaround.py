@@ -1,4 +1,4 @@
-"""The crash is the interpreter's, so each case is one of its own."""
+"""CPython's crash in `ContextVar.set`, and the workaround: each case in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from toolgate_proxy import provider
-from toolgate_proxy.litellm_host import cpython_gc_workaround as held_contexts
+from toolgate_proxy.litellm_host import cpython_gc_workaround
 
 CRASHING = """
 import contextvars, gc, random, sys
@@ -36,8 +36,8 @@ def set_while_collecting():
         random.choice(variables).set(1)
 
 if "held" in sys.argv:
-    from toolgate_proxy import held_contexts
-    held_contexts.hold()
+    from toolgate_proxy.litellm_host import cpython_gc_workaround
+    cpython_gc_workaround.hold()
 random.seed(int(sys.argv[1]))
 contextvars.copy_context().run(set_while_collecting)
 print("lived")
@@ -55,19 +55,19 @@ has_the_bug = pytest.mark.skipif(
 
 
 @has_the_bug
-def test_the_interpreter_goes_wrong_without_it() -> None:
-    """It reads what was freed: nearly always a crash, now and then a `MemoryError`."""
+def test_without_the_workaround_the_interpreter_fails() -> None:
+    """It reads freed memory: nearly always a crash, now and then a `MemoryError`."""
     done = _run("1")
     assert done.returncode < 0 or done.stderr.endswith("\nMemoryError\n"), done.stderr
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_finalizer_may_set_variables_while_one_is_set(seed: int) -> None:
+def test_a_finalizer_may_set_context_variables_while_one_is_set(seed: int) -> None:
     done = _run(str(seed), "held")
     assert done.stdout == "lived\n", done.stderr
 
 
 @has_the_bug
-def test_whoever_loads_the_provider_has_it() -> None:
+def test_the_provider_installs_the_workaround_once() -> None:
     assert provider.toolgate
-    assert gc.callbacks.count(held_contexts._hold) == 1
+    assert gc.callbacks.count(cpython_gc_workaround._hold) == 1

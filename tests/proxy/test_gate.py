@@ -1,10 +1,22 @@
-"""The gate's own decisions; what it does around a request is shown by the gateway's tests."""
+"""The gate's own decisions; the gateway's tests show what it does around a request."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
-from toolgate_proxy import gate
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from toolgate_core.errors import InvalidKey
+from toolgate_proxy import gate, request_log
+from toolgate_proxy.context import RequestContext, context_of
+from toolgate_proxy.gate import Gate
+
+Handler = Callable[[RequestContext, Send], Any]
 
 
 @pytest.mark.parametrize(
@@ -23,3 +35,118 @@ def test_a_stream_ends_by_its_last_line_not_by_a_text_about_it(
 ) -> None:
     message = {"type": "http.response.body", "body": body, "more_body": more}
     assert gate._is_last(message) is last
+
+
+def test_two_different_keys_in_a_request_are_refused() -> None:
+    same = [(b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"accept", b"x")]
+    assert gate.the_key(same) == "k"
+    assert gate.the_key([]) is None
+    with pytest.raises(InvalidKey):
+        gate.the_key([*same, (b"api-key", b"other")])
+
+
+def test_litellms_control_headers_are_removed_and_its_key_header_is_not() -> None:
+    headers = [(b"x-litellm-timeout", b"1"), (b"x-litellm-api-key", b"k"), (b"accept", b"x")]
+    assert gate.without_control_headers(headers) == headers[1:]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
+    """The contexts whose requests were logged."""
+    written: list[RequestContext] = []
+    here = SimpleNamespace(settings=SimpleNamespace(log_format="text"), watch=None)
+    monkeypatch.setattr(gate, "service", lambda: here)
+    monkeypatch.setattr(request_log, "write", lambda context, *, as_json: written.append(context))
+    return written
+
+
+async def through(handle: Handler, *headers: tuple[bytes, bytes]) -> list[Message]:
+    sent: list[Message] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await handle(context_of(scope), send)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
+    await Gate(app)(scope, receive, send)
+    return sent
+
+
+async def start(send: Send, status: int = 200, *headers: tuple[bytes, bytes]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+
+async def test_the_response_has_the_headers_of_the_context(lines: list[RequestContext]) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        context.note_enforcement(True, {})
+        await start(send, 200, (b"x-litellm-model-api-base", b"http://secret"))
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    sent = await through(handle, (b"x-request-id", b"mine"))
+    headers = dict(sent[0]["headers"])
+    assert headers[b"x-request-id"] == b"mine"
+    assert headers[b"x-toolgate-enforced"] == b"full"
+    assert b"x-litellm-model-api-base" not in headers
+    [context] = lines
+    assert (context.status, context.failed, context.sent_whole) == (200, False, True)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_the_reservation_is_settled_before_the_last_bytes_are_sent(
+    lines: list[RequestContext], ended: bool
+) -> None:
+    """A next request may arrive as soon as the client has the whole response; a context is
+    complete when its tokens are."""
+    settled: list[str] = []
+
+    async def handle(context: RequestContext, send: Send) -> None:
+        async def settle() -> None:
+            settled.append("settled")
+
+        context.on_settle = settle
+        await start(send)
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        assert settled == []
+        context.complete = not ended
+        last = b"data: [DONE]\n\n" if ended else b"data: 2\n\n"
+        await send({"type": "http.response.body", "body": last, "more_body": True})
+        assert settled == ["settled"]
+        await send({"type": "http.response.body", "body": b""})
+
+    await through(handle)
+    assert settled == ["settled"]
+    assert len(lines) == 1
+
+
+async def test_a_request_that_breaks_off_is_settled_and_logged(lines: list[RequestContext]) -> None:
+    done = asyncio.Event()
+
+    async def handle(context: RequestContext, send: Send) -> None:
+        async def settle() -> None:
+            done.set()
+
+        context.on_settle = settle
+        await start(send)
+        raise ConnectionError("the client has gone")
+
+    with pytest.raises(ConnectionError):
+        await through(handle)
+    async with asyncio.timeout(5):
+        await done.wait()
+    [context] = lines
+    assert not context.sent_whole
+
+
+async def test_a_request_with_two_keys_reaches_no_app(lines: list[RequestContext]) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        raise AssertionError("unreachable")
+
+    sent = await through(handle, (b"authorization", b"Bearer a"), (b"api-key", b"b"))
+    assert sent[0]["status"] == 401
+    assert json.loads(sent[1]["body"])["error"]["code"] == "invalid_api_key"
+    assert lines == []

@@ -1,26 +1,52 @@
-"""One test for each touch of LiteLLM that keys and limits lean on, failing when the host moves."""
+"""LiteLLM's side of authentication: master key, callers, and the models that a key may use."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from typing import Any
+import json
+from typing import Annotated, Any
 
+import httpx
 import litellm
 import pytest
+from fastapi import Depends, FastAPI
+from key_maker import key_of
 from litellm.proxy import proxy_server
-from litellm.proxy._types import LitellmUserRoles
-from litellm.proxy.auth import user_api_key_auth
+from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
+from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
+from litellm.proxy.common_utils.http_parsing_utils import _read_request_body
 from litellm.proxy.utils import ProxyLogging
+from routers import reset_litellm, row, use
 from starlette.requests import Request
 
-from toolgate_core.errors import InvalidKey, RateLimited
-from toolgate_proxy import body_guard, gate
+from toolgate_core.errors import PermissionDenied
+from toolgate_proxy import auth, gate
+from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host.limit_hook import LimitHook, hook
 
+Header = tuple[bytes, bytes]
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
-def test_the_master_key(monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
+
+
+def request_with(*headers: Header, path: str = "/v1/models", method: str = "GET") -> Request:
+    scope = {
+        "type": "http", "method": method, "path": path, "root_path": "", "query_string": b"",
+        "headers": list(headers), "server": ("x", 80), "scheme": "http", "client": ("10.0.0.1", 1),
+    }  # fmt: skip
+    return Request(scope)
+
+
+def chat_with(*headers: Header) -> Request:
+    return request_with(*headers, path="/v1/chat/completions", method="POST")
+
+
+def test_only_the_exact_master_key_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
     assert host.is_master_key("sk-master")
     for wrong in ("", "sk-maste", "sk-master ", "SK-MASTER", "sk-mastér", "\ud800"):
@@ -30,66 +56,97 @@ def test_the_master_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not host.is_master_key("None")
 
 
-def test_the_administrator_is_litellm_s() -> None:
-    made = host.admin()
+async def test_the_master_keys_caller_is_litellms_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "master_key", "sk-master")
+    monkeypatch.setattr(proxy_server, "user_custom_auth", None)
+    made = host.administrator()
     assert made.user_role == LitellmUserRoles.PROXY_ADMIN
     assert made.api_key == "litellm_proxy_master_key"
-    source = inspect.getsource(user_api_key_auth.user_api_key_auth_builder)
-    assert "api_key=LITELLM_PROXY_MASTER_KEY_ALIAS" in source
+    theirs = await host.litellm_caller(chat_with((b"authorization", b"Bearer sk-master")), CHAT)
+    for field in ("user_role", "user_id", "api_key"):
+        assert getattr(theirs, field) == getattr(made, field)
+    assert host.caller(None, "/x").request_route == "/x"
+    assert host.caller(None).user_role == LitellmUserRoles.PROXY_ADMIN
 
 
-def test_where_litellm_looks_for_a_key() -> None:
-    """Were there another header, two keys could come in one request."""
-    parameters = inspect.signature(user_api_key_auth.user_api_key_auth).parameters.values()
-    names = {
-        p.default.model.name.lower().encode() for p in parameters if hasattr(p.default, "model")
-    }
-    if not names:  # fastapi.Security wraps the scheme
-        names = {
-            p.default.dependency.model.name.lower().encode()
-            for p in parameters
-            if getattr(p.default, "dependency", None) is not None
-        }
-    assert names == set(gate.KEY_HEADERS)
+def test_a_keys_caller_has_its_alias_models_team_and_tags() -> None:
+    key = key_of(new_key(), alias="web", models=("tiny", "big"), team="t", tags=("a",))
+    made = host.caller(key, "/v1/chat/completions")
+    assert (made.api_key, made.key_alias, made.models) == (key.id, "web", ["tiny", "big"])
+    assert made.user_role == LitellmUserRoles.INTERNAL_USER
+    assert made.metadata == {"team": "t", "tags": ["a"]}
+    assert made.request_route == "/v1/chat/completions"
 
 
-def test_the_route_is_the_request_line_s() -> None:
-    scope = {
-        "type": "http", "method": "GET", "path": "/v1/models", "root_path": "", "query_string": b"",
-        "headers": [(b"host", b"x/key/list?y=")], "server": ("x", 80), "scheme": "http",
-    }  # fmt: skip
-    assert host.route_of(Request(scope)) == "/v1/models"
+def test_all_headers_that_litellm_reads_a_key_from_are_known() -> None:
+    """With another header, a request could have two keys."""
+    parameters = inspect.signature(user_api_key_auth).parameters
+    found = {}
+    for name, parameter in parameters.items():
+        scheme = getattr(parameter.default, "dependency", parameter.default)  # fastapi.Security
+        if hasattr(scheme, "model"):
+            found[name] = scheme.model.name.lower()
+    assert found == host.KEY_HEADERS
+    assert {header.encode() for header in found.values()} == set(gate.KEY_HEADERS)
 
 
-def test_our_error_is_what_is_answered() -> None:
-    made = host.proxy_exception(RateLimited("Wait.", retry_after=7))
-    assert made.to_dict()["code"] == "rate_limit_exceeded"
-    assert (str(made.code), made.headers["retry-after"]) == ("429", "7")
+@pytest.mark.parametrize("header", [None, *sorted(set(host.KEY_HEADERS.values()))])
+async def test_another_custom_auth_gets_the_same_key_and_body_as_from_litellms_handler(
+    monkeypatch: pytest.MonkeyPatch, header: str | None
+) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    async def custom_auth(request: Request, api_key: str) -> UserAPIKeyAuth:
+        seen.append((api_key, await _read_request_body(request)))
+        return UserAPIKeyAuth(api_key=api_key, user_id="theirs")
+
+    app = FastAPI()
+
+    @app.post("/v1/chat/completions")
+    async def handler(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> str | None:
+        return caller.user_id
+
+    monkeypatch.setattr(proxy_server, "user_custom_auth", custom_auth)
+    monkeypatch.setattr(proxy_server, "master_key", "sk-master")
+    sent = "Bearer sk-1" if header == "authorization" else "sk-1"
+    headers = {} if header is None else {header: sent}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://x") as http:
+        assert (
+            await http.post("/v1/chat/completions", json=CHAT, headers=headers)
+        ).json() == "theirs"
+    ours = chat_with(*((name.encode(), value.encode()) for name, value in headers.items()))
+    assert (await host.litellm_caller(ours, CHAT)).user_id == "theirs"
+    by_litellm, by_us = seen
+    assert by_us == by_litellm
+    if header is not None:
+        assert "sk-1" in by_us[0]
 
 
-@pytest.mark.parametrize(
-    "field",
-    ["api_base", "base_url", "api_key", "model_list", "mock_response", "mock_anything", "fallbacks",
-     "custom_llm_provider", "num_retries", "user_config", "litellm_params", "no-log",
-     "deployment_id", "router_settings_override", "additional_drop_params", "_target_order"],
-)  # fmt: skip
-def test_orders_are_known(field: str) -> None:
-    known = host.is_control(field) or field in body_guard.NESTED
-    assert known
+async def test_a_wrong_key_is_refused_by_litellms_own_authentication(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proxy_server, "master_key", "sk-master")
+    monkeypatch.setattr(proxy_server, "user_custom_auth", None)
+    with pytest.raises(ProxyException):
+        await host.litellm_caller(chat_with((b"authorization", b"Bearer sk-other")), CHAT)
 
 
-@pytest.mark.parametrize(
-    "field",
-    ["model", "messages", "tools", "metadata", "user", "stream", "timeout", "input",
-     "previous_response_id",
-     "instructions", "max_output_tokens", "reasoning", "store", "priority", "chat_template_kwargs",
-     "cache_salt", "system", "thinking", "service_tier", "prompt", "encoding_format"],
-)  # fmt: skip
-def test_what_apis_have_is_no_order(field: str) -> None:
-    assert not host.is_control(field)
+def test_the_route_is_the_one_of_the_request_line() -> None:
+    assert host.route_of(request_with((b"host", b"x/key/list?y="))) == "/v1/models"
 
 
-def test_a_callback_is_asked_before_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_custom_auth_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "general_settings", {})
+    monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
+    assert host.is_ours(auth.authenticate)
+    monkeypatch.setattr(proxy_server, "general_settings", {"litellm_key_header_name": "x-key"})
+    assert not host.is_ours(auth.authenticate)
+    monkeypatch.setattr(proxy_server, "general_settings", {})
+    monkeypatch.setattr(proxy_server, "user_custom_auth", None)
+    assert not host.is_ours(auth.authenticate)
+
+
+def test_the_hook_of_limits_is_called_before_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litellm, "callbacks", [])
     host.add_callback(hook)
     host.add_callback(hook)
@@ -98,7 +155,7 @@ def test_a_callback_is_asked_before_every_request(monkeypatch: pytest.MonkeyPatc
     assert "async_pre_call_hook" in vars(LimitHook)
 
 
-def test_the_checks_of_models_must_be_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_checks_of_models_must_be_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for general in ({}, {"custom_auth_run_common_checks": True}):
         for post in (False, True):
             monkeypatch.setattr(proxy_server, "general_settings", general)
@@ -106,15 +163,47 @@ def test_the_checks_of_models_must_be_on(monkeypatch: pytest.MonkeyPatch) -> Non
             assert host.checks_models() == (bool(general) and post)
 
 
-def test_two_keys_in_a_request_are_none() -> None:
-    same = [(b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"accept", b"x")]
-    assert gate.the_key(same) == "k"
-    assert gate.the_key([]) is None
-    with pytest.raises(InvalidKey):
-        gate.the_key([*same, (b"api-key", b"other")])
+@pytest.mark.parametrize(
+    ("allowed", "named", "permitted"),
+    [
+        ((), "anything", True),
+        (("small",), "small", True),
+        (("small",), "large", False),
+        (("small",), "SMALL", False),
+        (("sm*",), "small", True),
+        (("la*",), "small", False),
+        (("team/*",), "team/large", True),
+        (("team/*",), "large", False),
+        (("a-group",), "grouped", True),
+        (("a-group",), "small", False),
+        (("nick",), "nick", True),
+        (("nick",), "small", False),
+        (("small", "large"), "large", True),
+        (("small",), "", False),
+    ],
+)
+async def test_a_key_may_use_its_models_by_name_wildcard_or_access_group(
+    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], named: str, permitted: bool
+) -> None:
+    use(
+        monkeypatch,
+        *(row(name, group=name) for name in ("small", "large", "team/large")),
+        row("grouped", group="grouped", info={"access_groups": ["a-group"]}),
+        model_group_alias={"nick": "small"},
+    )
+    key = key_of(new_key(), models=allowed)
+    if permitted:
+        await host.check_model(key, named)
+        return
+    with pytest.raises(PermissionDenied) as refusal:
+        await host.check_model(key, named)
+    assert refusal.value.status == 403
+    assert all(json.dumps(name)[1:-1] in refusal.value.message for name in allowed)
 
 
-async def test_outside_of_our_gateway_the_hook_does_nothing() -> None:
-    data: dict[str, Any] = {"model": "m"}
-    await asyncio.create_task(hook.async_pre_call_hook(None, None, data, "acompletion"))
-    assert data == {"model": "m"}
+async def test_a_key_for_a_model_behind_an_alias_may_use_the_alias(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As LiteLLM's own check does: the alias is another name of that model."""
+    use(monkeypatch, row("a", group="small"), model_group_alias={"nick": "small"})
+    await host.check_model(key_of(new_key(), models=("small",)), "nick")

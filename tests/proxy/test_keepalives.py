@@ -9,32 +9,32 @@ import pytest
 from asking import asked
 from fake_backend import FakeBackend
 from script import Script
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
-from toolgate_proxy import meter
-from toolgate_proxy.keepalives import COMMENT, STREAMED, KeepAlives
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.keepalives import COMMENT, KeepAlive
 
 TICK = 0.05
 
 
-async def left() -> Message:
-    return {"type": "http.disconnect"}
+def error_event(body: bytes) -> bytes:
+    return b"data: " + body + b"\n\n"
 
 
-async def through(app: Any, *, streamed: bool = True, seconds: float = TICK) -> list[Message]:
+async def through(app: Any, *, seconds: float = TICK) -> list[Message]:
     """What a client is sent of an app's response."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {"type": "http", STREAMED: streamed}
-    await KeepAlives(app, seconds)(scope, left, send)
+    async with KeepAlive(send, seconds, RequestContext(), error_event) as stream:
+        await app(stream.send)
     return sent
 
 
 def answering(*bodies: bytes, status: int = 200, wait: float = 0.0) -> Any:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(send: Send) -> None:
         await asyncio.sleep(wait)
         await send({"type": "http.response.start", "status": status, "headers": []})
         for body in bodies:
@@ -48,7 +48,7 @@ def text(sent: list[Message]) -> bytes:
     return b"".join(message.get("body", b"") for message in sent)
 
 
-async def test_what_comes_at_once_passes_unchanged() -> None:
+async def test_a_response_in_time_passes_unchanged() -> None:
     sent = await through(answering(b"data: a\n\n", b"data: b\n\n"))
     assert text(sent) == b"data: a\n\ndata: b\n\n"
     assert [message["type"] for message in sent].count("http.response.start") == 1
@@ -71,18 +71,18 @@ async def test_an_error_after_a_comment_is_an_event() -> None:
     assert not sent[-1].get("more_body")
 
 
-async def test_what_was_set_aside_for_an_error_after_a_comment_is_given_back() -> None:
+async def test_the_reservation_is_released_for_an_error_after_a_comment() -> None:
     for status, used in ((503, 0), (200, 60)):
-        counting = meter.Meter(set_aside=60)
-        meter.set_out(counting)
+        context = RequestContext(reserved_tokens=60)
 
-        async def gate(message: Message, counting: meter.Meter = counting) -> None:
+        async def gate(message: Message, context: RequestContext = context) -> None:
             if message["type"] == "http.response.start":
-                counting.begins(message["status"])
+                context.begin_response(message["status"])
 
         app = answering(b"{}", status=status, wait=TICK * 5)
-        await KeepAlives(app, TICK)({"type": "http", STREAMED: True}, left, gate)
-        assert (counting.status, counting.used()) == (200, used)
+        async with KeepAlive(gate, TICK, context, error_event) as stream:
+            await app(stream.send)
+        assert (context.status, context.used_tokens()) == (200, used)
 
 
 async def test_an_error_in_time_keeps_its_status() -> None:
@@ -91,10 +91,59 @@ async def test_an_error_in_time_keeps_its_status() -> None:
     assert text(sent) == b"{}"
 
 
-@pytest.mark.parametrize("how", [{"streamed": False}, {"seconds": 0.0}])
-async def test_where_none_are_wanted_none_come(how: dict[str, Any]) -> None:
-    sent = await through(answering(b"{}", wait=TICK * 5), **how)
+async def test_zero_seconds_disable_comments() -> None:
+    sent = await through(answering(b"{}", wait=TICK * 5), seconds=0.0)
     assert text(sent) == b"{}"
+
+
+async def test_a_stream_that_falls_silent_gets_comments_between_its_events() -> None:
+    async def app(send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for event in (b"data: a\n\n", b"data: b\n\n"):
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+            await asyncio.sleep(TICK * 4)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    said = text(await through(app))
+    assert said.startswith(b"data: a\n\n" + COMMENT)
+    assert b"data: b\n\n" + COMMENT in said
+    assert said.replace(COMMENT, b"") == b"data: a\n\ndata: b\n\n"
+
+
+async def test_no_comment_follows_the_end_of_a_response() -> None:
+    ended = answering(b"data: a\n\n")
+
+    async def app(send: Send) -> None:
+        await ended(send)
+        await asyncio.sleep(TICK * 4)
+
+    assert text(await through(app)) == b"data: a\n\n"
+
+
+async def test_no_comment_is_sent_into_an_error_body() -> None:
+    async def app(send: Send) -> None:
+        await send({"type": "http.response.start", "status": 400, "headers": []})
+        await asyncio.sleep(TICK * 4)
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    assert text(await through(app)) == b"{}"
+
+
+async def test_comments_end_with_the_request() -> None:
+    """An app that fails, as one does whose client has gone, leaves no task behind."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def fail() -> None:
+        async with KeepAlive(send, TICK, RequestContext(), error_event):
+            raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError):
+        await fail()
+    await asyncio.sleep(TICK * 3)
+    assert sent == []
 
 
 async def test_a_queued_request_is_told_that_it_waits(

@@ -1,81 +1,55 @@
-"""One test for each touch of LiteLLM, failing when the host moves. What the touches amount to on
-the wire is shown by test_gateway.py."""
+"""The patches of LiteLLM on its own way, by what they change. What they add up to on the wire is
+shown by test_gateway.py."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from importlib.metadata import version
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import litellm
 import litellm.main
+import litellm.utils
 import pytest
-from fake_backend import KEY, FakeBackend
-from litellm.integrations.custom_logger import CustomLogger
-from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
-from litellm.proxy import common_request_processing, proxy_server
+from litellm.llms.custom_llm import CustomLLM
+from litellm.proxy import proxy_server
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
-from litellm.types.completion import CompletionDispatchContext
-from pydantic import SecretStr
-from script import Script
+from routers import reset_litellm
 
-from toolgate_core.errors import (
-    BackendTimeout,
-    BackendUnavailable,
-    EnforcementFailed,
-    SchemaNotEnforceable,
-    ToolgateError,
-    UnknownTool,
-)
-from toolgate_proxy.litellm_host import patches as host
-from toolgate_proxy.litellm_host import router as litellm_router
-from toolgate_proxy.provider import Toolgate, toolgate
-from toolgate_proxy.settings import Settings
+from toolgate_core.errors import RateLimited
+from toolgate_proxy.litellm_host import patches
+from toolgate_proxy.litellm_host.errors import host_error
+from toolgate_proxy.provider import toolgate
 
 
-def source(function: Any) -> str:
-    return inspect.getsource(inspect.unwrap(function))
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
 
 
-def test_the_version_whose_lines_are_named() -> None:
-    assert version("litellm") == "1.106.2"
-    assert "LiteLLM 1.106.2" in (host.__doc__ or "")
-
-
-def test_registering_twice_touches_once() -> None:
-    touched = litellm.main._complete_custom_providers
-    assert host.register(toolgate) is toolgate
-    assert litellm.main._complete_custom_providers is touched
-    assert inspect.unwrap(touched) is not touched
-    assert inspect.unwrap(touched) is inspect.unwrap(inspect.unwrap(touched))
-
-
-def test_completion_finds_custom_providers_by_the_name_we_replace() -> None:
-    assert "_complete_custom_providers(_dispatch_ctx)" in source(litellm.main.completion)
-    assert "asyncio.iscoroutine(init_response)" in source(litellm.main.acompletion)
-    fields = set(CompletionDispatchContext.__dataclass_fields__)
-    used = {"custom_llm_provider", "stream", "acompletion", "model", "messages", "api_base"}
-    assert used | {"api_key", "optional_params", "litellm_params", "logging"} <= fields
-    assert 'item["provider"] == custom_llm_provider' in source(
-        litellm.main._complete_custom_providers
+def test_registering_twice_patches_once() -> None:
+    names = (
+        "_complete_custom_providers",
+        "get_optional_params",
+        "validate_chat_completion_tool_choice",
     )
+    patched = {name: getattr(litellm.main, name) for name in names}
+    methods = ProxyException.__init__, ProxyException.to_dict
+    assert patches.register(toolgate) is toolgate
+    for name, function in patched.items():
+        assert getattr(litellm.main, name) is function
+        assert inspect.unwrap(function) is not function
+        assert inspect.unwrap(function) is inspect.unwrap(inspect.unwrap(function))
+    assert (ProxyException.__init__, ProxyException.to_dict) == methods
 
 
-def test_the_stock_stream_has_what_ours_leans_on() -> None:
-    names = ("aclose", "_restore_consumer_correlation_context", "__anext__")
-    assert all(hasattr(CustomStreamWrapper, name) for name in names)
-    finalize = source(CustomStreamWrapper._finalize_completed_stream)
-    assert '"_on_deferred_stream_complete"' in finalize
-    assert "_deferred_stream_complete_args = (" in finalize
-    assert "dispatch_success_handlers" in finalize
-    assert "stream_to_close.aclose()" in source(CustomStreamWrapper.aclose)
-    assert "isinstance(response, CustomStreamWrapper)" in source(litellm.Router._acompletion)
+def test_the_provider_is_found_as_litellm_finds_it() -> None:
+    assert patches.provider() is toolgate
 
 
-def test_every_openai_parameter_reaches_the_provider() -> None:
+def test_all_of_openais_parameters_reach_the_provider() -> None:
     params = litellm.main.get_optional_params(
         model="gpt-5",
         custom_llm_provider="toolgate",
@@ -98,188 +72,78 @@ def test_every_openai_parameter_reaches_the_provider() -> None:
 
 
 def test_stop_is_not_cut_to_four() -> None:
-    from litellm.utils import validate_openai_optional_params
-
-    assert validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
+    assert litellm.utils.validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
 
 
-def test_what_litellm_takes_away_is_read_from_the_body() -> None:
-    kwargs = {
-        "model": "m",
-        "messages": [],
-        "optional_params": {"tools": [], "extra_body": {"top_k": 1}},
-        "litellm_params": {"proxy_server_request": {"body": {"tools": ["x"], "priority": 3}}},
-        "api_base": None,
-        "api_key": None,
-        "logging_obj": None,
-    }
-    call = host.read_call(kwargs)
-    assert call.params == {"tools": ["x"], "top_k": 1, "priority": 3}
+def test_a_tool_choice_of_allowed_tools_passes_and_others_are_validated() -> None:
+    validate = litellm.main.validate_chat_completion_tool_choice
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
+    assert validate(allowed) == validate(tool_choice=allowed, model="m") == allowed
+    assert validate("auto") == "auto"
+    with pytest.raises(Exception, match="tool_choice"):
+        validate({"type": "nonsense"})
 
 
-CALL = host.Call("m", [], {}, None, None, SimpleNamespace(), {})
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (UnknownTool("No.", param="tool_choice"), litellm.BadRequestError),
-        (BackendUnavailable("No.", retry_after=3), litellm.ServiceUnavailableError),
-        (BackendTimeout("No."), litellm.Timeout),
-        (EnforcementFailed("No."), litellm.InternalServerError),
-    ],
-)
-def test_errors_become_the_hosts_and_their_bodies_stay_ours(
-    error: ToolgateError, kind: type[Exception]
+def test_only_streams_of_our_provider_are_opened_before_the_response(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(kind) as raised, host.errors_raised(CALL):
-        raise error
-    assert getattr(raised.value, "status_code", None) == error.status
-    assert getattr(raised.value, "message", None) == error.message
+    """Other providers, synchronous calls and whole responses stay LiteLLM's."""
+
+    def original(context: Any) -> str:
+        return "stock"
+
+    complete = patches._opening(original)
+    ours: dict[str, Any] = {"custom_llm_provider": "toolgate", "acompletion": True, "stream": True}
+    for changes in ({"custom_llm_provider": "other"}, {"acompletion": False}, {"stream": False}):
+        assert complete(SimpleNamespace(**(ours | changes))) == "stock"
+    monkeypatch.setattr(patches, "_open", lambda context: "opened")
+    assert complete(SimpleNamespace(**ours)) == "opened"
+
+
+def test_litellms_completion_uses_the_patched_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would bypass a patch of a function that it had imported under another name."""
+    seen: list[Any] = []
+
+    def complete(context: Any) -> str:
+        seen.append(context)
+        return "made"
+
+    monkeypatch.setattr(litellm.main, "_complete_custom_providers", complete)
+    messages = [{"role": "user", "content": "hi"}]
+    litellm.completion(model="toolgate/tiny", messages=messages, api_base="http://a", stream=True)
+    [context] = seen
+    assert (context.custom_llm_provider, context.model) == ("toolgate", "tiny")
+    assert (context.stream, context.acompletion) == (True, False)
+    assert (context.api_base, context.messages) == ("http://a", messages)
+    for name in ("api_key", "optional_params", "litellm_params", "logging"):
+        assert hasattr(context, name)
+
+
+def test_an_exception_made_while_ours_is_handled_has_our_body() -> None:
+    error = RateLimited("Wait.", limited="tokens", retry_after=2)
     try:
-        raise raised.value
-    except Exception:  # noqa: BLE001  # as the host handles it
-        shown = ProxyException(message="litellm.X: other", type="t", param=None, code=error.status)
+        raise host_error(error, "m")
+    except Exception:  # noqa: BLE001  # as LiteLLM handles it
+        shown = ProxyException("litellm.RateLimitError: Wait.", "None", "None", 429)
     assert shown.to_dict() == error.body()["error"]
-    assert shown.code == str(error.status)
+    assert sys.exception() is None
+    later = ProxyException("Other.", "t", None, 400)
+    assert later.to_dict()["message"] == "Other."
 
 
-def test_the_hosts_own_errors_keep_their_bodies() -> None:
-    shown = ProxyException(message="No.", type="t", param="p", code=400)
-    assert shown.to_dict() == {"message": "No.", "type": "t", "param": "p", "code": "400"}
-
-
-def test_a_pointer_survives() -> None:
-    error = SchemaNotEnforceable("No.", pointer="/a", param="tools[0]")
-    with pytest.raises(litellm.BadRequestError) as raised, host.errors_raised(CALL):
-        raise error
-    try:
-        raise raised.value
-    except Exception:  # noqa: BLE001  # as the host handles it
-        shown = ProxyException(message="x", type="t", param=None, code=400)
-    assert shown.to_dict()["pointer"] == "/a"
-
-
-def test_where_the_host_makes_its_bodies() -> None:
-    assert "exc.to_dict()" in source(proxy_server.openai_exception_handler)
-    assert "proxy_exception.to_dict()" in source(proxy_server.async_data_generator)
-    handle = common_request_processing.ProxyBaseLLMRequestProcessing.handle_llm_api_exception
-    assert "raise ProxyException(" in source(handle)
+def test_litellms_handler_of_exceptions_is_there_to_be_repaired() -> None:
     assert ProxyException in proxy_server.app.exception_handlers
 
 
-def test_without_a_database_nothing_is_a_databases_fault() -> None:
-    assert not PrismaDBExceptionHandler.is_database_service_unavailable_error(ValueError())
-    assert not PrismaDBExceptionHandler.is_database_service_unavailable_error_in_chain(ValueError())
+@pytest.mark.parametrize(
+    "name", [name for name in vars(PrismaDBExceptionHandler) if name.startswith("is_")]
+)
+def test_without_a_database_no_error_is_a_databases(name: str) -> None:
+    """LiteLLM's own checks would import prisma, which is not installed, and raise."""
+    assert getattr(PrismaDBExceptionHandler, name)(ValueError()) is False
 
 
-class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-    """What LiteLLM's logging is told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[Any] = []
-        self.failures: list[Any] = []
-
-    async def async_log_success_event(
-        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-    ) -> None:
-        self.answers.append(response_obj)
-
-    async def async_log_failure_event(
-        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-    ) -> None:
-        self.failures.append(kwargs["exception"])
-
-    async def settled(self) -> None:
-        for _ in range(200):
-            if self.answers or self.failures:
-                return
-            await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-async def recorder(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    provider = Toolgate(Settings(backend_url=backend.url, backend_key=SecretStr(KEY)))
-    entry = {"provider": host.PROVIDER, "custom_handler": provider}
-    monkeypatch.setattr(litellm, "custom_provider_map", [entry])
-    litellm.utils.custom_llm_setup()
-    recorder = Recorder()
-    for name in ("success_callback", "failure_callback"):  # else LiteLLM keeps the test before's
-        monkeypatch.setattr(litellm, name, [])
-        monkeypatch.setattr(litellm, f"_async_{name}", [])
-    monkeypatch.setattr(litellm, "callbacks", [recorder])
-    return recorder
-
-
-async def ask(script: str, **params: Any) -> Any:
-    messages = [{"role": "user", "content": script}]
-    return await litellm.acompletion(model="toolgate/tiny", messages=messages, **params)
-
-
-async def test_a_stream_is_logged_as_the_answer_it_was(
-    recorder: Recorder, backend: FakeBackend
-) -> None:
-    backend.scripts["hi"] = Script(("Hello", "Good day"))
-    stream = await ask("hi", stream=True, n=2)
-    assert isinstance(stream, host.PassThroughStream)
-    chunks = [chunk async for chunk in stream]
-    assert all(chunk.choices for chunk in chunks)
-    await recorder.settled()
-    (logged,) = recorder.answers
-    assert [choice.message.content for choice in logged.choices] == ["Hello", "Good day"]
-    whole = await ask("hi", n=2)
-    assert logged.usage.model_dump() == whole.usage.model_dump()
-
-
-async def test_a_stream_that_breaks_is_logged_as_a_failure(
-    recorder: Recorder, backend: FakeBackend
-) -> None:
-    backend.scripts["bad"] = Script(("Hello there",), error_after=2)
-    stream = await ask("bad", stream=True)
-
-    async def read() -> None:
-        async for _ in stream:
-            pass
-
-    with pytest.raises(litellm.InternalServerError):
-        await read()
-    await recorder.settled()
-    assert [failure.message for failure in recorder.failures] == ["It broke."]
-    assert not recorder.answers
-
-
-async def test_an_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
-    backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
-    stream = await ask("hang", stream=True)
-    await anext(stream)
-    await stream.aclose()
-    assert await backend.idle_within(1.0)
-
-
-def test_our_deployments_are_found_by_the_names_that_clients_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def row(name: str, model: str, base: str) -> dict[str, Any]:
-        params = {"model": model, "api_base": base, "api_key": "k"}
-        return {"model_name": name, "litellm_params": params}
-
-    router = litellm.Router(
-        model_list=[
-            row("small", "toolgate/tiny", "http://a"),
-            row("small", "toolgate/tiny", "http://b"),
-            row("large", "toolgate/big", "http://c"),
-            row("foreign", "openai/gpt", "http://d"),
-        ],
-        model_group_alias={"nick": "small"},
-    )
-    monkeypatch.setattr(proxy_server, "llm_router", router)
-
-    def bases(model: str | None) -> set[str | None]:
-        return {place.api_base for place in litellm_router.placements(model)}
-
-    assert bases("small") == bases("nick") == {"http://a", "http://b"}
-    assert bases(None) == {"http://a", "http://b", "http://c"}
-    assert bases("foreign") == bases("unheard of") == set()
-    monkeypatch.setattr(proxy_server, "llm_router", None)
-    assert litellm_router.placements(None) == []
+def test_our_provider_has_the_methods_that_litellm_calls() -> None:
+    assert isinstance(toolgate, CustomLLM)
+    for name in ("acompletion", "astreaming"):
+        assert getattr(type(toolgate), name) is not getattr(CustomLLM, name)

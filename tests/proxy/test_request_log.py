@@ -8,15 +8,19 @@ import logging
 from pathlib import Path
 
 import httpx
+import pytest
 from fake_backend import FakeBackend
 from gateway_process import MASTER_KEY
 from hypothesis import given
 from hypothesis import strategies as st
-from key_maker import make_key
+from key_maker import key_of, make_key
 from redis_server import RedisServer
 from script import Script
 
 from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
+from toolgate_proxy import request_log
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host.errors import host_error
 from toolgate_proxy.request_log import line, set_up
 
@@ -41,6 +45,45 @@ def test_a_redis_that_is_away_leaves_no_tracebacks() -> None:
         record = host_logger.makeRecord("", 40, "", 0, "x", (), met)
         assert host_logger.filter(record)
         assert (record.exc_info is not None) == told
+
+
+def written(context: RequestContext, monkeypatch: pytest.MonkeyPatch) -> dict[str, object] | None:
+    """The record that is logged of a request."""
+    lines: list[str] = []
+    monkeypatch.setattr(request_log.logger, "info", lines.append)
+    request_log.write(context, as_json=True)
+    record: dict[str, object] | None = json.loads(lines[0]) if lines else None
+    return record
+
+
+def test_a_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = key_of(new_key(), alias="web-1", team="web")
+    context = RequestContext("mine", call_id="call-1", key=key, model="tiny", sent_whole=True)
+    context.begin_response(200)
+    context.note_tokens(11, 8, complete=True)
+    context.note_enforcement(True, {})
+    context.note_grammars(2, "redis", 1.25)
+    record = written(context, monkeypatch)
+    assert record is not None
+    times = {name: record.pop(name) for name in ("time", "seconds", "first_byte_seconds")}
+    assert all(isinstance(value, float) for value in times.values())
+    assert record == {
+        "request_id": "call-1", "key": "web-1", "team": "web", "model": "tiny", "status": 200,
+        "prompt_tokens": 11, "completion_tokens": 8, "grammar": "redis; n=2; ms=1.2", "whole": True,
+    }  # fmt: skip
+
+
+def test_the_master_key_is_logged_by_that_name_and_a_long_model_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = written(RequestContext(model="m" * 500), monkeypatch)
+    assert record is not None
+    assert (record["key"], record["model"], record["whole"]) == ("master", "m" * 200, False)
+    assert "status" not in record
+
+
+def test_a_request_for_no_model_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert written(RequestContext("mine"), monkeypatch) is None
 
 
 async def logged(log: Path, word: str) -> str:

@@ -1,0 +1,176 @@
+"""Our provider behind `litellm.acompletion`, with a scripted backend: streams and log events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import litellm
+import pytest
+from fake_backend import KEY, FakeBackend
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
+from pydantic import SecretStr
+from routers import reset_litellm
+from script import Script, call
+
+from toolgate_proxy import provider
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.litellm_host.context import carry
+from toolgate_proxy.litellm_host.errors import carried
+from toolgate_proxy.litellm_host.stream import PassThroughStream
+from toolgate_proxy.service import Service
+from toolgate_proxy.settings import Settings
+
+
+class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """The log events of LiteLLM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.responses: list[Any] = []
+        self.failures: list[Any] = []
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.responses.append(response_obj)
+
+    async def async_log_failure_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.failures.append(kwargs["exception"])
+
+    async def settled(self) -> None:
+        for _ in range(200):
+            if self.responses or self.failures:
+                return
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def recorder(
+    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Recorder]:
+    here = Service(Settings(backend_url=backend.url, backend_key=SecretStr(KEY), redis_url=None))
+    monkeypatch.setattr(provider, "service", lambda: here)
+    reset_litellm(monkeypatch)
+    recorder = Recorder()
+    monkeypatch.setattr(litellm, "callbacks", [recorder])
+    yield recorder
+    await here.aclose()
+
+
+async def ask(script: str, **params: Any) -> Any:
+    messages = [{"role": "user", "content": script}]
+    return await litellm.acompletion(model="toolgate/tiny", messages=messages, **params)
+
+
+async def test_a_stream_is_logged_as_the_response_that_it_was(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello", "Good day"))
+    stream = await ask("hi", stream=True, n=2)
+    assert isinstance(stream, PassThroughStream)
+    chunks = [chunk async for chunk in stream]
+    assert all(chunk.choices for chunk in chunks)
+    await recorder.settled()
+    (logged,) = recorder.responses
+    assert [choice.message.content for choice in logged.choices] == ["Hello", "Good day"]
+    whole = await ask("hi", n=2)
+    assert logged.usage.model_dump() == whole.usage.model_dump()
+
+
+async def test_a_stream_counts_as_one_for_litellms_router_and_proxy(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    """They go by the type, and close `completion_stream` when the client goes."""
+    backend.scripts["hi"] = Script(("Hello there",))
+    stream = await ask("hi", stream=True)
+    assert isinstance(stream, CustomStreamWrapper)
+    assert stream.completion_stream is not None
+    assert stream.sent_first_chunk
+    first = await anext(stream)
+    assert first._hidden_params is stream._hidden_params
+    await stream.aclose()
+
+
+async def test_the_usage_is_the_last_chunk_where_it_was_asked_for(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello",))
+    stream = await ask("hi", stream=True, stream_options={"include_usage": True})
+    chunks = [chunk async for chunk in stream]
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage.completion_tokens > 0
+    assert not any(chunk.choices == [] for chunk in chunks[:-1])
+
+
+async def test_a_stream_that_breaks_is_logged_as_a_failure(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    backend.scripts["bad"] = Script(("Hello there",), error_after=2)
+    stream = await ask("bad", stream=True)
+
+    async def read() -> None:
+        async for _ in stream:
+            pass
+
+    with pytest.raises(litellm.InternalServerError):
+        await read()
+    await recorder.settled()
+    assert [failure.message for failure in recorder.failures] == ["It broke."]
+    assert not recorder.responses
+
+
+async def test_a_stream_that_fails_before_its_first_chunk_is_an_error_of_the_call(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    """So that the response still has the error's status."""
+    error = {"message": "No.", "code": "context_length_exceeded", "param": "messages"}
+    backend.scripts["bad"] = Script(("x",), error_status=400, error=error)
+    for stream in (True, False):
+        with pytest.raises(litellm.BadRequestError) as refusal:
+            await ask("bad", stream=stream)
+        ours = carried(refusal.value)
+        assert ours is not None
+        assert (ours.code, ours.param) == ("context_length_exceeded", "messages")
+
+
+async def test_an_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    stream = await ask("hang", stream=True)
+    await anext(stream)
+    await stream.aclose()
+    assert await backend.idle_within(1.0)
+
+
+async def test_the_chunks_of_a_stream_are_kept_for_its_bill(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    """LiteLLM bills by them what a client has got that leaves a stream."""
+    backend.scripts["hi"] = Script(("one two three",))
+    stream = await ask("hi", stream=True)
+    chunks = [chunk async for chunk in stream]
+    assert stream.chunks == chunks
+    texts = [choice.delta.content or "" for chunk in stream.chunks for choice in chunk.choices]
+    assert "".join(texts) == "one two three"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_requests_context_has_tokens_and_enforcement(
+    recorder: Recorder, backend: FakeBackend, stream: bool
+) -> None:
+    backend.scripts["look"] = Script((call("look", {}),))
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    context = RequestContext("mine")
+    carry(context)
+    response = await ask("look", tools=[tool], stream=stream)
+    if stream:
+        assert [chunk async for chunk in response]
+    assert context.complete
+    assert context.counted
+    assert context.completion_tokens > 0
+    assert context.headers()["x-toolgate-enforced"] == "full"
+    assert backend.requests[-1].request_id.startswith("mine.chatcmpl-")
