@@ -25,6 +25,15 @@ from toolgate_proxy.demo import closers
 from toolgate_proxy.processes import free_port
 
 START_SECONDS, STOP_SECONDS = 600, 60
+BOTH_WAYS = (
+    "test_answers",
+    "test_budgets",
+    "test_cases",
+    "test_clients",
+    "test_formats",
+    "test_parameters",
+    "test_refusals",
+)
 
 
 @dataclass(frozen=True)
@@ -89,14 +98,63 @@ def _alive(request: pytest.FixtureRequest) -> Iterator[None]:
         stack.require_alive()
 
 
-@pytest.fixture
-def client(stack: Stack) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{stack.url}/v1", api_key=stack.master_key, max_retries=0)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What these modules test holds on both ways: our own route, and LiteLLM's handler."""
+    module = metafunc.module.__name__.rpartition(".")[2]
+    if module in BOTH_WAYS and "url" in metafunc.fixturenames:
+        metafunc.parametrize("way", ("own", "litellm"), indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def way(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", "own"))
+
+
+@pytest.fixture(scope="session")
+def url_of_litellms_way(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A second gateway before the same backend, all of whose requests go LiteLLM's way."""
+    port, log = free_port(), tmp_path_factory.mktemp("litellms-way") / "log"
+    command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
+    environment = {
+        "TOOLGATE_ROUTE": "litellm",
+        "TOOLGATE_MASTER_KEY": stack.master_key,
+        "TOOLGATE_BACKEND_URL": stack.backend_url,
+        "TOOLGATE_BACKEND_KEY": stack.backend_key,
+    }
+    url = f"http://127.0.0.1:{port}"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            env={**os.environ, **environment},
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        give_up = time.monotonic() + START_SECONDS
+        while not _answers(url):
+            assert process.poll() is None, log.read_text(errors="replace")[-8000:]
+            assert time.monotonic() < give_up, log.read_text(errors="replace")[-8000:]
+            time.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS)
 
 
 @pytest.fixture
-def async_client(stack: Stack) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{stack.url}/v1", api_key=stack.master_key, max_retries=0)
+def url(way: str, stack: Stack, request: pytest.FixtureRequest) -> str:
+    """The gateway's."""
+    return str(request.getfixturevalue("url_of_litellms_way")) if way == "litellm" else stack.url
+
+
+@pytest.fixture
+def client(url: str, stack: Stack) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=stack.master_key, max_retries=0)
+
+
+@pytest.fixture
+def async_client(url: str, stack: Stack) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=stack.master_key, max_retries=0)
 
 
 @pytest.fixture
@@ -131,6 +189,13 @@ def status(backend: httpx.Client) -> wire.Status:
     )
     backend.post("/generate", content=request.model_dump_json()).raise_for_status()
     return wire.Status.model_validate_json(backend.get("/status").content)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/liveliness", timeout=2, trust_env=False).is_success
+    except httpx.TransportError:
+        return False
 
 
 def _wait_ready(stack: Stack) -> None:

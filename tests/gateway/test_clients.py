@@ -18,11 +18,11 @@ CACHE = Path(__file__).parents[2] / ".cache" / "clients"
 INSTALL_SECONDS, RUN_SECONDS = 300, 300
 
 
-def run(command: list[str], cwd: Path, stack: Stack, bias: dict[str, float]) -> None:
+def run(command: list[str], cwd: Path, url: str, key: str, bias: dict[str, float]) -> None:
     environment = {
         **os.environ,
-        "GATEWAY_URL": stack.url,
-        "GATEWAY_KEY": stack.master_key,
+        "GATEWAY_URL": url,
+        "GATEWAY_KEY": key,
         "GATEWAY_BIAS": json.dumps(bias),
         "NO_PROXY": "*",
     }
@@ -85,10 +85,13 @@ def node() -> Path:
 
 
 @pytest.mark.parametrize("name", ["openai", "langchain", "instructor", "pydantic_ai"])
-def test_a_python_client(name: str, python: Path, stack: Stack, bias: dict[str, float]) -> None:
-    run([str(python), str(CLIENTS / f"use_{name}.py")], CLIENTS, stack, bias)
+def test_a_python_client(
+    name: str, python: Path, url: str, stack: Stack, bias: dict[str, float]
+) -> None:
+    script = str(CLIENTS / f"use_{name}.py")
+    run([str(python), script], CLIENTS, url, stack.master_key, bias)
 
 
-def test_the_vercel_sdk(node: Path, stack: Stack, bias: dict[str, float]) -> None:
+def test_the_vercel_sdk(node: Path, url: str, stack: Stack, bias: dict[str, float]) -> None:
     shutil.copy(CLIENTS / "use_vercel.mjs", node)
-    run(["node", "use_vercel.mjs"], node, stack, bias)
+    run(["node", "use_vercel.mjs"], node, url, stack.master_key, bias)

@@ -1,0 +1,132 @@
+"""Which of our files one streamed chat completion with tools enters in the gateway, in order.
+
+    python scripts/trace_request.py [--route litellm]
+
+Runs the gateway in this process before a backend that answers by script, sends the request twice
+and traces the second one, so that what is made once (grammars, connections) is there already. A
+stay is the time from entering a file to entering another one; a file that is entered again after
+others were is a return. Prints the files of the walk, and how often each was entered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections import Counter
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "proxy"))
+PACKAGES = (ROOT / "proxy" / "toolgate_proxy", ROOT / "core" / "toolgate_core")
+SETTINGS = {
+    "TOOLGATE_MASTER_KEY": "sk-traced-0123456789",
+    "TOOLGATE_BACKEND_KEY": "backend-key",
+    "TOOLGATE_KEY_SECRET": "a-secret-for-the-hashes-of-keys",
+    "TOOLGATE_HEALTH_INTERVAL": "3600",
+    "TOOLGATE_KEY_POLL": "3600",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+BODY = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "weather"}],
+    "tools": [TOOL],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
+
+
+class Trace:
+    """Of all Python calls into our files; `sys.setprofile` reports them to it."""
+
+    def __init__(self) -> None:
+        self.entered: list[str] = []
+        self._names: dict[CodeType, str | None] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            name = self._name(frame.f_code)
+            if name is not None and (not self.entered or self.entered[-1] != name):
+                self.entered.append(name)
+
+    def _name(self, code: CodeType) -> str | None:
+        if code not in self._names:
+            path = Path(code.co_filename)
+            inside = [package for package in PACKAGES if path.is_relative_to(package)]
+            self._names[code] = str(path.relative_to(inside[0].parent)) if inside else None
+        return self._names[code]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--route", choices=("auto", "litellm"), default="auto")
+    os.environ.update(SETTINGS, TOOLGATE_ROUTE=parser.parse_args().route)
+    asyncio.run(traced())
+
+
+async def traced() -> None:
+    from fake_backend import FakeBackend, running
+    from script import Script, call
+
+    with running(FakeBackend()) as backend:
+        backend.scripts["weather"] = Script(("I look.\n" + call("get_weather", {"city": "Bern"}),))
+        os.environ["TOOLGATE_BACKEND_URL"] = backend.url
+        async with gateway() as client:
+            await ask(client)
+            trace = Trace()
+            sys.setprofile(trace)
+            await ask(client)
+            sys.setprofile(None)
+    report(trace.entered)
+
+
+@asynccontextmanager
+async def gateway() -> Any:
+    """A client of the gateway in this process, without sockets between them."""
+    from toolgate_proxy import app
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"] = folder
+        app.prepare(app.write_config([app.Route("tiny", "tiny")]))
+        made = app.create()
+        async with made.router.lifespan_context(made):
+            transport = httpx.ASGITransport(made)
+            headers = {"Authorization": f"Bearer {SETTINGS['TOOLGATE_MASTER_KEY']}"}
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://gateway", headers=headers
+            ) as client:
+                yield client
+
+
+async def ask(client: httpx.AsyncClient) -> None:
+    response = await client.post("/v1/chat/completions", json=BODY)
+    if response.status_code != 200 or not response.text.endswith("data: [DONE]\n\n"):
+        raise RuntimeError(response.text[:300])
+
+
+def report(entered: list[str]) -> None:
+    stays = Counter(entered)
+    for name in dict.fromkeys(entered):
+        print(f"{stays[name]:5}  {name}")
+    gateway = [name for name in stays if name.startswith("toolgate_proxy")]
+    print(f"\n{len(gateway)} files of the gateway, {len(stays) - len(gateway)} of core,")
+    print(f"{len(entered)} stays.")
+
+
+if __name__ == "__main__":
+    main()
