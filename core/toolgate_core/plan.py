@@ -66,6 +66,8 @@ class ChatRequest:
     request_id: str
     model: str
     messages: tuple[dict[str, Any], ...]
+    images: bool = False
+    """There are images in the messages."""
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True

@@ -17,8 +17,7 @@ from toolgate_core import wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 
-from .backend_errors import told
-from .backend_wait import within
+from .backend_faults import backend_error, within
 from .event_stream import EventStream
 from .settings import Settings
 
@@ -173,7 +172,7 @@ class Backend:
         if status in (401, 403):
             # Its body speaks of a wrong key; to our client that would mean the client's own.
             return from_body(status, None)
-        return told(status, _body(response))
+        return backend_error(status, _body(response))
 
 
 def _transport(settings: Settings) -> httpx.AsyncBaseTransport:

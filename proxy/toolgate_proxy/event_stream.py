@@ -12,10 +12,8 @@ from pydantic import ValidationError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
-from .backend_errors import told
-from .backend_wait import within
-from .inbox import Inbox
-from .sse import SseParser
+from .backend_faults import backend_error, within
+from .incoming import ReadAhead, SseParser
 
 
 class EventStream:
@@ -49,9 +47,9 @@ class EventStream:
         await self._response.aclose()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        parser, inbox = SseParser(), Inbox(self._response.aiter_bytes())
-        async with aclosing(inbox):
-            while (data := await self._take(inbox)) is not None:
+        parser, ahead = SseParser(), ReadAhead(self._response.aiter_bytes())
+        async with aclosing(ahead):
+            while (data := await self._take(ahead)) is not None:
                 for batch in self._checked(_events(parser.feed(data))):
                     yield batch
         self._check_ended()
@@ -67,10 +65,10 @@ class EventStream:
             yield batch
         self._check_ended()
 
-    async def _take(self, inbox: Inbox) -> bytes | None:
+    async def _take(self, ahead: ReadAhead) -> bytes | None:
         limit = min(self._idle_timeout, self._due - time.monotonic())
         async with within(limit, "go on with its answer"):
-            return await inbox.take()
+            return await ahead.take()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """The events up to an ErrorEvent, whose error is raised after them."""
@@ -78,7 +76,7 @@ class EventStream:
             if isinstance(event, wire.ErrorEvent):
                 if position:
                     yield events[:position]
-                raise told(event.status, {"error": event.error})
+                raise backend_error(event.status, {"error": event.error})
             if isinstance(event, wire.TokensEvent | wire.EndEvent):
                 self._due = self.deadline
             if isinstance(event, wire.EndEvent):

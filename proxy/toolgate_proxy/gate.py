@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,7 +20,7 @@ from toolgate_core.errors import InvalidKey, PermissionDenied, ToolgateError
 from . import request_log
 from .background import in_background
 from .context import REQUEST_ID, SCOPE, RequestContext
-from .keys.permissions import may_ask
+from .keys.permissions import may_open
 from .service import service
 
 KEY_HEADERS = (
@@ -33,7 +33,7 @@ KEY_HEADERS = (
 )
 """Where LiteLLM looks for a key."""
 CONTROL_HEADERS = b"x-litellm-"
-HIDDEN = ("x-litellm-model-api-base",)
+HIDDEN = {b"x-litellm-model-api-base"}
 END_OF_STREAM = b"data: [DONE]"
 
 BEARER = re.compile(rb"\s*bearer ", re.IGNORECASE)
@@ -52,7 +52,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         try:
-            check_route(scope, the_key(scope["headers"]))
+            the_key(scope["headers"])
         except ToolgateError as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
@@ -62,11 +62,11 @@ class Gate:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name in HIDDEN:
-                    if name in headers:
-                        del headers[name]
-                headers.update(context.headers())
+                added = context.headers()
+                replaced = {name.encode() for name in added} | HIDDEN
+                kept = [each for each in message.get("headers", ()) if each[0] not in replaced]
+                ours = [(name.encode(), value.encode()) for name, value in added.items()]
+                message = {**message, "headers": [*kept, *ours]}
                 context.begin_response(message["status"])
             elif context.complete or _is_last(message):
                 context.sent_whole = context.sent_whole or _is_last(message)
@@ -97,7 +97,7 @@ def check_route(scope: Scope, key: str | None) -> None:
     """Raises PermissionDenied where a virtual key is used for anything but models. `auth.py` checks
     the same wherever LiteLLM asks it; some of LiteLLM's routes have an authentication of their own.
     """
-    if key is None or may_ask(scope["method"], scope["path"]):
+    if key is None or may_open(scope["method"], scope["path"]):
         return
     watch = service().watch
     if watch is not None and watch.ring.knows(key):

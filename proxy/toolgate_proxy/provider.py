@@ -12,7 +12,7 @@ from typing import Any
 from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
-from .api.chat_completions.chunks import Chunks
+from .api.chat_completions.chunks import Chunk, Chunks
 from .api.chat_completions.request import parse_request
 from .api.chat_completions.response import WholeResponse
 from .chat import failover
@@ -45,11 +45,20 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                 async for pieces in events:
                     whole.add(pieces)
                     for chunk in chunks.of(pieces):
-                        yield ModelResponseStream(**chunk)
+                        yield ModelResponseStream(**_kept(chunk))
             context.complete = True
             if answer.request.include_usage:
                 yield ModelResponseStream(**chunks.usage())
             note_whole(call.logging, ModelResponse(**whole.body()))
+
+
+def _kept(chunk: Chunk) -> Chunk:
+    """LiteLLM drops chunks whose deltas are empty, for usage that it asked for itself; ours may
+    have token ids."""
+    for choice in chunk["choices"]:
+        if not choice["delta"] and choice["finish_reason"] is None:
+            choice["delta"] = {"content": ""}
+    return chunk
 
 
 def _responding(call: ProviderCall) -> failover.Responding:

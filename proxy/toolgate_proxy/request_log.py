@@ -68,7 +68,11 @@ def line(record: dict[str, Any], *, as_json: bool) -> str:
     if as_json:
         return json.dumps(told)
     # json.dumps quotes what could break the line, or begin another.
-    return " ".join(f"{name}={json.dumps(value)}" for name, value in told.items())
+    return " ".join(f"{name}={_quoted(value)}" for name, value in told.items())
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value) if isinstance(value, str) else str(value).lower()
 
 
 def _bounded(value: object) -> object:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_proxy import load
-from toolgate_proxy.load import Load
+from toolgate_proxy import deployments
+from toolgate_proxy.deployments import Load
 
 
 def test_what_is_on_its_way_counts_once() -> None:
@@ -21,7 +21,7 @@ def test_what_is_on_its_way_counts_once() -> None:
 def test_what_never_arrives_counts_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Load()
     here.expect()
-    monkeypatch.setattr(load, "ON_ITS_WAY", -1.0)
+    monkeypatch.setattr(deployments, "ON_ITS_WAY", -1.0)
     assert here.requests == 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
+import string
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,11 +17,11 @@ from toolgate_core.plan import ChatRequest, EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
 from .call_check import LastLook
-from .call_ids import CallIds
 from .choice import Choice, Said
 from .held_calls import Calls
 from .resample import Resample, Retries
 
+ALPHABET = string.ascii_letters + string.digits
 MAX_JOINED = 64
 """Characters up to which neighbouring deltas become one. Tokens that piled up while the process was
 busy go out in fewer chunks, and the arguments of a long call still arrive in parts."""
@@ -49,6 +51,20 @@ class TokenCounts:
     cached: int
     completion: int
     reasoning: int
+
+
+class CallIds:
+    """Of one answer."""
+
+    def __init__(self, info: wire.Info, request: ChatRequest) -> None:
+        self._numbered = info.call_ids == "kimi_k2"
+        # As vLLM does (renderers/chat_utils.py:2311): numbers go on through a conversation.
+        self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
+
+    def of(self, start: CallStart) -> str:
+        if self._numbered:
+            return f"functions.{start.name}:{self._before + start.index}"
+        return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))
 
 
 class Answer:

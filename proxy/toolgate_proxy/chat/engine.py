@@ -52,9 +52,10 @@ class Engine:
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[Answer, Generation]:
         """Raises ToolgateError where the request is refused or the backend fails."""
-        info = await deployment.backend.info()
-        messages = await self._images.inlined(request.messages, sees=info.images)
-        request = replace(request, messages=messages)
+        if request.images:
+            info = await deployment.backend.info()
+            messages = await self._images.inlined(request.messages, sees=info.images)
+            request = replace(request, messages=messages)
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         unsure = [tool.name for tool in plan.candidates if tool.hash in residual]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ..api.surfaces import surface_of
-
 ROUTES = {
     "POST": re.compile(
         r"(?:/v1)?/(?:chat/completions|completions|embeddings|responses|messages"
@@ -14,16 +12,10 @@ ROUTES = {
     "GET": re.compile(r"(?:/v1)?/models(?:/[^/]+)?"),
 }
 """LiteLLM has hundreds of routes, and each release adds some: a route that is not listed here takes
-the master key. Surfaces of ours have their own paths besides."""
+the master key. Our own route checks keys by itself."""
 
 
 def may_open(method: str, route: str) -> bool:
     """Whether a virtual key opens the route, for whoever answers it."""
     allowed = ROUTES.get(method)
     return allowed is not None and allowed.fullmatch(route) is not None
-
-
-def may_ask(method: str, path: str) -> bool:
-    """Whether a virtual key may send a request there: to a route that it opens, or to a surface of
-    ours, which checks the key itself."""
-    return may_open(method, path) or (method == "POST" and surface_of(path) is not None)

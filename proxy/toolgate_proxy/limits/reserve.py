@@ -19,7 +19,7 @@ async def reserve(
     rate limits. Raises RateLimited and LimitsUnavailable."""
     key = context.key
     if key is None or context.admitted:
-        return
+        return  # the master key's requests have no limits
     if key.limits.any:
         guess = here.settings.limit_output_estimate
         context.reserved_tokens = tokens(body, key.limits, guess, output=output)

@@ -79,7 +79,8 @@ class Exchange:
     async def _respond(self, send: Send, disconnect: Disconnect) -> None:
         here, context = service(), self.context
         body = await self._admitted()
-        await reserve(here, context, body)
+        if context.key is not None:
+            await reserve(here, context, body)
         row, placement = await self._chosen(body)
         body = {**defaults(row), **body}
         request = self._surface.parse(

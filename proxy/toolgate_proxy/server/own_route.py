@@ -21,7 +21,7 @@ from ..api.surfaces import surface_of
 from ..background import in_background
 from ..checks import Fields
 from ..context import RequestContext, context_of
-from ..gate import the_key
+from ..gate import check_route, the_key
 from ..keepalives import KeepAlive
 from ..litellm_host import auth as host_auth
 from ..litellm_host.callbacks import wants_events
@@ -46,14 +46,15 @@ class OwnRoute:
             return
         context = context_of(scope)
         found = surface_of(scope["path"]) if scope["method"] == "POST" else None
-        guarded = scope["method"] == "POST" and body_guard.is_guarded(scope["path"])
-        if found is None and not guarded:
-            carry(context)
-            await self._litellm(scope, receive, send)
-            return
         try:
             if found is not None:
                 context.authenticated = await _authenticated(scope, context)
+            else:
+                check_route(scope, the_key(scope["headers"]))
+                if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
+                    carry(context)
+                    await self._litellm(scope, receive, send)
+                    return
             messages = await body.read(receive)
             values = body.parse(scope, messages)
             surface, model = found or (None, "")

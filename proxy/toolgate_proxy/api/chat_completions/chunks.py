@@ -58,7 +58,7 @@ class Chunks:
             elif choice in self._silent and isinstance(event, Finish):
                 yield self._chunk(choice, {"content": ""})
             self._silent.discard(choice)
-            logprobs = logprobs_of(event)
+            logprobs = logprobs_of(event) if getattr(event, "logprobs", None) else None
             match event:
                 case Begun():
                     self._silent.add(choice)

@@ -64,6 +64,7 @@ def admit(
         answer_id=_answer_id(fields),
         model=model,
         messages=parsed,
+        images=_has_images(parsed),
         tools=tools(fields, open_objects=open_objects),
         tool_choice=tool_choice(fields),
         parallel_tool_calls=not legacy and fields.flag("parallel_tool_calls") is not False,
@@ -173,6 +174,11 @@ def _echo(fields: Fields, messages: tuple[dict[str, Any], ...]) -> str:
     if isinstance(content, list):
         return "".join(part["text"] for part in content)
     return content or ""
+
+
+def _has_images(messages: tuple[dict[str, Any], ...]) -> bool:
+    parts = (message["content"] for message in messages if isinstance(message["content"], list))
+    return any(part["type"] == "image_url" for content in parts for part in content)
 
 
 def _cache_salt(fields: Fields) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from toolgate_proxy.inbox import READ_AHEAD, Inbox
+from toolgate_proxy.incoming import READ_AHEAD, ReadAhead
 
 
 async def pieces(*given: bytes | Exception | float) -> AsyncIterator[bytes]:
@@ -19,13 +19,13 @@ async def pieces(*given: bytes | Exception | float) -> AsyncIterator[bytes]:
 
 
 async def test_what_has_come_is_taken_at_once() -> None:
-    inbox = Inbox(pieces(b"a", b"b", b"c", 0.01, b"d"))
+    inbox = ReadAhead(pieces(b"a", b"b", b"c", 0.01, b"d"))
     assert [await inbox.take(), await inbox.take(), await inbox.take()] == [b"abc", b"d", None]
     assert await inbox.take() is None
 
 
 async def test_what_came_before_an_error_is_taken_first() -> None:
-    inbox = Inbox(pieces(b"a", ValueError("broken")))
+    inbox = ReadAhead(pieces(b"a", ValueError("broken")))
     assert await inbox.take() == b"a"
     with pytest.raises(ValueError, match="broken"):
         await inbox.take()
@@ -40,7 +40,7 @@ async def test_nobody_reads_ahead_without_end() -> None:
             read += 1
             yield b"x" * 1024
 
-    inbox = Inbox(endless())
+    inbox = ReadAhead(endless())
     assert len(await inbox.take() or b"") == READ_AHEAD
     await asyncio.sleep(0.01)
     assert read * 1024 <= 3 * READ_AHEAD
@@ -58,7 +58,7 @@ async def test_closing_it_ends_the_reading() -> None:
         finally:
             left = True
 
-    inbox = Inbox(silent())
+    inbox = ReadAhead(silent())
     await asyncio.sleep(0)
     await inbox.aclose()
     assert left

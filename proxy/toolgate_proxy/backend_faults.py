@@ -1,4 +1,4 @@
-"""Waits on a backend: timed, and the network's failures named."""
+"""Failures of a backend as our errors: its answers, the network, and time-outs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from contextlib import asynccontextmanager
 import aiohttp
 import httpx
 
-from toolgate_core.errors import BackendLost, BackendTimeout, BackendUnavailable
+from toolgate_core.error_body import from_body
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendLost,
+    BackendTimeout,
+    BackendUnavailable,
+    ToolgateError,
+)
 
 UNREACHABLE = "No backend can be reached for this model; try again shortly."
 BROKE_OFF = "The connection to the backend broke off."
@@ -33,3 +40,10 @@ async def within(seconds: float, what: str, *, begun: bool = True) -> AsyncItera
         raise BackendUnavailable(
             UNREACHABLE if unreachable else BROKE_OFF, retry_after=RETRY_AFTER
         ) from error
+
+
+def backend_error(status: int, body: object) -> ToolgateError:
+    """By its HTTP status and JSON body, or by an event in the middle of a stream."""
+    error = from_body(status, body)
+    # Of a server error that is none of ours, an engine that died is the likeliest cause.
+    return BackendLost(error.message) if type(error) is BackendFailed else error

@@ -1,4 +1,4 @@
-"""What has arrived of an answer and was not looked at yet.
+"""Bytes of a streamed response as they arrive, and the server-sent events in them.
 
 httpx gives a body out by the pieces in which it was written, a token each, also when many of them
 have come in one packet. Here one task a stream takes them in as they come, and who looks gets all
@@ -15,7 +15,19 @@ READ_AHEAD = 256 * 1024
 """Bytes after which reading waits for a client that takes them slower than they come."""
 
 
-class Inbox:
+class SseParser:
+    """Bytes in, in pieces of any size; the payloads of the `data:` lines they complete out."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Comments (keep-alives), blank lines and other fields are passed over."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line[len(b"data:") :].strip() for line in lines if line.startswith(b"data:")]
+
+
+class ReadAhead:
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._held = bytearray()
         self._news = asyncio.Event()
