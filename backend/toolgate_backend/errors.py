@@ -4,7 +4,7 @@ BackendError
 ├── GrammarRefused      no engine can hold this schema; carries the keyword's JSON Pointer
 ├── BlobRejected        a compiled grammar from elsewhere that is not what it says it is
 ├── QuarantineDown      the quarantine died or did not answer, through no fault of a schema
-├── AdapterMisfit       a server whose configuration would drop the masks: it does not start
+├── AdapterMisfit       a server that would drop the masks, or lacks what we need: it does not start
 ├── GrammarMissing      a sequence names a grammar that this process does not hold
 ├── TooSlow             a sequence whose masks hold up the others' steps
 └── DeadEnd             a grammar allows no token at all: a bug of the grammar or of ours

@@ -15,6 +15,7 @@ from typing import Any
 
 from . import vllm_cli
 from .settings import Settings
+from .vllm_cli import flag_name
 
 PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
 
@@ -36,7 +37,7 @@ DRAFTING_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model"
 
 
 class LaunchRefused(SystemExit):
-    """The configuration would run without masks. The message says what to change."""
+    """The server would lack the masks or our routes. The message says what to change."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not arguments or arguments[0].startswith("-"):
         raise LaunchRefused("usage: toolgate backend MODEL [vLLM's options]")
     model, *flags = arguments
+    refusal = vllm_cli.unsupported_server(flags, os.environ)
+    if refusal is not None:
+        raise LaunchRefused(refusal)
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
     ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
@@ -52,14 +56,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
     """Raises LaunchRefused for what vLLM would run without masks."""
-    drafts = next((flag for flag in map(_name, flags) if flag in DRAFTING_FLAGS), None)
+    drafts = next((flag for flag in map(flag_name, flags) if flag in DRAFTING_FLAGS), None)
     runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
     v2 = runner != "0" if runner else not on_cpu()  # vLLM's own choice where Triton is
     chosen = wanted
     if wanted == "auto":
         chosen = "structured_output" if v2 or drafts is not None else "logits_processor"
     if chosen == "logits_processor":
-        if any(_name(flag) == "--logits-processors" for flag in flags):
+        if any(flag_name(flag) == "--logits-processors" for flag in flags):
             raise LaunchRefused(
                 "--logits-processors is set by Toolgate. Leave it out, or set "
                 "TOOLGATE_ADAPTER=structured_output."
@@ -170,11 +174,6 @@ def _few_cores() -> bool:
     known = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     return cores < CORES_TO_SPIN_ON
-
-
-def _name(flag: str) -> str:
-    """`--a_b.c=d` → `--a-b`."""
-    return flag.split("=")[0].split(".")[0].replace("_", "-")
 
 
 def _value(flags: Sequence[str], name: str) -> str | None:

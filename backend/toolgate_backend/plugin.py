@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
+
+from .errors import AdapterMisfit
+from .vllm_cli import unsupported_server
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -12,7 +17,18 @@ if TYPE_CHECKING:
 
 def register() -> None:
     """`vllm.general_plugins`: runs in every process of a server, more than once. Gives the workers
-    the methods that the API process calls through `collective_rpc`, and the engine our grammars."""
+    the methods that the API process calls through `collective_rpc`, and the engine our grammars.
+
+    Does nothing in a server that does not ask for Toolgate: vLLM loads every general plug-in where
+    VLLM_PLUGINS is not set, but no endpoint plug-in. Raises AdapterMisfit, which stops the server,
+    where it can't have our routes.
+    """
+    if "VLLM_PLUGINS" not in os.environ:
+        return
+    refusal = unsupported_server(_serve_flags(), os.environ)
+    if refusal is not None:
+        raise AdapterMisfit(refusal)
+
     from vllm.v1.worker.worker_base import WorkerBase
 
     from .adapters import vllm_host
@@ -21,6 +37,11 @@ def register() -> None:
     for name, method in WORKER_METHODS.items():
         setattr(WorkerBase, name, method)
     vllm_host.register()
+
+
+def _serve_flags() -> list[str]:
+    """Of `vllm serve MODEL …`; other programs' flags mean something else."""
+    return sys.argv[2:] if sys.argv[1:2] == ["serve"] else []
 
 
 class ToolgateEndpoints:

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from toolgate_backend import launch
+from toolgate_backend import launch, plugin
+from toolgate_backend.errors import AdapterMisfit
+
+OTHER_SERVERS = [
+    ([], {"VLLM_USE_RUST_FRONTEND": "1"}, r"Rust front end .* Unset VLLM_USE_RUST_FRONTEND\."),
+    (["--grpc"], {}, r"--grpc is not supported: .* Remove --grpc\."),
+    (["--grpc-port", "5000"], {}, r"--grpc-port is not supported: .* Remove --grpc-port\."),
+    (["--grpc_port=5000"], {}, r"--grpc-port is not supported"),
+]
+"""vLLM's servers without endpoint plug-ins."""
 
 
 @pytest.fixture
@@ -43,6 +52,51 @@ def test_what_would_drop_the_logits_processor_is_refused(
     with pytest.raises(launch.LaunchRefused, match=says):
         run(monkeypatch, flags, TOOLGATE_ADAPTER="logits_processor", **environment)
     assert not started
+
+
+@pytest.mark.parametrize(("flags", "environment", "says"), OTHER_SERVERS)
+def test_a_server_without_endpoint_plugins_is_refused(
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    environment: dict[str, str],
+    says: str,
+) -> None:
+    with pytest.raises(launch.LaunchRefused, match=says):
+        run(monkeypatch, flags, **environment)
+    assert not started
+
+
+@pytest.mark.parametrize("value", ["", "0", " 0 ", "00"])
+def test_the_rust_front_end_may_be_switched_off(
+    started: list[str], monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    run(monkeypatch, ["--port", "1"], VLLM_USE_RUST_FRONTEND=value)
+    assert started[:2] == ["serve", "model"]
+
+
+@pytest.mark.parametrize(("flags", "environment", "says"), OTHER_SERVERS)
+def test_the_plugin_stops_a_server_without_endpoint_plugins(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str], environment: dict[str, str], says: str
+) -> None:
+    """Where vLLM was started by hand."""
+    for name, value in {"VLLM_PLUGINS": "toolgate", **environment}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(plugin.sys, "argv", ["vllm", "serve", "model", *flags])
+    with pytest.raises(AdapterMisfit, match=says):
+        plugin.register()
+
+
+def test_the_plugin_leaves_other_programs_and_servers_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
+    monkeypatch.setattr(plugin.sys, "argv", ["program", "--grpc"])
+    plugin.register()
+    monkeypatch.delenv("VLLM_PLUGINS")  # the server does not use Toolgate
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "1")
+    monkeypatch.setattr(plugin.sys, "argv", ["vllm", "serve", "model", "--grpc"])
+    plugin.register()
 
 
 @pytest.mark.parametrize(
