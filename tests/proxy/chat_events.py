@@ -14,7 +14,7 @@ from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.chat.answer import Answer, Piece
-from toolgate_proxy.chat.call_check import LastLook
+from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validators import Validators
 
@@ -50,7 +50,7 @@ def request(
 
 def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
     plan = make_plan(asked, QWEN3)
-    return Answer(asked, plan, QWEN3, info, LastLook(plan.candidates, (), VALIDATORS))
+    return Answer(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
 
 
 def fed(answer: Answer, sent: list[wire.StreamEvent]) -> list[Piece]:

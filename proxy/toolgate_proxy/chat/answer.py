@@ -16,9 +16,8 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import ChatRequest, EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
-from .call_check import LastLook
 from .choice import Choice, Said
-from .held_calls import Calls
+from .held_calls import CallCheck, Calls
 from .resample import Resample, Retries
 
 ALPHABET = string.ascii_letters + string.digits
@@ -80,7 +79,7 @@ class Answer:
         plan: EnforcementPlan,
         dialect: Dialect,
         info: wire.Info,
-        look: LastLook,
+        check: CallCheck,
         resamples: int = 0,
     ) -> None:
         """`resamples`: how often a choice may be sampled again at most."""
@@ -99,7 +98,7 @@ class Answer:
         """Where the request asked for them."""
         self.prompt_text: str | None = None
         self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
-        self._look = look
+        self._check = check
         self._most_resamples = resamples
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[Piece]:
@@ -169,16 +168,17 @@ class Answer:
                 ),
                 self.request,
                 self._plan,
-                Calls(self._look),
-                Retries(
-                    at,
-                    self._marks,
-                    most=self._most_resamples,
-                    budget=event.max_tokens or self.request.sampling.max_tokens,
-                ),
+                Calls(self._check),
+                self._retries(at, event),
             )
             for at in range(self.request.sampling.n)
         ]
+
+    def _retries(self, choice: int, event: wire.StartEvent) -> Retries | None:
+        if not self._check.residual:
+            return None
+        budget = event.max_tokens or self.request.sampling.max_tokens
+        return Retries(choice, self._marks, most=self._most_resamples, budget=budget)
 
     def _choice(self, index: int) -> Choice:
         if not 0 <= index < len(self._choices):

@@ -37,8 +37,9 @@ class Choice:
         request: ChatRequest,
         plan: EnforcementPlan,
         calls: Calls,
-        retries: Retries,
+        retries: Retries | None,
     ) -> None:
+        """`retries`: None where no call may turn out invalid."""
         self._segmenter = segmenter
         self._request = request
         self._plan = plan
@@ -67,7 +68,7 @@ class Choice:
 
     @property
     def resampled(self) -> bool:
-        return self._retries.attempts > 0
+        return self._retries is not None and self._retries.attempts > 0
 
     @property
     def reasoning_tokens(self) -> int:
@@ -110,7 +111,7 @@ class Choice:
 
     def _fresh_ids(self, taken: tuple[int, ...]) -> tuple[int, ...]:
         """But for those of a call that is held back: they come when it goes, or never."""
-        if not self._calls.doubtful:
+        if self._retries is None:
             return taken
         if self._calls.holding:
             return ()
@@ -124,7 +125,8 @@ class Choice:
         for at, token in enumerate(event.ids):
             if self.stopped or self.again is not None:
                 break
-            if self._calls.doubtful and self._retries.note(token, self._segmenter, self._stops):
+            retries = self._retries
+            if retries is not None and retries.note(token, self._segmenter, self._stops):
                 self._calls.hold()
             self.token_count += 1
             fresh = self._ended_by(token, event.texts[at])
@@ -146,7 +148,7 @@ class Choice:
 
     async def _passed(self, events: list[Event]) -> list[Event]:
         shown, wrong = await self._calls.passed(self._checked(events))
-        if wrong is not None:
+        if wrong is not None and self._retries is not None:
             self.again = self._retries.again(wrong, self.token_count)
             self._segmenter, self._stops = self._retries.before_call()
             self.finished = False

@@ -22,7 +22,7 @@ from ..settings import Settings
 from ..validators import Validators
 from .answer import Answer, Piece
 from .backend_request import backend_request, schema_params
-from .call_check import LastLook
+from .held_calls import CallCheck
 from .images import Images
 from .resample import Resample, of_choice, request_again
 
@@ -59,7 +59,7 @@ class Engine:
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         unsure = [tool.name for tool in plan.candidates if tool.hash in residual]
-        check = LastLook(plan.candidates, unsure, self._validators)
+        check = CallCheck(plan.candidates, unsure, self._validators)
         dialect, info = generation.dialect, generation.info
         return Answer(request, plan, dialect, info, check, self._resamples), generation
 

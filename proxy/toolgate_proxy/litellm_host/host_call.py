@@ -28,7 +28,8 @@ from ..context import RequestContext
 from .callbacks import wants_post_call
 from .errors import HostRefused, host_error
 from .names import either
-from .router import PROVIDER, Row, placement_of, router
+from .router import PROVIDER, Row, Target, placement_of, router
+from .ways import target_of
 
 logger = logging.getLogger("toolgate")
 
@@ -80,7 +81,7 @@ class HostCall:
             if name in self._body or (name in BY_NAME and name != "metadata")
         }
 
-    async def choose(self, model: str, messages: object) -> Row:
+    async def choose(self, model: str, messages: object) -> Target:
         """The deployment that LiteLLM's router chooses, by its limits, tags, order and strategy."""
         data = await self._prepared()
         row: Row = await router().async_get_available_deployment(
@@ -92,7 +93,9 @@ class HostCall:
         self._row = row
         data = await self._described(model, stream=bool(self._body.get("stream")))
         self._logging.pre_call(data.get("messages"), None)  # strategies count by it
-        return row
+        target = target_of(row)
+        assert target is not None  # all deployments of the way are ours
+        return target
 
     def chosen(self, row: Row) -> None:
         self._row = row

@@ -6,6 +6,7 @@ Rows are the router's own dicts: `model_name`, `litellm_params`, `model_info`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..deployments import Placement
@@ -16,6 +17,16 @@ LIMITS = ("rpm", "tpm", "max_parallel_requests")
 
 Row = Mapping[str, Any]
 """A deployment, as the router has it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A deployment of ours, as a request on our own route needs it."""
+
+    row: Row
+    placement: Placement
+    defaults: Mapping[str, Any]
+    """Parameters of requests that the deployment has in its `litellm_params`."""
 
 
 def router() -> Any:

@@ -15,7 +15,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from ..affinity import Affinity
 from ..deployments import Deployments, Placement
-from .router import Row, is_limited, placement_of, weights_of
+from .router import Row, Target, is_limited, placement_of, weights_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
 """Strategies of LiteLLM's router that `choose` has itself."""
@@ -29,17 +29,18 @@ class Selection:
         self._affinity = affinity
 
     def choose(
-        self, model: str, rows: Sequence[Row], strategy: str, body: Mapping[str, Any]
-    ) -> Row:
-        """One of a model's rows, all of them ours. `strategy`: one of OWN_STRATEGIES."""
-        left = self.up(rows)
-        if len(left) == 1:
-            return left[0]
+        self, model: str, targets: Sequence[Target], strategy: str, body: Mapping[str, Any]
+    ) -> Target:
+        """One of a model's deployments. `strategy`: one of OWN_STRATEGIES."""
+        if len(targets) == 1:
+            return targets[0]
+        by_row = {id(target.row): target for target in targets}
+        left = self.up([target.row for target in targets])
         left, _ = self.preferred(model, left, body)
         if strategy == "least-busy":
             loads = [self._load(row) for row in left]
             left = [row for row, load in zip(left, loads, strict=True) if load == min(loads)]
-        return random.choices(left, weights_of(left))[0]
+        return by_row[id(random.choices(left, weights_of(left))[0])]
 
     def up(self, rows: Sequence[Row]) -> list[Row]:
         """Without the rows of ours whose backend is down, unless all are."""
@@ -111,7 +112,8 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         preferred, placement = self._selection.preferred(model, rows, request, messages)
         if placement is not None:
             self._deployments.at(placement).load.expect()
-        return [row for row in rows if row in preferred]
+        kept = {id(row) for row in preferred}
+        return [row for row in rows if id(row) in kept]
 
 
 def _is_sorted_later(row: Row) -> bool:

@@ -17,7 +17,7 @@ from ..api.chat_completions.parameters import BY_NAME
 from ..settings import Settings
 from .callbacks import reading_callback, wants_events, wants_pre_call
 from .names import either
-from .router import Row, is_limited, placement_of, router, rows_of
+from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
 FRESH = 1.0
@@ -54,11 +54,11 @@ FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks"
 
 @dataclass(frozen=True)
 class Way:
-    """`rows`: the model's deployments, all of them ours."""
+    """`targets`: the model's deployments, all of them ours."""
 
     model: str
     """As LiteLLM's router names it: the client's name, or what an alias stands for."""
-    rows: Sequence[Row]
+    targets: Sequence[Target]
     reason: str | None
     """Why requests go LiteLLM's way; None: they go ours."""
     strategy: str | None
@@ -92,12 +92,13 @@ class Ways:
         aliases = litellm.model_alias_map or {}
         name = aliases.get(model, model)
         rows = rows_of(name)
-        if not rows or any(placement_of(row) is None for row in rows):
+        targets = [target for row in rows if (target := target_of(row)) is not None]
+        if not targets or len(targets) < len(rows):
             return None
         reason = "TOOLGATE_ROUTE=litellm" if self._forced else why_litellm(name, rows)
         strategy = _own_strategy(name, rows)
         events = strategy is None or wants_events()
-        return Way(name, rows, reason, strategy, wants_pre_call(), events)
+        return Way(name, targets, reason, strategy, wants_pre_call(), events)
 
 
 def why_litellm(model: str, rows: Sequence[Row]) -> str | None:
@@ -143,12 +144,15 @@ PARAMETERS = frozenset(BY_NAME) - {"messages", "model", "stream", "tools"}
 _CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
 
 
-def defaults(row: Row) -> dict[str, Any]:
-    """The parameters of requests that a deployment has in its `litellm_params`."""
-    params = row["litellm_params"]
+def target_of(row: Row) -> Target | None:
+    """None where the row is another provider's."""
+    placement, params = placement_of(row), row["litellm_params"]
+    if placement is None:
+        return None
     given = {name: value for name, value in params.items() if name in PARAMETERS}
     given |= params.get("extra_body") or {}
-    return {name: value for name, value in given.items() if value is not None}
+    defaults = {name: value for name, value in given.items() if value is not None}
+    return Target(row, placement, defaults)
 
 
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:

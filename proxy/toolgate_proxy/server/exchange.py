@@ -21,9 +21,9 @@ from ..limits.reserve import reserve
 from ..litellm_host import auth as host_auth
 from ..litellm_host.errors import own_errors
 from ..litellm_host.host_call import HostCall
-from ..litellm_host.router import Row, placement_of
+from ..litellm_host.router import Target
 from ..litellm_host.state import selection
-from ..litellm_host.ways import Way, defaults
+from ..litellm_host.ways import Way
 from ..service import service
 from .disconnect import Disconnect
 
@@ -81,13 +81,13 @@ class Exchange:
         body = await self._admitted()
         if context.key is not None:
             await reserve(here, context, body)
-        row, placement = await self._chosen(body)
-        body = {**defaults(row), **body}
+        target = await self._chosen(body)
+        body = {**target.defaults, **body}
         request = self._surface.parse(
-            body, model=placement.model, open_objects=here.settings.open_objects
+            body, model=target.placement.model, open_objects=here.settings.open_objects
         )
         responding = failover.respond(
-            here.engine, here.deployments, request, placement, self._alternatives, context
+            here.engine, here.deployments, request, target.placement, self._alternatives, context
         )
         async with responding as (answer, events):
             if self._call is not None:
@@ -119,22 +119,21 @@ class Exchange:
         with own_errors():
             return await self._call.before()
 
-    async def _chosen(self, body: dict[str, Any]) -> tuple[Row, Placement]:
+    async def _chosen(self, body: dict[str, Any]) -> Target:
         way = self._way
         if way.strategy is not None:
-            row = selection().choose(way.model, way.rows, way.strategy, body)
+            target = selection().choose(way.model, way.targets, way.strategy, body)
         else:
             assert self._call is not None  # the router's choice needs events
             with own_errors():
-                row = await self._call.choose(way.model, body.get("messages"))
-        placement = placement_of(row)
-        assert placement is not None  # all rows of the way are ours
+                target = await self._call.choose(way.model, body.get("messages"))
         if self._call is not None:
-            self._call.chosen(row)
-        return row, placement
+            self._call.chosen(target.row)
+        return target
 
     def _alternatives(self, tried: Deployment) -> list[Placement]:
-        return selection().alternatives(self._way.rows, tried)
+        rows = [target.row for target in self._way.targets]
+        return selection().alternatives(rows, tried)
 
     async def _whole(
         self, answer: Any, events: failover.Events, send: Send, disconnect: Disconnect

@@ -17,7 +17,7 @@ from toolgate_core.errors import ToolgateError
 
 from .. import auth, metrics
 from ..api.surface import Surface
-from ..api.surfaces import surface_of
+from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..checks import Fields
 from ..context import RequestContext, context_of
@@ -45,7 +45,7 @@ class OwnRoute:
             await self._litellm(scope, receive, send)
             return
         context = context_of(scope)
-        found = surface_of(scope["path"]) if scope["method"] == "POST" else None
+        found = _surface_of(scope["path"]) if scope["method"] == "POST" else None
         try:
             if found is not None:
                 context.authenticated = await _authenticated(scope, context)
@@ -114,6 +114,15 @@ async def _authenticated(scope: Scope, context: RequestContext) -> bool:
         metrics.KEYS_REFUSED.labels(error.code).inc()
         raise
     return True
+
+
+def _surface_of(path: str) -> tuple[Surface, str] | None:
+    """The surface that a path belongs to, and the model that the path names, if any."""
+    for surface in SURFACES:
+        model = surface.model_in_path(path)
+        if model is not None:
+            return surface, model
+    return None
 
 
 def _model(values: dict[str, Any]) -> str:

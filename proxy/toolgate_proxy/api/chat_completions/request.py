@@ -11,7 +11,7 @@ from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.plan import ChatRequest
+from toolgate_core.plan import ChatRequest, Tool
 
 from ...checks import Fields
 from . import reasoning
@@ -73,7 +73,7 @@ def admit(
         sampling=sampling(fields, stream=stream),
         reasoning_budget=reasoning.reasoning_budget(fields),
         on_budget=_on_budget(fields),
-        content_format=response_format(fields, open_objects=open_objects),
+        content_format=_content_format(fields, open_objects=open_objects),
         content_param=STRUCTURED_PARAM if "structured_outputs" in fields.values else SCHEMA_PARAM,
         stop=stop_strings(fields),
         include_stop=fields.flag("include_stop_str_in_output") or False,
@@ -174,6 +174,12 @@ def _echo(fields: Fields, messages: tuple[dict[str, Any], ...]) -> str:
     if isinstance(content, list):
         return "".join(part["text"] for part in content)
     return content or ""
+
+
+def _content_format(fields: Fields, *, open_objects: bool) -> Tool | None:
+    if not fields.values.keys() & {"response_format", "structured_outputs"}:
+        return None
+    return response_format(fields, open_objects=open_objects)
 
 
 def _has_images(messages: tuple[dict[str, Any], ...]) -> bool:
