@@ -6,8 +6,12 @@ import ctypes
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from toolgate_backend.grammars import quarantine_child, store
+from toolgate_backend.grammars.compiler import NICENESS
 
 
 def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
@@ -17,10 +21,31 @@ def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
     sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
     assert min(sizes) >= store.STACK_BYTES > quarantine_child.STACK_BYTES
     assert threading.stack_size() == before
-    if sys.platform == "linux":  # they give way to the engine's own
-        nice = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        assert nice.result() > os.getpriority(os.PRIO_PROCESS, 0)
     pool.shutdown()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
+@pytest.mark.parametrize("raised", [0, 3, 12])
+def test_compiling_gives_way_to_the_engine_however_nice_that_is(raised: int) -> None:
+    with ThreadPoolExecutor(1, initializer=_raise_niceness, initargs=(raised,)) as engine:
+        own, compiling = engine.submit(_niceness_here_and_in_a_pool).result()
+    assert compiling == min(19, own + NICENESS)
+
+
+def _raise_niceness(by: int) -> None:
+    """Of this thread, which those it starts take over."""
+    own = min(19, os.getpriority(os.PRIO_PROCESS, 0) + by)
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), own)
+
+
+def _niceness_here_and_in_a_pool() -> tuple[int, int]:
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    pool = store._roomy_pool(1)
+    compiling = pool.submit(niceness).result()
+    pool.shutdown()
+    return niceness(), compiling
 
 
 def _stack_of_this_thread() -> int:

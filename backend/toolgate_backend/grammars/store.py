@@ -144,8 +144,10 @@ class GrammarStore:
 
 
 def _give_way() -> None:
+    """Adds to the engine's own niceness, which this thread has inherited."""
     with suppress(OSError):  # Linux alone lets a thread of its own be nice
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 def _roomy_pool(threads: int) -> ThreadPoolExecutor:
