@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from litellm.types.utils import ModelResponseStream
 from read_answers import collected, of_whole
 from script import call, tokenize
-from toolgate_proxy.sse import SseParser
+from toolgate_proxy.incoming import SseParser
 
 from toolgate_core.deltas import (
     ArgumentsDelta,

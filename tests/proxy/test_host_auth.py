@@ -138,21 +138,32 @@ def test_the_route_is_the_one_of_the_request_line() -> None:
 def test_our_custom_auth_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "general_settings", {})
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
-    assert host.is_ours(auth.authenticate)
+    assert host.is_ours()
     monkeypatch.setattr(proxy_server, "general_settings", {"litellm_key_header_name": "x-key"})
-    assert not host.is_ours(auth.authenticate)
+    assert not host.is_ours()
     monkeypatch.setattr(proxy_server, "general_settings", {})
     monkeypatch.setattr(proxy_server, "user_custom_auth", None)
-    assert not host.is_ours(auth.authenticate)
+    assert not host.is_ours()
 
 
-def test_the_hook_of_limits_is_called_before_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(litellm, "callbacks", [])
+async def test_the_hook_of_limits_is_called_once_before_every_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called: list[tuple[Any, str]] = []
+
+    async def before(
+        self: LimitHook, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> None:
+        called.append((data.get("model"), call_type))
+
+    monkeypatch.setattr(LimitHook, "async_pre_call_hook", before)
     host.add_callback(hook)
     host.add_callback(hook)
     assert litellm.callbacks == [hook]
-    assert ProxyLogging.callback_capabilities().has_pre_call_override
-    assert "async_pre_call_hook" in vars(LimitHook)
+    logging = ProxyLogging(user_api_key_cache=litellm.DualCache())
+    for call_type in ("acompletion", "aembedding", "aresponses"):
+        await logging.pre_call_hook(UserAPIKeyAuth(), {"model": "tiny"}, call_type)
+    assert called == [("tiny", "acompletion"), ("tiny", "aembedding"), ("tiny", "aresponses")]
 
 
 def test_both_checks_of_models_must_be_on(monkeypatch: pytest.MonkeyPatch) -> None:

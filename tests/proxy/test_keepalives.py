@@ -12,7 +12,7 @@ from script import Script
 from starlette.types import Message, Send
 
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keepalives import COMMENT, KeepAlive
+from toolgate_proxy.server.connection import COMMENT, KeepAlive
 
 TICK = 0.05
 

@@ -19,7 +19,7 @@ from toolgate_core.dialect import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_proxy.chat.answer import Answer, Piece
-from toolgate_proxy.chat.call_check import LastLook
+from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.resample import Resample, derived_seed, of_choice, request_again
 
 WRONG = call("look", '{"a": 1, "a": 2}')  # a member twice is wrong by any schema
@@ -31,7 +31,7 @@ def answer(n: int = 1, budget: int = 500, stop: tuple[str, ...] = ()) -> Answer:
     asked = request(n=n, stop=stop)
     asked = replace(asked, sampling=asked.sampling.model_copy(update={"max_tokens": budget}))
     plan = make_plan(asked, QWEN3)
-    look = LastLook(TOOLS, ["look"], VALIDATORS)
+    look = CallCheck(TOOLS, ["look"], VALIDATORS)
     return Answer(asked, plan, QWEN3, INFO, look, resamples=2)
 
 

@@ -13,8 +13,9 @@ from routers import Row, foreign, made, reset_litellm, row, use
 
 from toolgate_proxy.affinity import Affinity
 from toolgate_proxy.deployments import Deployments, Placement
-from toolgate_proxy.litellm_host.router import placement_of
+from toolgate_proxy.litellm_host.router import Target, placement_of
 from toolgate_proxy.litellm_host.selection import OWN_STRATEGIES, Selection, SelectionHook
+from toolgate_proxy.litellm_host.ways import target_of
 from toolgate_proxy.settings import Settings
 
 LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
@@ -69,9 +70,13 @@ def down(deployments: Deployments, *rows: Row) -> None:
 # --- our own route --------------------------------------------------------------------------------
 
 
+def targets(rows: Sequence[Row]) -> list[Target]:
+    return [target for row in rows if (target := target_of(row)) is not None]
+
+
 def chosen(selection: Selection, rows: list[Row], strategy: str, body: Row, times: int) -> set[str]:
     return {
-        str(selection.choose("tiny", rows, strategy, body)["model_info"]["id"])
+        str(selection.choose("tiny", targets(rows), strategy, body).row["model_info"]["id"])
         for _ in range(times)
     }
 
@@ -98,7 +103,7 @@ def test_without_affinity_a_long_prompt_goes_to_any_deployment(deployments: Depl
 def test_simple_shuffle_goes_by_weight(selection: Selection) -> None:
     rows = [row("a", weight=3), row("b", weight=1), row("c", weight=0)]
     picked = [
-        selection.choose("tiny", rows, "simple-shuffle", SHORT)["model_info"]["id"]
+        selection.choose("tiny", targets(rows), "simple-shuffle", SHORT).row["model_info"]["id"]
         for _ in range(800)
     ]
     assert picked.count("c") == 0
@@ -126,7 +131,7 @@ def test_least_busy_spreads_requests_one_by_one(
     rows = [row("a"), row("b")]
     with ExitStack() as stack:
         for _ in range(6):
-            placement = placement_of(selection.choose("tiny", rows, "least-busy", SHORT))
+            placement = selection.choose("tiny", targets(rows), "least-busy", SHORT).placement
             assert placement is not None
             stack.enter_context(deployments.at(placement).load.carried())
         loads = [deployments.at(placement_of(each)).load.requests for each in rows]  # type: ignore[arg-type]
@@ -313,7 +318,8 @@ async def test_litellms_pre_call_checks_go_before_the_preference(
     deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A deployment whose context is too short for the prompt is no choice."""
-    rows = (row("a"), row("b", info={"max_input_tokens": 5}))
+    short = row("b", model="toolgate/short-context", info={"max_input_tokens": 5})
+    rows = (row("a"), short)
     router = use(monkeypatch, *rows, enable_pre_call_checks=True)
     assert await picked(router) == {"a"}
     hooked("b", deployments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import litellm
@@ -15,7 +16,7 @@ from routers import Row, foreign, reset_litellm, row, use
 from toolgate_proxy.app import Route, make_config
 from toolgate_proxy.litellm_host import ways as module
 from toolgate_proxy.litellm_host.router import rows_of
-from toolgate_proxy.litellm_host.ways import Way, Ways, defaults, why_litellm
+from toolgate_proxy.litellm_host.ways import Way, Ways, target_of, why_litellm
 from toolgate_proxy.settings import Settings
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -53,7 +54,7 @@ def test_the_configuration_of_toolgate_proxy_goes_by_our_own_route(
     assert (way.model, way.reason, way.strategy) == ("tiny", None, "simple-shuffle")
     assert not way.hooks
     assert not way.events
-    assert {each["litellm_params"]["api_base"] for each in way.rows} == {"http://a", "http://b"}
+    assert {each.placement.api_base for each in way.targets} == {"http://a", "http://b"}
 
 
 @pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
@@ -87,10 +88,10 @@ def test_an_alias_goes_the_way_of_its_model(monkeypatch: pytest.MonkeyPatch) -> 
     use(monkeypatch, row("a"), model_group_alias=aliases)
     for name in ("nick", "hidden"):
         way = way_of(name)
-        assert (way.model, way.reason, len(way.rows)) == (name, None, 1)
+        assert (way.model, way.reason, len(way.targets)) == (name, None, 1)
     monkeypatch.setattr(litellm, "model_alias_map", {"global": "tiny"})
     way = way_of("global")
-    assert (way.model, way.reason, len(way.rows)) == ("tiny", None, 1)
+    assert (way.model, way.reason, len(way.targets)) == ("tiny", None, 1)
 
 
 def test_a_wildcards_models_go_by_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,6 +366,12 @@ def test_a_strategy_may_be_a_member_of_litellms_enumeration(
 # --- defaults of deployments ----------------------------------------------------------------------
 
 
+def defaults(of: Row) -> Mapping[str, Any]:
+    target = target_of(of)
+    assert target is not None
+    return target.defaults
+
+
 def test_defaults_are_the_parameters_of_a_deployment_and_its_extra_body() -> None:
     params = {
         "temperature": 0.125, "max_tokens": 7, "seed": None, "extra_body": {"top_k": 3, "n": None},
@@ -400,7 +407,7 @@ def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> Non
     clock[0] += module.FRESH + 0.01
     second = known.of("tiny")
     assert second is not None
-    assert (len(second.rows), second.reason) == (2, "`fallbacks` for this model")
+    assert (len(second.targets), second.reason) == (2, "`fallbacks` for this model")
     use(monkeypatch, foreign("tiny"))
     clock[0] += module.FRESH + 0.01
     assert known.of("tiny") is None

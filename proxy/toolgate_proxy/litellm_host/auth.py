@@ -1,4 +1,9 @@
-"""LiteLLM's side of authentication: the master key, callers, and the models that a key may use."""
+"""Who sends a request, and what LiteLLM has to know of it.
+
+The master key is the administrator's and is recognised without any store. Any other key is a
+virtual key: it opens models and the list of them, and nothing else. `authenticate` is LiteLLM's
+`custom_auth` (by the name toolgate_proxy.auth.authenticate); our own route calls `identify`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,22 @@ from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAut
 from litellm.proxy.auth.auth_utils import get_request_route
 from starlette.requests import Request
 
-from toolgate_core.errors import PermissionDenied
+from toolgate_core.errors import (
+    GatewayMisconfigured,
+    InvalidKey,
+    PermissionDenied,
+    RetiredKey,
+    ToolgateError,
+)
 
+from .. import metrics
+from ..context import SCOPE, RequestContext
 from ..keys.key import Key
+from ..keys.permissions import may_open
+from ..keys.ring import WRONG
+from ..service import Service, service
+from .errors import proxy_exception
+from .limit_hook import hook
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -28,6 +46,70 @@ KEY_HEADERS = {
 """Arguments of LiteLLM's `user_api_key_auth`, and the headers that FastAPI would fill them from."""
 
 
+async def identify(sent: str, address: str) -> Key | None:
+    """The virtual key that was sent; None for the master key. `address`: the client's. Raises
+    InvalidKey, RetiredKey and KeysUnavailable."""
+    if is_master_key(sent):
+        return None
+    here = service()
+    try:
+        return await _find(here, sent)
+    except RetiredKey:
+        raise
+    except InvalidKey:
+        here.guesses.count(address)
+        raise
+
+
+async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
+    """LiteLLM's custom_auth. Raises ProxyException."""
+    add_callback(hook)
+    try:
+        return await _authenticate(request, api_key or "")
+    except ToolgateError as error:
+        metrics.KEYS_REFUSED.labels(error.code).inc()
+        raise proxy_exception(error) from None
+
+
+async def _authenticate(request: Request, sent: str) -> UserAPIKeyAuth:
+    context = request.scope.get(SCOPE)
+    key = context.key if isinstance(context, RequestContext) else None
+    if key is None:
+        key = await identify(sent, address_of(request.scope))
+    if key is None:
+        return administrator()
+    if not may_open(request.method, route_of(request)):
+        raise PermissionDenied("This route requires the gateway's master key.")
+    if not isinstance(context, RequestContext):
+        if key.limits.any:
+            raise GatewayMisconfigured(
+                "This key has limits, which only `toolgate proxy` enforces: start the gateway by "
+                "it."
+            )
+    else:
+        context.key = key
+    if key.terms.models and not checks_models():
+        raise GatewayMisconfigured(
+            "This key may use some models only, which takes `custom_auth_run_common_checks: true` "
+            "in general_settings and `enable_post_custom_auth_checks: true` in litellm_settings."
+        )
+    return caller(key)
+
+
+def address_of(scope: object) -> str:
+    """The client's address in an ASGI scope, or "?"."""
+    client = scope.get("client") if hasattr(scope, "get") else None
+    return str(client[0]) if client else "?"
+
+
+async def _find(here: Service, sent: str) -> Key:
+    """Raises InvalidKey and KeysUnavailable."""
+    if not sent or here.watch is None:
+        raise InvalidKey(WRONG)
+    await here.watch.started()
+    return here.watch.ring.find(sent)
+
+
 def is_master_key(sent: str) -> bool:
     from litellm.proxy import proxy_server  # reads the environment as it is imported
 
@@ -37,7 +119,7 @@ def is_master_key(sent: str) -> bool:
     return hmac.compare_digest(_bytes(sent), _bytes(held))
 
 
-def is_ours(authenticate: object) -> bool:
+def is_ours() -> bool:
     """Whether LiteLLM's configuration names our `custom_auth`."""
     from litellm.proxy import proxy_server
 
@@ -79,11 +161,7 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
 
     request.scope["parsed_body"] = (tuple(body), dict(body))  # read by LiteLLM in place of the body
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
-    required = ("api_key", "azure_api_key_header")
-    return await user_api_key_auth(
-        request,
-        **{name: value or ("" if name in required else None) for name, value in headers.items()},
-    )
+    return await user_api_key_auth(request, **headers)
 
 
 async def check_model(key: Key, named: str) -> None:

@@ -22,6 +22,7 @@ import functools
 import importlib.util
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import litellm
@@ -56,9 +57,18 @@ def register(provider: CustomLLM) -> CustomLLM:
             for name in list(vars(PrismaDBExceptionHandler)):
                 if name.startswith("is_"):
                     setattr(PrismaDBExceptionHandler, name, staticmethod(_no_database))
+        _know_allowed_tools()
         cpython_gc_workaround.hold()
         setattr(litellm.main, _MADE, True)
     return provider
+
+
+def _know_allowed_tools() -> None:
+    """Some releases have a list of the providers that take a tool_choice of type allowed_tools."""
+    with suppress(ImportError):
+        from litellm.litellm_core_utils import allowed_tools_tool_choice as allowed
+
+        allowed.ALLOWED_TOOLS_TOOL_CHOICE_PROVIDERS |= {PROVIDER}
 
 
 def provider() -> Any:

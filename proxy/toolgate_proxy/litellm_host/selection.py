@@ -15,7 +15,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from ..affinity import Affinity
 from ..deployments import Deployments, Placement
-from .router import Row, Target, is_limited, placement_of, weights_of
+from .router import Row, Target, is_limited, placement_of, router, weights_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
 """Strategies of LiteLLM's router that `choose` has itself."""
@@ -103,11 +103,11 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         request_kwargs: dict[str, Any] | None = None,
         parent_otel_span: Any = None,
     ) -> list[dict[str, Any]]:
-        """LiteLLM's rows that are left. The router goes by `order` and by tags after this, so rows
-        with either are not narrowed down to one."""
+        """LiteLLM's rows that are left. The router goes by `order`, tags, context lengths and
+        failures after this, so where one of these matters rows are not narrowed down."""
         rows: list[Any] = self._selection.up(healthy_deployments)
         request = request_kwargs or {}
-        if len(rows) < 2 or _is_retry(request) or any(map(_is_sorted_later, rows)):
+        if len(rows) < 2 or _is_retry(request) or _narrowed_later(rows):
             return rows
         preferred, placement = self._selection.preferred(model, rows, request, messages)
         if placement is not None:
@@ -116,14 +116,17 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         return [row for row in rows if id(row) in kept]
 
 
-def _is_sorted_later(row: Row) -> bool:
-    params = row["litellm_params"]
-    return bool(params.get("order") is not None or params.get("tags"))
+def _narrowed_later(rows: Sequence[Row]) -> bool:
+    held = router()
+    if held is not None and held.enable_pre_call_checks:
+        return True
+    params = (row["litellm_params"] for row in rows)
+    return any(each.get("order") is not None or each.get("tags") for each in params)
 
 
 def _is_retry(request: Mapping[str, Any]) -> bool:
-    """The router counts attempts in the metadata."""
-    return any(
+    """The router counts attempts in the metadata, and names deployments that failed."""
+    return bool(request.get("_excluded_deployment_ids")) or any(
         (request.get(name) or {}).get("attempted_retries")
         for name in ("metadata", "litellm_metadata")
     )

@@ -126,6 +126,8 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     for name in FALLBACKS:
         if _names(getattr(held, name, None), model):
             yield f"`{name}` for this model"
+    if getattr(held, "default_max_parallel_requests", None) is not None:
+        yield "`default_max_parallel_requests` in router_settings"
     if held.retry_policy is not None or model in (held.model_group_retry_policy or {}):
         yield "a retry policy"
     for name, value in (held.default_litellm_params or {}).items():

@@ -25,7 +25,7 @@ from ..litellm_host.router import Target
 from ..litellm_host.state import selection
 from ..litellm_host.ways import Way
 from ..service import service
-from .disconnect import Disconnect
+from .connection import Disconnect
 
 logger = logging.getLogger("toolgate")
 

@@ -15,15 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from .. import auth, metrics
+from .. import metrics
 from ..api.surface import Surface
 from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..checks import Fields
 from ..context import RequestContext, context_of
 from ..gate import check_route, the_key
-from ..keepalives import KeepAlive
-from ..litellm_host import auth as host_auth
+from ..litellm_host import auth
 from ..litellm_host.callbacks import wants_events
 from ..litellm_host.context import carry
 from ..litellm_host.host_call import HostCall
@@ -31,6 +30,7 @@ from ..litellm_host.state import ways
 from ..litellm_host.ways import Way
 from ..service import service
 from . import body, body_guard
+from .connection import KeepAlive
 from .exchange import Exchange
 
 
@@ -106,7 +106,7 @@ async def _answer(
 async def _authenticated(scope: Scope, context: RequestContext) -> bool:
     """Whether our own authentication let the request in; before its body is read. False where
     LiteLLM's configuration names another. Raises InvalidKey, RetiredKey and KeysUnavailable."""
-    if not host_auth.is_ours(auth.authenticate):
+    if not auth.is_ours():
         return False
     try:
         context.key = await auth.identify(the_key(scope["headers"]) or "", auth.address_of(scope))

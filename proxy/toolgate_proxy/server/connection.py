@@ -1,9 +1,9 @@
-"""Comments while a stream is silent: queued, compiling a grammar, prefilling a long prompt.
+"""The client's connection while its response is made: kept alive, and watched for a disconnect.
 
-LiteLLM answers only when it has the first chunk. A client, or a load balancer on the way, may have
-given up by then; so after a while of silence the response is begun here, with a comment, which
-clients of server-sent events ignore. An error after that can't have its status any more: it is sent
-as the surface sends errors in mid-stream, as an event.
+`KeepAlive` sends comments while a stream is silent: queued, compiling a grammar, prefilling a long
+prompt. A client, or a load balancer on the way, may give up by then; so after a while of silence
+the response is begun with a comment, which clients of server-sent events ignore. An error after
+that can't have its status any more: it is sent as the surface sends errors in mid-stream.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Send
 
-from .context import RequestContext
+from ..context import RequestContext
 
 COMMENT = b": waiting\n\n"
 START: Message = {
@@ -106,3 +106,44 @@ class KeepAlive:
             self._begun = self._begun_here = True
             await self._client(START)
         await self._client({"type": "http.response.body", "body": COMMENT, "more_body": True})
+
+
+class Disconnect:
+    """An async context: a disconnect of the client cancels what runs in it, and leaves it without
+    an error, with `happened` set. The request's body must have been read."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._listening: asyncio.Task[None] | None = None
+        self.happened = False
+
+    async def __aenter__(self) -> Disconnect:
+        task = asyncio.current_task()
+        assert task is not None
+        self._listening = asyncio.create_task(self._listen(task))
+        return self
+
+    def ignore(self) -> None:
+        """From here on; to be called before the response's last message, after which the server
+        reports a disconnect."""
+        if self._listening is not None:
+            self._listening.cancel()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.ignore()
+        task = asyncio.current_task()
+        if not self.happened or task is None:
+            return False
+        # The cancellation was ours; another one, of the server's, goes on.
+        return task.uncancel() == 0 and (kind is None or kind is asyncio.CancelledError)
+
+    async def _listen(self, task: asyncio.Task[object]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.happened = True
+        task.cancel()
