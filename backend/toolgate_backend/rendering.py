@@ -62,11 +62,11 @@ class Renderer:
         """vLLM's parameters; None, its own default, where nothing is asked for."""
         if wanted == Tokenizing():
             return None
-        return replace(
-            self._renderer.default_chat_tok_params,
-            max_output_tokens=max_tokens,
-            **wanted.model_dump(),
-        )
+        default = self._renderer.default_chat_tok_params
+        asked = wanted.model_dump()
+        if wanted.truncate_prompt_tokens == -1:
+            asked["truncate_prompt_tokens"] = _room(default.max_total_tokens, max_tokens)
+        return replace(default, **asked)
 
     def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
         ids = list(prompt.token_ids)
@@ -76,6 +76,19 @@ class Renderer:
                 param="prompt.token_ids",
             )
         return {"type": "token", "prompt_token_ids": ids}
+
+
+def _room(context: int, max_tokens: int) -> int:
+    """Tokens of the context that the prompt may take. vLLM's own reading of -1 differs between
+    versions: it keeps `max_tokens` free in 0.31 and one token in 0.32."""
+    room = context - max(max_tokens, 1)
+    if room < 1:
+        raise ContextLengthExceeded(
+            f"max_tokens asks for {max_tokens} tokens of this model's context of {context}, which "
+            "leaves no room for the prompt. Lower max_tokens.",
+            param="max_tokens",
+        )
+    return room
 
 
 def refuse_addresses(prompt: ChatPrompt) -> None:

@@ -146,7 +146,9 @@ class Service:
                     keys.append(request.enforcement.content)
                 held.enter_context(self._registry.pin(keys))
                 self._registry.require_ready(keys)
-            prompt = await self._renderer.render(request.prompt, request.sampling.max_tokens or 0)
+            # A request that goes on from earlier tokens gets the prompt that the first one had.
+            answer = len(request.accepted) + (request.sampling.max_tokens or 0)
+            prompt = await self._renderer.render(request.prompt, answer)
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
