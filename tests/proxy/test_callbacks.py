@@ -142,7 +142,7 @@ def test_callbacks_of_litellms_own_and_of_ours_have_no_effect() -> None:
 
 
 def test_a_routers_own_callbacks_have_no_effect() -> None:
-    router = Router(model_list=[row("a")], disable_cooldowns=True)
-    held = [*litellm.success_callback, *litellm._async_success_callback]
-    assert any(getattr(each, "__self__", None) is router for each in held)
+    Router(model_list=[row("a")], disable_cooldowns=True)
+    assert litellm.success_callback
+    assert litellm._async_success_callback
     assert not way().events
