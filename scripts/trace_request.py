@@ -1,11 +1,13 @@
 """Which of our files one streamed chat completion with tools enters in the gateway, in order.
 
-    python scripts/trace_request.py [--route litellm]
+    python scripts/trace_request.py [--route litellm] [--limits]
 
 Runs the gateway in this process before a backend that answers by script, sends the request twice
 and traces the second one, so that what is made once (grammars, connections) is there already. A
-stay is the time from entering a file to entering another one; a file that is entered again after
-others were is a return. Prints the files of the walk, and how often each was entered.
+stay is the time from a call into a file to a call into another one, so a helper that is called from
+many places has many. Prints the files in the order in which they were first entered, and their
+stays. With `--limits` the request has a virtual key whose limits are counted in Valkey; else it has
+the master key.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -29,7 +31,7 @@ PACKAGES = (ROOT / "proxy" / "toolgate_proxy", ROOT / "core" / "toolgate_core")
 SETTINGS = {
     "TOOLGATE_MASTER_KEY": "sk-traced-0123456789",
     "TOOLGATE_BACKEND_KEY": "backend-key",
-    "TOOLGATE_KEY_SECRET": "a-secret-for-the-hashes-of-keys",
+    "TOOLGATE_KEY_SECRET": "a-secret-for-the-hashes-of-keys",  # as in tests/proxy
     "TOOLGATE_HEALTH_INTERVAL": "3600",
     "TOOLGATE_KEY_POLL": "3600",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -75,18 +77,30 @@ class Trace:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--route", choices=("auto", "litellm"), default="auto")
-    os.environ.update(SETTINGS, TOOLGATE_ROUTE=parser.parse_args().route)
-    asyncio.run(traced())
+    parser.add_argument("--limits", action="store_true")
+    options = parser.parse_args()
+    os.environ.update(SETTINGS, TOOLGATE_ROUTE=options.route)
+    asyncio.run(traced(limits=options.limits))
 
 
-async def traced() -> None:
+async def traced(*, limits: bool) -> None:
     from fake_backend import FakeBackend, running
+    from key_maker import key_of, new_key, put
+    from redis_server import redis_server
     from script import Script, call
 
-    with running(FakeBackend()) as backend:
+    with ExitStack() as held:
+        backend = held.enter_context(running(FakeBackend()))
         backend.scripts["weather"] = Script(("I look.\n" + call("get_weather", {"city": "Bern"}),))
         os.environ["TOOLGATE_BACKEND_URL"] = backend.url
-        async with gateway() as client:
+        key = SETTINGS["TOOLGATE_MASTER_KEY"]
+        if limits:
+            redis = held.enter_context(redis_server())
+            os.environ["TOOLGATE_REDIS_URL"] = redis.url
+            key = new_key()
+            most = {"rpm": 1000, "tpm": 10**6, "max_parallel_requests": 9}
+            await put(redis.url, key_of(key, "traced", **most))
+        async with gateway(key) as client:
             await ask(client)
             trace = Trace()
             sys.setprofile(trace)
@@ -96,7 +110,7 @@ async def traced() -> None:
 
 
 @asynccontextmanager
-async def gateway() -> Any:
+async def gateway(key: str) -> Any:
     """A client of the gateway in this process, without sockets between them."""
     from toolgate_proxy import app
 
@@ -106,7 +120,7 @@ async def gateway() -> Any:
         made = app.create()
         async with made.router.lifespan_context(made):
             transport = httpx.ASGITransport(made)
-            headers = {"Authorization": f"Bearer {SETTINGS['TOOLGATE_MASTER_KEY']}"}
+            headers = {"Authorization": f"Bearer {key}"}
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://gateway", headers=headers
             ) as client:
