@@ -59,18 +59,19 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
 async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
 
-    from toolgate_proxy import provider
     from toolgate_proxy.api.chat_completions.request import admit
-    from toolgate_proxy.litellm_host import router as litellm_router
+    from toolgate_proxy.context import RequestContext
+    from toolgate_proxy.deployments import Placement
+    from toolgate_proxy.service import service
 
-    toolgate = provider.toolgate
-    deployment = toolgate.deployments.at(litellm_router.Placement("tiny", url, key))
+    here = service()
+    deployment = here.deployments.at(Placement("tiny", url, key))
     streams = []
     for name, params in requests(closers(tiny_model())).items():
         asked = {k: v for k, v in params.items() if v is not None}
         request = admit("tiny", USER, asked, stream=True)
-        sent = await provider._send(request, deployment, toolgate._validators)
-        events = [event async for batch in sent.events for event in batch]
+        generation = await here.engine.generate(request, deployment, RequestContext())
+        events = [event async for batch in generation.events for event in batch]
         told = [event.model_dump(mode="json", exclude_defaults=True) for event in events]
         for event, kept in zip(events, told, strict=True):
             kept["event"] = event.event
