@@ -157,6 +157,16 @@ def test_litellms_exception_is_our_error_of_that_status(
     assert (body["message"], body["code"], body["param"]) == (message, code, None)
 
 
+def test_the_field_that_an_exception_names_and_its_retry_after_are_kept() -> None:
+    error = own_error(ProxyException("No.", "bad_request", "tools", 400))
+    assert (error.param, error.retry_after) == ("tools", None)
+    assert own_error(ProxyException("No.", "bad_request", "None", 400)).param is None
+    limited = HTTPException(429, {"error": "Wait."}, headers={"Retry-After": "3"})
+    assert own_error(limited).retry_after == 3
+    dated = HTTPException(429, "Wait.", headers={"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"})
+    assert own_error(dated).retry_after is None
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
