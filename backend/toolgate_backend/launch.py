@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import vllm_cli
+from .errors import AdapterMisfit
 from .settings import Settings
 from .vllm_cli import flag_name
 
@@ -51,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
     ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
-    vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *ours])
+    try:
+        vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *ours])
+    except AdapterMisfit as error:
+        raise LaunchRefused(str(error)) from error
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:

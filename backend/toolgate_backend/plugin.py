@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from .adapters.probe import check_server
 from .errors import AdapterMisfit
 from .vllm_cli import unsupported_server
 
@@ -21,13 +22,14 @@ def register() -> None:
 
     Does nothing in a server that does not ask for Toolgate: vLLM loads every general plug-in where
     VLLM_PLUGINS is not set, but no endpoint plug-in. Raises AdapterMisfit, which stops the server,
-    where it can't have our routes.
+    where it can't have our routes or lacks a name that we use.
     """
     if "VLLM_PLUGINS" not in os.environ:
         return
     refusal = unsupported_server(_serve_flags(), os.environ)
     if refusal is not None:
         raise AdapterMisfit(refusal)
+    check_server()
 
     from vllm.v1.worker.worker_base import WorkerBase
 

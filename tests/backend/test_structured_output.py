@@ -61,8 +61,8 @@ def test_a_whole_answer(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> 
 def test_drafts_as_vllm_walks_them(
     automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
 ) -> None:
-    """v1/structured_output/__init__.py:286: validate, a mask at each position, roll back; then
-    what was sampled is accepted. Drafts, right or wrong, must leave no trace."""
+    """Validate, a mask at each position, roll back; then what was sampled is accepted. Drafts,
+    right or wrong, must leave no trace."""
     rng = random.Random(2)
     answer = [*call(vocabulary), *call(vocabulary), vocabulary.marks.end_of_turn[0]]
     separator = vocabulary.encode(vocabulary.dialect.call_separator)

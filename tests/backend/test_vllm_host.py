@@ -1,22 +1,26 @@
-"""What we lean on in vLLM beyond its plug-in interfaces. When one of these fails after an upgrade,
-adapters/vllm_host.py says which line of vLLM to look at."""
+"""What we use of vLLM beyond its plug-in interfaces, by its behaviour: see adapters/touches.py."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import queue
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from vllm import SamplingParams
-from vllm.v1.engine.core import EngineCore
+from vllm.v1.engine import EngineCoreRequestType
+from vllm.v1.engine.core import EngineCore, EngineCoreProc, EngineShutdownState
 from vllm.v1.engine.core_client import AsyncMPClient
+from vllm.v1.serial_utils import run_method
 from vllm.v1.structured_output import StructuredOutputManager
-from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
+from vllm.v1.worker.worker_base import WorkerBase
 
 from tests import tools
 from tests.models import tiny_model
+from toolgate_backend import plugin
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
@@ -25,26 +29,6 @@ from toolgate_core import keys
 from toolgate_core.plan import parse_tools
 
 vllm_host.register()
-
-
-def test_vllm_has_not_moved() -> None:
-    assert vllm_host.moved() is None, f"vLLM has moved {vllm_host.moved()}"
-
-
-def test_grammars_have_the_verbs_that_we_speak() -> None:
-    abstract = StructuredOutputGrammar.__abstractmethods__
-    assert abstract <= set(vars(EnforcementGrammar)), "vLLM asks grammars for new verbs"
-
-
-def test_every_engine_can_be_asked() -> None:
-    assert hasattr(AsyncMPClient, "call_utility_all_async"), "vLLM has moved call_utility_all_async"
-
-
-def test_a_moved_hook_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(StructuredOutputManager, "_create_grammar")
-    assert (vllm_host.moved() or "").endswith("StructuredOutputManager._create_grammar")
-    with pytest.raises(AdapterMisfit, match=r"moved .*_create_grammar"):
-        vllm_host.adapter_of(config(), "auto")
 
 
 def config(*, processors: Any = None, drafts: Any = None, v2: bool = False) -> Any:
@@ -77,6 +61,47 @@ def test_the_adapter_is_what_the_servers_flags_make_it() -> None:
 def test_a_server_that_would_drop_the_masks_does_not_start(given: Any, wanted: str) -> None:
     with pytest.raises(AdapterMisfit, match="TOOLGATE_ADAPTER"):
         vllm_host.adapter_of(given, wanted)
+
+
+@pytest.mark.parametrize("name", ["_create_grammar", "validate_tokens"])
+def test_a_server_whose_hooks_are_gone_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(StructuredOutputManager, name, lambda self, request, other, one: None)
+    with pytest.raises(AdapterMisfit, match=rf"{name} .* TOOLGATE_ADAPTER=logits_processor"):
+        vllm_host.adapter_of(config(), "auto")
+    assert vllm_host.adapter_of(config(processors=OURS), "auto") == "logits_processor"
+
+
+def test_vllm_that_lacks_the_hooks_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(EngineCore, "toolgate_report")
+    monkeypatch.delattr(StructuredOutputManager, "_create_grammar")
+    vllm_host.register()
+    assert not hasattr(EngineCore, "toolgate_report")
+    assert not hasattr(StructuredOutputManager, "_create_grammar")
+
+
+async def test_a_call_reaches_every_engine_and_gets_an_answer_of_each() -> None:
+    client: Any = AsyncMPClient.__new__(AsyncMPClient)
+    client.core_engines = [b"0", b"1"]
+
+    async def call(method: str, *args: Any, engine: bytes) -> Any:
+        await asyncio.sleep(0)
+        return method, args, engine
+
+    client._call_utility_async = call
+    ask = vllm_host.rpc_of(SimpleNamespace(engine_core=client), "structured_output")
+    assert await ask("toolgate_report") == [("toolgate_report", (), each) for each in (b"0", b"1")]
+    assert await ask("toolgate_release", args=("holder", ["key"])) == [
+        ("toolgate_release", ("holder", ["key"]), each) for each in (b"0", b"1")
+    ]
+
+
+@pytest.mark.parametrize(("model_type", "kind"), [("qwen3", "random"), ("kimi_k2", "kimi_k2")])
+def test_the_kind_of_call_ids_is_the_models(model_type: str, kind: str) -> None:
+    held = SimpleNamespace(model_type=model_type)
+    model_config = SimpleNamespace(hf_overrides=None, hf_config=held, hf_text_config=held)
+    assert vllm_host.call_ids(model_config) == kind
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +145,62 @@ def test_a_grammar_that_is_not_there_fails_that_request(manager: Any) -> None:
         manager._create_grammar(enforced(choice="required", keys=("gone",)))
 
 
-def test_other_requests_are_vllms(manager: Any) -> None:
-    """The original is called: it asks for the request's own structured output."""
-    with pytest.raises(AssertionError):
-        manager._create_grammar(request(SamplingParams()))
+def test_vllm_builds_the_grammars_of_other_requests(manager: Any) -> None:
+    built: list[tuple[Any, ...]] = []
+
+    def compile_grammar(*given: Any, **others: Any) -> str:
+        built.append(given)
+        return "vLLM's own"
+
+    manager.backend = SimpleNamespace(compile_grammar=compile_grammar)
+    asked = request(SamplingParams())
+    asked.structured_output_request = SimpleNamespace(structured_output_key=("json", "{}"))
+    assert manager._create_grammar(asked) == "vLLM's own"
+    assert [given[:2] for given in built] == [("json", "{}")]
+
+
+def drafted(manager: Any, grammar: Any, drafts: list[int], **speculative: Any) -> Any:
+    """What vLLM schedules of these drafts."""
+    manager.vllm_config.speculative_config = SimpleNamespace(method="ngram", **speculative)
+    manager.vllm_config.scheduler_config = SimpleNamespace(async_scheduling=False)
+    manager.vllm_config.num_speculative_tokens = 4
+    manager.enable_in_reasoning = True  # masks hold in the whole answer
+    held = SimpleNamespace(grammar=grammar, reasoning_ended=True)
+    asked = SimpleNamespace(use_structured_output=True, structured_output_request=held)
+    return manager.validate_tokens(asked, drafts)
+
+
+def test_text_that_must_come_is_drafted(manager: Any) -> None:
+    """vLLM pads what was rejected with -1."""
+    grammar: Any = EnforcementGrammar.__new__(EnforcementGrammar)
+    grammar.drafts = lambda proposed, limit: [*proposed, limit]
+    assert drafted(manager, grammar, [5, 6, -1, -1]) == [5, 6, 4]
+
+
+def test_drafts_for_other_grammars_are_vllms(manager: Any) -> None:
+    grammar = SimpleNamespace(validate_tokens=lambda tokens: tokens[:1])
+    assert drafted(manager, grammar, [5, 6, -1]) == [5]
+
+
+def test_the_engine_runs_our_methods_by_name(manager: Any) -> None:
+    """As it does for a call of its client's."""
+    engine: Any = EngineCoreProc.__new__(EngineCoreProc)
+    engine.vllm_config = manager.vllm_config
+    engine.shutdown_state = EngineShutdownState.RUNNING
+    engine.output_queue = queue.Queue()
+    call = (0, 7, "toolgate_report", ())
+    engine._handle_client_request(EngineCoreRequestType.UTILITY, call)
+    client, outputs = engine.output_queue.get_nowait()
+    answer = outputs.utility_output
+    assert (client, answer.call_id, answer.failure_message) == (0, 7, None)
+    assert answer.result.result == {"grammars": 0, "sequences": 0}
+
+
+def test_workers_run_our_methods_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
+    plugin.register()
+    monkeypatch.setattr("toolgate_backend.grammars.store._installed", {})
+    monkeypatch.setattr("toolgate_backend.grammars.store._sequences", 3)
+    worker = WorkerBase.__new__(WorkerBase)
+    found = run_method(worker, "toolgate_report", (), {})
+    assert found == {"grammars": 0, "sequences": 3}

@@ -1,4 +1,4 @@
-"""The automaton as a V1 logits processor (vllm/v1/sample/logits_processor/interface.py, 0.32).
+"""The automaton as a V1 logits processor (vllm/v1/sample/logits_processor/interface.py).
 
 Maps rows of the persistent batch to automata. Tokens are accepted in `apply`, not `update_state`:
 under async scheduling the last sampled ids are −1 placeholders until just before sampling.

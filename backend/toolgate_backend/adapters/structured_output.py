@@ -1,4 +1,4 @@
-"""The automaton as vLLM's native grammar (vllm/v1/structured_output/backend_types.py, 0.32).
+"""The automaton as vLLM's native grammar (vllm/v1/structured_output/backend_types.py).
 
 It lives in the scheduler's process, one a sequence however many ranks the model runs on, and works
 with both model runners, async scheduling and drafts: vLLM parks a request until its grammar is
@@ -45,7 +45,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self._broken = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """False ends the request with `finish_reason="error"` (v1/core/sched/scheduler.py:2186)."""
+        """False ends the request with `finish_reason="error"`."""
         return self._unless_broken(lambda: self._automaton.accept_tokens(tokens), False)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:

@@ -1,22 +1,15 @@
-"""Every touch of a name of vLLM's that is not made for plug-ins, and which adapter a server needs.
+"""How Toolgate hooks into vLLM's engine, and which adapter a server needs.
 
-Lines are those of vLLM 0.32.0, below its package; tests/backend/test_vllm_host.py fails, and says
-so, when one moves.
-
-- v1/structured_output/__init__.py:190 `StructuredOutputManager._create_grammar` builds a request's
-  grammar in the engine's pool. There is no registry of grammar back ends: ours is hooked in here.
-- v1/structured_output/__init__.py:249 `StructuredOutputManager.validate_tokens` is shown each draft
-  before it is scheduled: where drafts come from text (ngram, suffix) we say there what must come.
-- v1/engine/core.py:1687 runs any method of `EngineCore` that a client names, and
-  v1/engine/core_client.py:1262 `call_utility_all_async` asks every engine: that is how grammars
-  reach the scheduler's process, which `collective_rpc` does not.
-- config/vllm.py:704 `VllmConfig.use_v2_model_runner`; model_config.logits_processors.
+There is no registry of grammar back ends: `StructuredOutputManager._create_grammar` is replaced by
+ours, and so is `validate_tokens`, which is shown each draft before it is scheduled: where drafts
+come from text (ngram, suffix) we say there what must come. Grammars reach the scheduler's process
+by methods set on `EngineCore`. touches.py lists the names of vLLM's that this uses.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Literal
@@ -29,16 +22,11 @@ from vllm.v1.structured_output.utils import strip_speculative_padding
 from ..enforcement import spec
 from ..errors import AdapterMisfit
 from ..grammars.ranks import Rpc
+from .probe import check_structured_output, found, problems_of
 from .structured_output import EnforcementGrammar, Sequences
+from .touches import CALL_IDS, STRUCTURED_OUTPUT
 
 AdapterName = Literal["logits_processor", "structured_output"]
-
-HOOKED = {
-    (StructuredOutputManager, "_create_grammar"): ["self", "request"],
-    (StructuredOutputManager, "validate_tokens"): ["self", "request", "spec_tokens"],
-    (EngineCore, "collective_rpc"): ["self", "method", "timeout", "args", "kwargs"],
-}
-"""What we lean on, and the parameters it had when we did."""
 
 UNHOOKED = "toolgate: this engine runs without the plug-in"
 """What a hooked request asks vLLM itself for. No server starts without the hook; were it missing
@@ -47,22 +35,13 @@ all the same, the answer would be this sentence, never an unmasked one."""
 
 def register() -> None:
     """In every process of a server, more than once."""
-    if moved() is not None or hasattr(EngineCore, "toolgate_report"):
+    if hasattr(EngineCore, "toolgate_report") or any(problems_of(STRUCTURED_OUTPUT)):
         return
     manager = StructuredOutputManager
     manager._create_grammar = _creating(manager._create_grammar)
     manager.validate_tokens = _drafting(manager.validate_tokens)
     for name, method in ENGINE_METHODS.items():
         setattr(EngineCore, name, method)
-
-
-def moved() -> str | None:
-    """The name of vLLM's that is not where we lean on it, if there is one."""
-    for (owner, name), parameters in HOOKED.items():
-        method = inspect.unwrap(getattr(owner, name, None) or (lambda: None))
-        if list(inspect.signature(method).parameters) != parameters:
-            return f"{owner.__module__}.{owner.__qualname__}.{name}"
-    return None
 
 
 def adapter_of(config: Any, wanted: str) -> AdapterName:
@@ -83,11 +62,8 @@ def adapter_of(config: Any, wanted: str) -> AdapterName:
             "vLLM runs no V1 logits processors beside speculative decoding or on the V2 model "
             "runner, so nothing would be enforced: set TOOLGATE_ADAPTER=structured_output."
         )
-    if not ours and (name := moved()) is not None:
-        raise AdapterMisfit(
-            f"This vLLM has moved {name}, which the adapter structured_output hooks into: install "
-            "vllm==0.32.0 or set TOOLGATE_ADAPTER=logits_processor."
-        )
+    if not ours:
+        check_structured_output()
     return found
 
 
@@ -97,13 +73,26 @@ def rpc_of(engine_client: Any, adapter: AdapterName) -> Rpc:
         workers: Rpc = engine_client.collective_rpc
         return workers
 
+    core = engine_client.engine_core
+    call_all = getattr(core, "call_utility_all_async", None) or functools.partial(_call_all, core)
+
     async def engines(method: str, args: tuple[Any, ...] = ()) -> Sequence[Any]:
-        answers: Sequence[Any] = await engine_client.engine_core.call_utility_all_async(
-            method, *args
-        )
+        answers: Sequence[Any] = await call_all(method, *args)
         return answers
 
     return engines
+
+
+async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
+    """As `call_utility_all_async` does, which vLLM 0.31 lacks."""
+    calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
+    return await asyncio.gather(*calls)
+
+
+def call_ids(model_config: Any) -> str:
+    """The kind of ids that the model's template needs for tool calls."""
+    kind: str = found(CALL_IDS)(model_config)
+    return kind
 
 
 def hooked_params() -> StructuredOutputsParams:

@@ -1,0 +1,32 @@
+"""What our routes use of vLLM's server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from fastapi import FastAPI, Request
+
+from toolgate_backend.routes import _collected
+from toolgate_core import wire
+
+
+async def test_a_client_that_leaves_ends_its_request() -> None:
+    """Also where nothing is streamed to it."""
+    closed = asyncio.Event()
+
+    async def forever() -> AsyncGenerator[wire.StreamEvent, None]:
+        try:
+            await asyncio.sleep(60)
+            yield wire.UsageEvent(prompt_tokens=1, completion_tokens=1, cached_tokens=0)
+        finally:
+            closed.set()
+
+    async def receive() -> Any:
+        await asyncio.sleep(0.01)
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "app": FastAPI()}, receive)
+    assert await _collected(forever(), request) is None
+    await asyncio.wait_for(closed.wait(), 10)

