@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from litellm.types.utils import ModelResponseStream
 from read_answers import collected, of_whole
 from script import call, tokenize
-from toolgate_proxy.incoming import SseParser
 
 from toolgate_core.deltas import (
     ArgumentsDelta,
@@ -28,6 +27,7 @@ from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
 from toolgate_proxy.chat.answer import MAX_JOINED, Head, Piece, TokenCounts
 from toolgate_proxy.chat.choice import Begun, Said, TokenIds
+from toolgate_proxy.incoming import SseParser
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
