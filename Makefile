@@ -2,7 +2,7 @@
 .PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench bench-grammars \
 	bench-growth bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks \
 	bench-affinity \
-	conformance surface
+	conformance surface compat
 
 PORT ?= 4000
 ARGS ?=
@@ -106,3 +106,7 @@ conformance: setup
 
 surface: setup tiny
 	@python bench/surface.py --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
+
+# Other versions of LiteLLM and vLLM; an hour and a half for all. ARGS='--only 1.109.1 -- -x'
+compat: setup
+	@python scripts/compat.py $(ARGS)

@@ -16,6 +16,7 @@ from .litellm_host.errors import carried
 
 logger = logging.getLogger("toolgate.requests")
 
+CHAT = "/chat/completions"
 MAX_TEXT = 200
 """Characters of a value: a model's name comes from the client."""
 
@@ -31,9 +32,22 @@ class _WithoutTracebacks(logging.Filter):
         return True
 
 
+class _WithoutSecondLines(logging.Filter):
+    """The server's access log has a line for each request, too: of those that were answered by a
+    model's response ours says all of it, and more."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        match record.args:
+            case (_, "POST", str(path), _, 200):
+                return not path.partition("?")[0].endswith(CHAT)
+            case _:
+                return True
+
+
 def set_up() -> None:
     """Lines as they are, on standard output."""
     logging.getLogger("LiteLLM Proxy").addFilter(_WithoutTracebacks())
+    logging.getLogger("uvicorn.access").addFilter(_WithoutSecondLines())
     if not logger.handlers:
         handler = logging.StreamHandler(sys.stdout)
         handler.setFormatter(logging.Formatter("%(message)s"))

@@ -16,9 +16,9 @@ from gateway_process import KEY_SECRET, MASTER_KEY
 from key_maker import HASHER, key_of, make_key, put
 from redis_server import RedisServer
 
-from toolgate_proxy.auth import ROUTES
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.permissions import ROUTES
 
 CHAT = "/v1/chat/completions"
 CLOSED = (401, 403, 404, 405)

@@ -7,7 +7,7 @@ AuthenticationError. The response's body is our error's own (patches.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -78,8 +78,10 @@ def proxy_exception(error: ToolgateError) -> ProxyException:
 class HostRefused(ToolgateError):
     """An error of LiteLLM's own: of its authentication, a callback's hook, or its router."""
 
-    def __init__(self, message: str, status: int, *, param: str | None = None) -> None:
-        super().__init__(message, param=param)
+    def __init__(
+        self, message: str, status: int, *, param: str | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message, param=param, retry_after=retry_after)
         self.status = status  # type: ignore[misc]  # LiteLLM's, of this one
         self.type = "server_error" if status >= 500 else TYPES.get(status, "invalid_request_error")  # type: ignore[misc]
         self.code = CODES.get(status, "server_error")  # type: ignore[misc]
@@ -114,7 +116,20 @@ def own_error(exception: Exception) -> ToolgateError:
     detail = getattr(exception, "detail", None) or getattr(exception, "message", None)
     if isinstance(detail, dict):
         detail = detail.get("error", detail)
-    return HostRefused(cleaned(str(detail or exception)), status)
+    param = getattr(exception, "param", None)
+    return HostRefused(
+        cleaned(str(detail or exception)),
+        status,
+        param=param if isinstance(param, str) and param != "None" else None,
+        retry_after=_retry_after(getattr(exception, "headers", None)),
+    )
+
+
+def _retry_after(headers: object) -> int | None:
+    """Seconds; dates, which the header may hold as well, are left out."""
+    held = dict(headers) if isinstance(headers, Mapping) else {}
+    value = next((value for name, value in held.items() if name.lower() == "retry-after"), "")
+    return int(value) if str(value).isdigit() else None
 
 
 def cleaned(message: str) -> str:
