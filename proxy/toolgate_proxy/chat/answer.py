@@ -90,6 +90,8 @@ class Answer:
         self._dialect = dialect
         self._marks = info.marks
         self._call_ids = CallIds(info, request)
+        self._ids: dict[int, tuple[CallStart, str]] = {}
+        """By identity of the event, which is kept so that no other can have it."""
         self._choices: list[Choice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0
@@ -121,7 +123,10 @@ class Answer:
         return [Piece(at, event) for at, shown in fresh.items() for event in _joined(shown)]
 
     def call_id(self, start: CallStart) -> str:
-        return self._call_ids.of(start)
+        """The same for the same event, however many shapes are made of it."""
+        if id(start) not in self._ids:
+            self._ids[id(start)] = (start, self._call_ids.of(start))
+        return self._ids[id(start)][1]
 
     @property
     def complete(self) -> bool:

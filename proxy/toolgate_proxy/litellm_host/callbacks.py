@@ -24,6 +24,7 @@ INTEGRATIONS = "litellm.integrations."
 
 PRE_CALL = "async_pre_call_hook"
 POST_CALL = ("async_post_call_success_hook", "async_post_call_failure_hook")
+CHOOSING = ("async_filter_deployments", "async_pre_call_check", "pre_call_check")
 RESPONSE_HOOKS = (
     "async_moderation_hook",
     "async_post_call_response_headers_hook",
@@ -60,6 +61,13 @@ def reading_callback() -> str | None:
 def wants_pre_call() -> bool:
     """Whether a callback that is not LiteLLM's own has `async_pre_call_hook`."""
     return any(not _is_inert(each) and _overrides(each, PRE_CALL) for each in _all())
+
+
+def chooses_deployments() -> bool:
+    """Whether a callback has a say in which deployment the router chooses."""
+    return any(
+        not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in CHOOSING
+    )
 
 
 def wants_post_call() -> bool:

@@ -26,7 +26,7 @@ from toolgate_core.errors import ToolgateError
 from ..api.chat_completions.parameters import BY_NAME
 from ..context import RequestContext
 from .callbacks import wants_post_call
-from .errors import HostRefused, host_error
+from .errors import HostRefused, host_error, own_error
 from .names import either
 from .router import PROVIDER, Row, Target, placement_of, router
 from .ways import target_of
@@ -54,6 +54,7 @@ class HostCall:
         self._data: dict[str, Any] | None = None
         self._logging: Any = None
         self._row: Row | None = None
+        self._failure_hook_done = False
         self._first_event: datetime.datetime | None = None
 
     @classmethod
@@ -113,6 +114,32 @@ class HostCall:
         except Exception as error:  # noqa: BLE001  a log event must not end the gateway
             logger.warning("A log event of LiteLLM failed (%s).", type(error).__name__)
 
+    async def replaced(self, error: ToolgateError) -> ToolgateError:
+        """Runs `async_post_call_failure_hook`. Returns the error that it puts in the place of this
+        one, or this one. Never raises."""
+        from litellm.proxy import proxy_server
+
+        if not wants_post_call():
+            return error
+        try:
+            raised = self._raised(error, self._body.get("model") or "")
+            replacement = await proxy_server.proxy_logging_obj.post_call_failure_hook(
+                request_data=await self._prepared(),
+                original_exception=raised,
+                user_api_key_dict=self._caller,
+                traceback_str="".join(traceback.format_exception_only(raised)),
+            )
+        except Exception as problem:  # noqa: BLE001  a hook must not end the gateway
+            logger.warning("A hook of LiteLLM failed (%s).", type(problem).__name__)
+            return error
+        self._failure_hook_done = True
+        return error if replacement is None else own_error(replacement)
+
+    def _raised(self, error: ToolgateError, model: str) -> Exception:
+        if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
+            return error.__cause__  # as a callback or LiteLLM raised it
+        return host_error(error, model, ours=self._row is not None)
+
     async def failed(self, model: str, error: ToolgateError) -> None:
         """Never raises."""
         try:
@@ -160,17 +187,16 @@ class HostCall:
         from litellm.proxy import proxy_server
 
         data = await self._described(model, stream=bool(self._body.get("stream")))
-        raised = host_error(error, model, ours=self._row is not None)
-        if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
-            raised = error.__cause__  # as a callback or LiteLLM raised it
+        raised = self._raised(error, model)
         trace = "".join(traceback.format_exception_only(raised))
         await self._logging.dispatch_failure_handlers(raised, trace, prefer_async_handlers=True)
-        await proxy_server.proxy_logging_obj.post_call_failure_hook(
-            request_data=data,
-            original_exception=raised,
-            user_api_key_dict=self._caller,
-            traceback_str=trace,
-        )
+        if not self._failure_hook_done:
+            await proxy_server.proxy_logging_obj.post_call_failure_hook(
+                request_data=data,
+                original_exception=raised,
+                user_api_key_dict=self._caller,
+                traceback_str=trace,
+            )
 
     async def _prepared(self) -> dict[str, Any]:
         """LiteLLM's own fields beside the body's, and its logging object."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
@@ -43,7 +44,7 @@ def _problem(touch: Touch) -> str | None:
         if touch.older is None:
             return "is missing"
         try:
-            held = _found(f"{touch.target.rpartition('.')[0]}.{touch.older}")
+            held = _found(re.sub(r"[^.:]+$", touch.older, touch.target))
         except (ImportError, AttributeError):
             return "is missing"
     if not touch.arguments:

@@ -15,7 +15,7 @@ import litellm
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..settings import Settings
-from .callbacks import reading_callback, wants_events, wants_pre_call
+from .callbacks import chooses_deployments, reading_callback, wants_events, wants_pre_call
 from .names import either
 from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
@@ -168,6 +168,7 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
         or held.enable_tag_filtering
         or getattr(held, "optional_callbacks", None)
         or not held.disable_cooldowns
+        or chooses_deployments()
         or any(is_limited(row) or _is_special(row) for row in rows)
     )
     return None if decided_otherwise else strategy

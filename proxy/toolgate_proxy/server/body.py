@@ -26,7 +26,7 @@ def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
     for name, value in scope["headers"]:
         if name == b"content-type" and b"form" in value.lower():
             raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
-    body = b"".join(message.get("body", b"") for message in messages)
+    body = content_of(messages)
     try:
         values = from_json(body)
     except ValueError:
@@ -37,6 +37,10 @@ def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")
     return values
+
+
+def content_of(messages: Sequence[Message]) -> bytes:
+    return b"".join(message.get("body", b"") for message in messages)
 
 
 def again(messages: Sequence[Message], receive: Receive) -> Receive:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from toolgate_core.errors import ClientDisconnected, InternalFault, ToolgateError
+from toolgate_core.errors import (
+    ClientDisconnected,
+    GatewayMisconfigured,
+    InternalFault,
+    ToolgateError,
+)
 
 from ..api.surface import Surface, Whole
 from ..background import in_background
@@ -22,9 +28,10 @@ from ..litellm_host import auth as host_auth
 from ..litellm_host.errors import own_errors
 from ..litellm_host.host_call import HostCall
 from ..litellm_host.router import Target
-from ..litellm_host.state import selection
+from ..litellm_host.state import selection, ways
 from ..litellm_host.ways import Way
 from ..service import service
+from . import body
 from .connection import Disconnect
 
 logger = logging.getLogger("toolgate")
@@ -41,16 +48,24 @@ class Exchange:
     """`model`: as the client named it; `body`: as it was sent."""
 
     def __init__(
-        self, surface: Surface, way: Way, model: str, body: dict[str, Any], scope: Scope
+        self,
+        surface: Surface,
+        way: Way,
+        model: str,
+        body: dict[str, Any],
+        scope: Scope,
+        sent: Sequence[Message] = (),
     ) -> None:
+        """`sent`: the messages of the body, for authentication that reads it."""
         self.context = context_of(scope)
         self.context.model = model
         self.context.call_id = uuid.uuid4().hex
         self._surface = surface
         self._way = way
         self._model = model
-        self._body = body
+        self._body = {**body, "model": model}  # a path may name it
         self._scope = scope
+        self._sent = sent
         self._call: HostCall | None = None
         self._record: Whole | None = None
         """The response for LiteLLM's log event."""
@@ -71,20 +86,23 @@ class Exchange:
                 failed = InternalFault("The gateway failed. Send the request again, and report it.")
             if failed is not None:
                 disconnect.ignore()
-                await self._send_error(failed, send)
+                sent = failed
+                if self._call is not None and not self._begun:
+                    sent = await self._call.replaced(failed)
+                await self._send_error(sent, send)
         if self._call is not None:
             gone = ClientDisconnected("The client disconnected before the end of the response.")
             self._report(self._call, failed or (gone if disconnect.happened else None))
 
     async def _respond(self, send: Send, disconnect: Disconnect) -> None:
         here, context = service(), self.context
-        body = await self._admitted()
+        values = await self._admitted()
         if context.key is not None:
-            await reserve(here, context, body)
-        target = await self._chosen(body)
-        body = {**target.defaults, **body}
+            await reserve(here, context, values)
+        target = await self._chosen(values)
+        values = {**target.defaults, **values}
         request = self._surface.parse(
-            body, model=target.placement.model, open_objects=here.settings.open_objects
+            values, model=target.placement.model, open_objects=here.settings.open_objects
         )
         responding = failover.respond(
             here.engine, here.deployments, request, target.placement, self._alternatives, context
@@ -108,6 +126,7 @@ class Exchange:
             observed = self._way.events or self._way.hooks
             caller = host_auth.caller(context.key, self._scope["path"]) if observed else None
         else:
+            request._body = body.content_of(self._sent)
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)
         if caller is not None:
@@ -117,7 +136,22 @@ class Exchange:
         if self._call is None or not (self._way.hooks or not own):
             return self._body
         with own_errors():
-            return await self._call.before()
+            changed = await self._call.before()
+        return self._rerouted(changed)
+
+    def _rerouted(self, changed: dict[str, Any]) -> dict[str, Any]:
+        """The body as hooks left it, which may name another model."""
+        model = changed.get("model")
+        if model == self._model:
+            return changed
+        way = ways().of(model) if isinstance(model, str) else None
+        if way is None or way.reason is not None:
+            raise GatewayMisconfigured(
+                f"A hook before the call changed the model to {model!r}, which this gateway's own "
+                "route does not answer. Set TOOLGATE_ROUTE=litellm."
+            )
+        self._way, self._model = way, str(model)
+        return changed
 
     async def _chosen(self, body: dict[str, Any]) -> Target:
         way = self._way

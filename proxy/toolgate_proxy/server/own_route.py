@@ -27,7 +27,6 @@ from ..litellm_host.callbacks import wants_events
 from ..litellm_host.context import carry
 from ..litellm_host.host_call import HostCall
 from ..litellm_host.state import ways
-from ..litellm_host.ways import Way
 from ..service import service
 from . import body, body_guard
 from .connection import KeepAlive
@@ -71,7 +70,8 @@ class OwnRoute:
         if surface is None or way is None or way.reason is not None:
             await self._pass_on(scope, body.again(messages, receive), send, streamed, context)
             return
-        await _answer(surface, way, model, values, scope, receive, send)
+        exchange = Exchange(surface, way, model, values, scope, messages)
+        await _answer(exchange, surface.is_streamed(values), surface, receive, send)
 
     async def _pass_on(
         self, scope: Scope, receive: Receive, send: Send, streamed: bool, context: RequestContext
@@ -86,16 +86,9 @@ class OwnRoute:
 
 
 async def _answer(
-    surface: Surface,
-    way: Way,
-    model: str,
-    values: dict[str, Any],
-    scope: Scope,
-    receive: Receive,
-    send: Send,
+    exchange: Exchange, streamed: bool, surface: Surface, receive: Receive, send: Send
 ) -> None:
-    exchange = Exchange(surface, way, model, values, scope)
-    if not surface.is_streamed(values):
+    if not streamed:
         await exchange.run(receive, send)
         return
     seconds = service().settings.keepalive_seconds
