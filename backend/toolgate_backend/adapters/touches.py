@@ -2,7 +2,9 @@
 
 Made for plug-ins, and not listed, are the plug-in groups, `LogitsProcessor` and what goes with it,
 `EngineClient.collective_rpc`, `LoRARequest` and `init_logger`. Each name here is probed at the
-start (probe.py), and has a test of its behaviour in tests/backend/ or tests/gateway/.
+start (probe.py), and has a test of its behaviour in tests/backend/ or tests/gateway/. Attributes
+that only instances have (`AsyncLLM.engine_core`, `OpenAIServingModels.lora_requests`) have no more
+than those tests.
 """
 
 from __future__ import annotations
@@ -149,6 +151,11 @@ STRUCTURED_OUTPUT: tuple[Touch, ...] = (
         ("method",),
         older="vllm.v1.engine.core_client:AsyncMPClient._call_utility_async",  # 0.31
     ),
+    Touch(
+        "vllm.v1.structured_output.request:StructuredOutputRequest.grammar",
+        "tells our grammars from vLLM's",
+    ),
+    Touch("vllm.config:SpeculativeConfig.method", "whether drafts may be replaced"),
     Touch("vllm.config:VllmConfig.num_speculative_tokens", "how many drafts a step takes"),
     Touch("vllm.config:SchedulerConfig.async_scheduling", "whether drafts may be replaced"),
 )
