@@ -194,6 +194,19 @@ async def test_one_failure_event_a_request(
     assert [hook["error"] for hook in hooks] == [error]
 
 
+@pytest.mark.parametrize(
+    "field", ["rules_obj", "original_function", "litellm_logging_obj", "api_base", "secret_fields"]
+)
+async def test_fields_for_litellm_itself_are_refused_where_hooks_run(
+    configured: Configured, team: httpx.AsyncClient, backend: FakeBackend, field: str
+) -> None:
+    before = len(backend.requests)
+    response = await team.post(CHAT, json=asked(**{field: "x"}))
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == field
+    assert len(backend.requests) == before
+
+
 async def test_loggers_know_a_refusal_by_its_class(
     configured: Configured, team: httpx.AsyncClient, redis_of_gateway: RedisServer
 ) -> None:

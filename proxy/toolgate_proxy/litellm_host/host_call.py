@@ -76,11 +76,11 @@ class HostCall:
             user_api_key_dict=self._caller, data=data, call_type=self._call_type
         )
         self._data = data = changed if isinstance(changed, dict) else data
-        return {
-            name: value
-            for name, value in data.items()
-            if name in self._body or (name in BY_NAME and name != "metadata")
-        }
+        hidden = {name: value for name, value in self._body.items() if name not in BY_NAME}
+        known = {name: value for name, value in data.items() if name in BY_NAME}
+        if "metadata" not in self._body:
+            known.pop("metadata", None)  # LiteLLM's own
+        return known | hidden
 
     async def choose(self, model: str, messages: object) -> Target:
         """The deployment that LiteLLM's router chooses, by its limits, tags, order and strategy."""
@@ -205,7 +205,8 @@ class HostCall:
         if self._data is None:
             self._request.state.litellm_received_at = self._began.astimezone()
             data = await add_litellm_data_to_request(
-                data=dict(self._body),
+                # No other fields: some would be arguments of LiteLLM's functions.
+                data={name: value for name, value in self._body.items() if name in BY_NAME},
                 request=self._request,
                 user_api_key_dict=self._caller,
                 proxy_config=proxy_server.proxy_config,
