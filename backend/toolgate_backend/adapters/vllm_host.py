@@ -1,9 +1,9 @@
 """How Toolgate hooks into vLLM's engine, and which adapter a server needs.
 
-There is no registry of grammar back ends: `StructuredOutputManager._create_grammar` is replaced by
-ours, and so is `validate_tokens`, which is shown each draft before it is scheduled: where drafts
-come from text (ngram, suffix) we say there what must come. Grammars reach the scheduler's process
-by methods set on `EngineCore`. touches.py lists the names of vLLM's that this uses.
+vLLM has no registry of grammar back ends, so `StructuredOutputManager._create_grammar` is replaced.
+So is `validate_tokens`, which gets each draft before it is scheduled: where drafts come from text
+(ngram, suffix), forced text is proposed instead. Grammars reach the scheduler's process by methods
+set on `EngineCore`. touches.py lists the names of vLLM's that this uses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vllm.v1.structured_output.utils import strip_speculative_padding
 from ..enforcement import spec
 from ..errors import AdapterMisfit
 from ..grammars.ranks import Rpc
-from .probe import check_structured_output, found, problems_of
+from . import probe
 from .structured_output import EnforcementGrammar, Sequences
 from .touches import CALL_IDS, STRUCTURED_OUTPUT
 
@@ -35,7 +35,7 @@ all the same, the answer would be this sentence, never an unmasked one."""
 
 def register() -> None:
     """In every process of a server, more than once."""
-    if hasattr(EngineCore, "toolgate_report") or any(problems_of(STRUCTURED_OUTPUT)):
+    if hasattr(EngineCore, "toolgate_report") or any(probe.problems_of(STRUCTURED_OUTPUT)):
         return
     manager = StructuredOutputManager
     manager._create_grammar = _creating(manager._create_grammar)
@@ -63,7 +63,7 @@ def adapter_of(config: Any, wanted: str) -> AdapterName:
             "runner, so nothing would be enforced: set TOOLGATE_ADAPTER=structured_output."
         )
     if not ours:
-        check_structured_output()
+        probe.check_structured_output()
     return found
 
 
@@ -91,7 +91,7 @@ async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
 
 def call_ids(model_config: Any) -> str:
     """The kind of ids that the model's template needs for tool calls."""
-    kind: str = found(CALL_IDS)(model_config)
+    kind: str = probe.found(CALL_IDS)(model_config)
     return kind
 
 
