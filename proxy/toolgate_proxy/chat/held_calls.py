@@ -24,7 +24,7 @@ logger = logging.getLogger("toolgate")
 
 @dataclass(frozen=True)
 class Wrong:
-    """A call that breaks what no mask holds."""
+    """A call that violates a keyword that masks do not enforce."""
 
     tool: str
     violation: Violation

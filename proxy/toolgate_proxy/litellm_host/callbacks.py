@@ -78,7 +78,7 @@ def wants_post_call() -> bool:
 
 
 def wants_events() -> bool:
-    """Whether anything is told of a request's success or failure."""
+    """Whether any callback receives success or failure events."""
     lists: tuple[Iterable[Any], ...] = (
         litellm.callbacks,
         litellm.success_callback,

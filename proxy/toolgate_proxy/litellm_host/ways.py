@@ -66,7 +66,7 @@ class Way:
     hooks: bool
     """Callbacks have a hook before the call."""
     events: bool
-    """Callbacks, or LiteLLM's router, are told of a request's success or failure."""
+    """Callbacks, or LiteLLM's router, receive success and failure events."""
 
 
 class Ways:
