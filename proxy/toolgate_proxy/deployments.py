@@ -13,8 +13,8 @@ import httpx
 from pydantic import SecretStr
 
 from .backend_client import Backend
-from .fleet_cache import FleetCache
-from .grammars import Grammars
+from .grammars.redis_cache import FleetCache
+from .grammars.service import Grammars
 from .settings import Settings
 
 logger = logging.getLogger(__name__)

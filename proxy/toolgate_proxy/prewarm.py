@@ -14,9 +14,9 @@ from toolgate_core.keys import tool_hash
 from toolgate_core.plan import Tool, parse_tools
 
 from .deployments import Deployment
-from .fleet_cache import FleetCache
-from .grammar_loader import Found
-from .grammars import check_tool, grammar_key
+from .grammars.loader import Found
+from .grammars.redis_cache import FleetCache
+from .grammars.service import check_tool, grammar_key
 from .settings import Settings
 
 logger = logging.getLogger(__name__)

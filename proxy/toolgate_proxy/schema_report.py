@@ -19,7 +19,7 @@ from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.survey import survey
 
 from .deployments import Deployment
-from .grammars import grammar_key
+from .grammars.service import grammar_key
 from .prewarm import BATCH, parsed
 from .settings import Settings
 

@@ -16,7 +16,7 @@ from toolgate_core.errors import (
 
 
 def tree(kind: type[ToolgateError], depth: int = 0) -> list[tuple[int, type[ToolgateError]]]:
-    """The errors of `toolgate_core.errors`; other packages' subclasses may be loaded beside them."""
+    """The core's own errors: subclasses from other packages may be loaded as well."""
     below = [entry for child in kind.__subclasses__() for entry in tree(child, depth + 1)]
     return [(depth, kind), *below] if kind.__module__ == errors.__name__ else []
 

@@ -11,8 +11,8 @@ from fleet import SECRET, gateway, tool, tools
 from redis_server import RedisServer
 
 from toolgate_core.errors import BackendFailed, BackendUnavailable, SchemaNotEnforceable
-from toolgate_proxy import grammars
-from toolgate_proxy.grammars import grammar_key
+from toolgate_proxy.grammars import service as grammars
+from toolgate_proxy.grammars.service import grammar_key
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tests of toolgate_proxy.grammars; the backend has a module of that name as well."""
+"""Tests of toolgate_proxy.grammars.service; the backend has a module of that name as well."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.backend_client import Backend
-from toolgate_proxy.grammars import Grammars
+from toolgate_proxy.grammars.service import Grammars
 from toolgate_proxy.settings import Settings
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from toolgate_core import wire
-from toolgate_proxy.grammar_record import BadRecord, GrammarRecord, Seal
+from toolgate_proxy.grammars.sealed_record import BadRecord, GrammarRecord, Seal
 
 SEAL = Seal(b"secret")
 JSON = st.recursive(

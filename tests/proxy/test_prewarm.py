@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from toolgate_core.plan import Tool, content_format, parse_tools
 from toolgate_proxy.cli import app
 from toolgate_proxy.deployments import Deployments
-from toolgate_proxy.grammars import grammar_key
+from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.prewarm_client import PrewarmFailed, read_tools
 from toolgate_proxy.processes import free_port

@@ -13,8 +13,8 @@ from prometheus_client import REGISTRY
 from pydantic import SecretStr
 from redis_server import RedisServer
 
-from toolgate_proxy.grammar_record import Seal
-from toolgate_proxy.grammars import grammar_key
+from toolgate_proxy.grammars.sealed_record import Seal
+from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.redis_client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.settings import Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolgate_core import keys, wire
 from toolgate_core.plan import ChatRequest, EnforcementPlan
 
-from ..grammars import Loaded
+from ..grammars.service import Loaded
 
 
 def backend_request(

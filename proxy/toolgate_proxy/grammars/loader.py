@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 
-from . import metrics
-from .backend_client import Backend
-from .context import Tier
-from .fleet_cache import Claim, FleetCache
-from .grammar_record import GrammarRecord
+from .. import metrics
+from ..backend_client import Backend
+from ..context import Tier
+from .redis_cache import Claim, FleetCache
+from .sealed_record import GrammarRecord
 
 FIRST_POLL = 0.01
 LONGEST_POLL = 0.1

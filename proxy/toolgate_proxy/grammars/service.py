@@ -19,13 +19,13 @@ from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooCo
 from toolgate_core.limits import SchemaLimits, check_limits
 from toolgate_core.plan import Tool
 
-from . import metrics
-from .backend_client import Backend
-from .context import Tier, slowest
-from .fleet_cache import FleetCache
-from .grammar_loader import Found, Loader
-from .known_grammars import KnownGrammars
-from .settings import Settings
+from .. import metrics
+from ..backend_client import Backend
+from ..context import Tier, slowest
+from ..settings import Settings
+from .loader import Found, Loader
+from .memory_cache import KnownGrammars
+from .redis_cache import FleetCache
 
 FLEET_PATIENCE = 5.0
 """Seconds, at most, to wait for what another gateway is having compiled: as long as one compile may

@@ -19,10 +19,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import metrics
-from .grammar_record import BadRecord, GrammarRecord, Seal
-from .redis_client import Command, SharedRedis
-from .settings import Settings
+from .. import metrics
+from ..redis_client import Command, SharedRedis
+from ..settings import Settings
+from .sealed_record import BadRecord, GrammarRecord, Seal
 
 logger = logging.getLogger(__name__)
 

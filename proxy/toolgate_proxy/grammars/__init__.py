@@ -1,0 +1,1 @@
+"""Compiled grammars of tool schemas: cached in memory and in Redis, compiled by backends."""
