@@ -25,7 +25,7 @@ from toolgate_core.limits import SchemaLimits, check_limits
 from toolgate_core.plan import Tool, _kept, parse_tools
 from toolgate_core.schema.preparing import prepared
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.validators import Validators
+from toolgate_proxy.validation.service import Validators
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 SIZES = (1, 8, 60)

@@ -16,7 +16,7 @@ from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.chat.answer import Answer, Piece
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.validators import Validators
+from toolgate_proxy.validation.service import Validators
 
 TOOLS = parse_tools(
     [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.keys import canonical_parameters
-from toolgate_proxy.validation import BadSchema, Validator, Violation
+from toolgate_proxy.validation.validator import BadSchema, Validator, Violation
 
 
 def check(schema: dict[str, Any], arguments: str) -> Violation | None:

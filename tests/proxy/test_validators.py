@@ -12,10 +12,10 @@ import pytest
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.validation_cost import UNBOUNDED, steps
-from toolgate_proxy.validation_pool import NoneFree, ValidationPool
-from toolgate_proxy.validation_worker import Job
-from toolgate_proxy.validators import Validators
+from toolgate_proxy.validation.cost import UNBOUNDED, steps
+from toolgate_proxy.validation.pool import NoneFree, ValidationPool
+from toolgate_proxy.validation.service import Validators
+from toolgate_proxy.validation.worker import Job
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"maximum": 9}}}
 TREE = {"$defs": {"node": NODE}, "properties": {"root": {"$ref": "#/$defs/node"}}}

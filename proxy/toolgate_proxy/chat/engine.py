@@ -19,7 +19,7 @@ from ..context import RequestContext
 from ..deployments import Deployment
 from ..event_stream import EventStream
 from ..settings import Settings
-from ..validators import Validators
+from ..validation.service import Validators
 from .answer import Answer, Piece
 from .backend_request import backend_request, schema_params
 from .held_calls import CallCheck

@@ -16,8 +16,8 @@ from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import Tool
 
 from .. import metrics
-from ..validation import Violation, half_a_pair
-from ..validators import Validators
+from ..validation.service import Validators
+from ..validation.validator import Violation, half_a_pair
 
 logger = logging.getLogger("toolgate")
 

@@ -16,11 +16,11 @@ from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.plan import Tool
 
-from .settings import Settings
-from .validation import BadSchema, Validator, Violation
-from .validation_cost import UNBOUNDED, steps
-from .validation_pool import NoneFree, OverLimits, ValidationPool
-from .validation_worker import Answer, Job
+from ..settings import Settings
+from .cost import UNBOUNDED, steps
+from .pool import NoneFree, OverLimits, ValidationPool
+from .validator import BadSchema, Validator, Violation
+from .worker import Answer, Job
 
 MAX_STEPS = 1_000_000
 """Steps of one check that are taken on the event loop; a step is some ten nanoseconds."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from toolgate_proxy.validation import BadSchema, Validator, Violation
+from toolgate_proxy.validation.validator import BadSchema, Validator, Violation
 
 MEMORY_BYTES = 2**30
 

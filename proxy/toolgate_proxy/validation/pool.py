@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from pydantic import ValidationError
 
-from . import validation_worker
-from .validation_worker import Answer, Job
+from . import worker as validation_worker
+from .worker import Answer, Job
 
 LINE_LIMIT = 2**20
 """Bytes that an answer may take."""

@@ -1,0 +1,1 @@
+"""Validation of finished calls against their tool's schema."""
