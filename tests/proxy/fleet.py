@@ -11,7 +11,7 @@ from fake_backend import INFO, KEY
 from pydantic import SecretStr
 
 from toolgate_core.plan import Tool, parse_tools
-from toolgate_proxy.backend_client import Backend
+from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.redis_cache import FleetCache
 from toolgate_proxy.grammars.service import Grammars, Loaded
 from toolgate_proxy.settings import Settings

@@ -21,7 +21,7 @@ from toolgate_core.errors import (
     GrammarUnknown,
     InvalidRequest,
 )
-from toolgate_proxy.backend_client import Backend
+from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.processes import free_port
 from toolgate_proxy.settings import Settings
 

@@ -13,7 +13,7 @@ from fleet import places
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools
-from toolgate_proxy.backend_client import Backend
+from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.service import Grammars
 from toolgate_proxy.settings import Settings
 

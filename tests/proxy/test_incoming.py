@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from toolgate_proxy.incoming import READ_AHEAD, ReadAhead
+from toolgate_proxy.backend_client.read_ahead import READ_AHEAD, ReadAhead
 
 
 async def pieces(*given: bytes | Exception | float) -> AsyncIterator[bytes]:

@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_core.wire import ChatPrompt
+from toolgate_proxy.backend_client.read_ahead import SseParser
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.incoming import SseParser
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host import auth

@@ -15,9 +15,9 @@ from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnknown
 from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
+from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..deployments import Deployment
-from ..event_stream import EventStream
 from ..settings import Settings
 from ..validation.service import Validators
 from .answer import Answer, Piece

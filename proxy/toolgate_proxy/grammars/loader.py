@@ -11,7 +11,7 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 
 from .. import metrics
-from ..backend_client import Backend
+from ..backend_client.client import Backend
 from ..context import Tier
 from .redis_cache import Claim, FleetCache
 from .sealed_record import GrammarRecord

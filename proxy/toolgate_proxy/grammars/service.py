@@ -20,7 +20,7 @@ from toolgate_core.limits import SchemaLimits, check_limits
 from toolgate_core.plan import Tool
 
 from .. import metrics
-from ..backend_client import Backend
+from ..backend_client.client import Backend
 from ..context import Tier, slowest
 from ..settings import Settings
 from .loader import Found, Loader

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
-from .backend_faults import backend_error, within
-from .incoming import ReadAhead, SseParser
+from .faults import backend_error, within
+from .read_ahead import ReadAhead, SseParser
 
 
 class EventStream:

@@ -17,9 +17,9 @@ from toolgate_core import wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 
-from .backend_faults import backend_error, within
+from ..settings import Settings
 from .event_stream import EventStream
-from .settings import Settings
+from .faults import backend_error, within
 
 KEEPALIVE_EXPIRY = 4.0
 """Seconds an idle connection is kept. vLLM closes them after 5 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); one
