@@ -61,7 +61,7 @@ async def record(url: str, key: str) -> None:
 
     from toolgate_proxy.api.chat_completions.request import admit
     from toolgate_proxy.context import RequestContext
-    from toolgate_proxy.deployments import Placement
+    from toolgate_proxy.routing.deployments import Placement
     from toolgate_proxy.service import service
 
     here = service()

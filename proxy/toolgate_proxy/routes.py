@@ -25,13 +25,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from . import metrics, schema_report, status
-from .deployments import Deployment
-from .health import Health
 from .litellm_host.auth import add_callback
 from .litellm_host.router import model_names, placements
 from .litellm_host.selection import SelectionHook
 from .litellm_host.state import selection, ways
 from .prewarm import BackendReport, prewarm, prewarm_most_used
+from .routing.deployments import Deployment
+from .routing.health import Health
 from .schema_report import BackendSchemas
 from .service import service
 from .settings import settings

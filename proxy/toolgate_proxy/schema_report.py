@@ -18,9 +18,9 @@ from toolgate_core.plan import Tool
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.survey import survey
 
-from .deployments import Deployment
 from .grammars.service import grammar_key
 from .prewarm import BATCH, parsed
+from .routing.deployments import Deployment
 from .settings import Settings
 
 Status = Literal["masked", "checked", "refused", "invalid", "failed"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .affinity import Affinity
 from .chat.engine import Engine
-from .deployments import Deployments
 from .keys.guesses import Guesses
 from .keys.hashing import Hasher
 from .keys.ring import Ring
 from .keys.watch import Watch
 from .limits.limiter import Limiter
+from .routing.deployments import Deployments
+from .routing.prefix_affinity import Affinity
 from .settings import Settings, settings
 
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from .deployments import Deployment, Deployments
 from .litellm_host import router
 from .litellm_host.state import ways
+from .routing.deployments import Deployment, Deployments
 from .service import service
 
 

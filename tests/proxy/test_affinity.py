@@ -14,7 +14,7 @@ from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, serving
 from script import Script
 
-from toolgate_proxy.spread import FACTOR, SPARE
+from toolgate_proxy.routing.rendezvous import FACTOR, SPARE
 
 CHAT = "/v1/chat/completions"
 TEXT = "Hello there, friend " * 5

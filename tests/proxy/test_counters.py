@@ -19,7 +19,7 @@ from toolgate_proxy.limits import redis_counter
 from toolgate_proxy.limits.counting import DAY_MS, SLICES, Ask, Counted, Note, Unavailable
 from toolgate_proxy.limits.local_counter import LocalCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
-from toolgate_proxy.redis_client import SharedRedis
+from toolgate_proxy.redis.client import SharedRedis
 
 WINDOW = 6_000
 SLICE = WINDOW // SLICES

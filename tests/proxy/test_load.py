@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_proxy import deployments
-from toolgate_proxy.deployments import Load
+from toolgate_proxy.routing import deployments
+from toolgate_proxy.routing.deployments import Load
 
 
 def test_what_is_on_its_way_counts_once() -> None:

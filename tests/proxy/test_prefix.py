@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_proxy.prefix import LEAST, Prefix, prefix_of
+from toolgate_proxy.routing.prefix_hash import LEAST, Prefix, prefix_of
 
 LONG = "You are a careful assistant. " * 60
 SYSTEM = {"role": "system", "content": LONG}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from routers import reset_litellm, row, use
 
-from toolgate_proxy.deployments import Placement
 from toolgate_proxy.litellm_host.provider_call import ProviderCall, read_call
 from toolgate_proxy.litellm_host.state import selection
+from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.service import service
 
 

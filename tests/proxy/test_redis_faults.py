@@ -15,7 +15,7 @@ from redis_server import RedisServer
 
 from toolgate_proxy.grammars.sealed_record import Seal
 from toolgate_proxy.grammars.service import grammar_key
-from toolgate_proxy.redis_client import PATIENT_TIMEOUT, SharedRedis
+from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0

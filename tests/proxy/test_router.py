@@ -8,8 +8,8 @@ import pytest
 from litellm.proxy import proxy_server
 from routers import Row, foreign, reset_litellm, row, use
 
-from toolgate_proxy.deployments import Placement
 from toolgate_proxy.litellm_host import router
+from toolgate_proxy.routing.deployments import Placement
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_proxy.prefix import Prefix
-from toolgate_proxy.spread import FACTOR, SPARE, Chosen, Seat, Spread
+from toolgate_proxy.routing.prefix_hash import Prefix
+from toolgate_proxy.routing.rendezvous import FACTOR, SPARE, Chosen, Seat, Spread
 
 hashes = st.binary(min_size=16, max_size=16)
 prefixes = st.builds(Prefix, hashes, hashes)

@@ -17,7 +17,7 @@ from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
 
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
-from ..deployments import Deployment
+from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import Validators
 from .answer import Answer, Piece

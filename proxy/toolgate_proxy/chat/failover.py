@@ -15,7 +15,7 @@ from toolgate_core.plan import ChatRequest
 
 from .. import metrics
 from ..context import RequestContext
-from ..deployments import Deployment, Deployments, Placement
+from ..routing.deployments import Deployment, Deployments, Placement
 from . import resampling
 from .answer import Answer, Piece
 from .engine import Engine

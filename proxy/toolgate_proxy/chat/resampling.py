@@ -14,7 +14,7 @@ from toolgate_core.plan import ChatRequest
 
 from .. import metrics
 from ..context import RequestContext
-from ..deployments import Deployment
+from ..routing.deployments import Deployment
 from .answer import Answer, Piece
 from .engine import Engine, Generation
 from .resample import Resample

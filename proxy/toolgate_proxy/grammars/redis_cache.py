@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import metrics
-from ..redis_client import Command, SharedRedis
+from ..redis.client import Command, SharedRedis
 from ..settings import Settings
 from .sealed_record import BadRecord, GrammarRecord, Seal
 

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 
 from .. import metrics
-from ..redis_client import SharedRedis
+from ..redis.client import SharedRedis
 from ..settings import Settings
 from ..watching import keep_looking
 from .hashing import Hasher

@@ -12,7 +12,7 @@ from toolgate_core.errors import LimitsUnavailable
 
 from .. import metrics
 from ..keys.key import Key
-from ..redis_client import SharedRedis
+from ..redis.client import SharedRedis
 from ..settings import Settings
 from .counting import DAY_MS, Ask, Counted, Counter, Unavailable, Use
 from .headers import headers, refusal

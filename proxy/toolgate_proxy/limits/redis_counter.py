@@ -16,8 +16,8 @@ from typing import cast
 
 from redis.exceptions import NoScriptError
 
-from ..redis_batch import RedisBatch
-from ..redis_client import Argument, Command, SharedRedis
+from ..redis.batch import RedisBatch
+from ..redis.client import Argument, Command, SharedRedis
 from .counting import LIMITS, SLICES, WINDOW_MS, Ask, Counted, Note, Unavailable, Use
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..deployments import Deployment, Placement
+from ..routing.deployments import Deployment, Placement
 from .router import group_of, rows_of
 from .state import selection
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from .redis_client import Command, SharedRedis
+from .client import Command, SharedRedis
 
 
 class RedisBatch:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import metrics
+from .. import metrics
 from .deployments import Deployments, Placement
-from .prefix import prefix_of
-from .spread import Seat, Spread
+from .prefix_hash import prefix_of
+from .rendezvous import Seat, Spread
 
 
 class Affinity:

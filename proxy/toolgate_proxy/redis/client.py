@@ -20,7 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, RedisError
 
-from . import metrics
+from .. import metrics
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from toolgate_core.errors import ToolgateError
 
-from . import metrics
+from .. import metrics
+from ..settings import Settings
+from ..watching import keep_looking
 from .deployments import Deployment, Deployments, Placement
-from .settings import Settings
-from .watching import keep_looking
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .prefix import Prefix
+from .prefix_hash import Prefix
 
 SPARE = 4.0
 """Requests that a deployment may have under way, however little the others have."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import httpx
 from pydantic import SecretStr
 
-from .backend_client.client import Backend
-from .grammars.redis_cache import FleetCache
-from .grammars.service import Grammars
-from .settings import Settings
+from ..backend_client.client import Backend
+from ..grammars.redis_cache import FleetCache
+from ..grammars.service import Grammars
+from ..settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Redis connection shared by keys, limits and grammars."""

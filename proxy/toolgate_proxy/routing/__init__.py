@@ -1,0 +1,1 @@
+"""Choice of a deployment: health, load in flight, and prefix affinity."""
