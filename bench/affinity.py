@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 
 from contenders import OUT, leave_on_sigterm
-from toolgate_proxy.processes import Child, free_port
+from toolgate_proxy.stack.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8
 BLOCK = 32

@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 from toolgate_backend import launch
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".cache" / "contenders"

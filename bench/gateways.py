@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from toolgate_proxy.processes import Child, free_port
+from toolgate_proxy.stack.processes import Child, free_port
 
 KEY = "sk-bench"
 HEADERS = {"Authorization": f"Bearer {KEY}"}

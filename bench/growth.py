@@ -36,7 +36,7 @@ from growth_grammars import COUNTS, grammars_part
 from growth_load import Batch, Load, Pair
 from growth_tools import long_tool, small_tools
 from ratios import ratio
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 TOOLS = (1, 8, 30, 60, 150, 300)
 BATCHES = {1: 2, 16: 1}

@@ -37,7 +37,7 @@ from toolgate_proxy.app import make_config
 from toolgate_proxy.keys.hashing import Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
 from toolgate_proxy.keys.redis_store import RedisStore
-from toolgate_proxy.processes import Child, free_port
+from toolgate_proxy.stack.processes import Child, free_port
 
 CONCURRENCY = (1, 8, 32)
 KEY_SECRET = "the bench's secret for hashes of keys"

@@ -29,7 +29,7 @@ from gateways import KEY, start, stock_config
 from growth_tools import small_tools
 from lanes import Lane, chat_lane, raw_lanes
 from throughput_report import ADAPTERS, DRAFTING, Cell, Found, Measured, report, write_plots
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
 BEHIND_TOOLS = 8

@@ -17,9 +17,9 @@ from rich.markup import escape
 from . import tool_loop
 from .alone import alone
 from .cases import Answer, Holds, cases
-from .serve import announce, run
 from .shipped_model import is_shipped
-from .stack import Stack, StackOptions
+from .stack.serve import announce, run
+from .stack.stack import Stack, StackOptions
 
 MAX_TOKENS = 400
 SEED = 7

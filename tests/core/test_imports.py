@@ -54,5 +54,7 @@ def test_the_command_line_runs_with_either_part_alone() -> None:
     needed = [*extras["proxy"], *extras["backend"], *extras["backend-cpu"]]
     missing = {re.split(r"[\[<>=]", each)[0].replace("-", "_") for each in needed}
     assert {"litellm", "httpx", "vllm", "torch"} <= missing
-    script = f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.cli"
+    script = (
+        f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.cli.main"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)

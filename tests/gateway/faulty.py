@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 from tests.models import tiny_lora, tiny_model
-from toolgate_proxy.processes import Child, free_port
+from toolgate_proxy.stack.processes import Child, free_port
 
 from .conftest import START_SECONDS
 

@@ -18,7 +18,7 @@ from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialect import DIALECTS
 from toolgate_core.plan import Tool, parse_tools
 from toolgate_core.segmenter import Segmenter
-from toolgate_proxy.processes import Child, free_port
+from toolgate_proxy.stack.processes import Child, free_port
 
 from .faulty import wait
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from toolgate_proxy.processes import free_port
 from toolgate_proxy.shipped_model import is_there
+from toolgate_proxy.stack.processes import free_port
 
 SECONDS = 300
 

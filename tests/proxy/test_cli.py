@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from toolgate_proxy import app as gateway
-from toolgate_proxy.cli import app
+from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 
 RUNNER = CliRunner()

@@ -19,7 +19,7 @@ from fake_backend import KEY, FakeBackend, running
 from redis_server import redis_server
 from script import Script
 
-from toolgate_proxy.processes import free_port
+from toolgate_proxy.stack.processes import free_port
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "gateway.md"
 BLOCK = re.compile(r"(<!-- elsewhere -->\n)?```sh\n(.*?)```", re.DOTALL)

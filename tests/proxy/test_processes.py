@@ -6,8 +6,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from toolgate_proxy.cli import app
-from toolgate_proxy.processes import free_port, in_use
+from toolgate_proxy.cli.main import app
+from toolgate_proxy.stack.processes import free_port, in_use
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Only Linux keeps a port for us.")
 

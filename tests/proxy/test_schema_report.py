@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.wire import ResidualKeyword
-from toolgate_proxy.cli import app
+from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 
 

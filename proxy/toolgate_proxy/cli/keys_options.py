@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .key import Limits, now
+from ..keys.key import Limits, now
 
 Name = Annotated[str, typer.Argument(help="The key's alias or id.")]
 Json = Annotated[bool, typer.Option("--json", help="For scripts.")]

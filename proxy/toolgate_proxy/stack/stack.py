@@ -19,8 +19,8 @@ import httpx
 from pydantic import SecretStr
 from rich.console import Console
 
+from ..settings import settings
 from .processes import Child, PortInUse, StackFailed, free_port, in_use
-from .settings import settings
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from ..settings import settings
 from .config_check import BadConfig, check
-from .keys.commands import app as keys
-from .settings import settings
+from .keys import app as keys
 
 RANDOM_MODEL = ".cache/models/tiny"
 """Where `make tiny` puts it."""
@@ -44,7 +44,7 @@ def proxy(
     workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
 ) -> None:
     """Start the gateway. Its key comes from TOOLGATE_MASTER_KEY."""
-    from . import app as gateway
+    from .. import app as gateway
 
     if (config is None) == (not model):
         raise typer.BadParameter("Give either --config or --model.")
@@ -96,8 +96,8 @@ def serve(
     ] = None,
 ) -> None:
     """Redis, backend and gateway for a model, until Ctrl-C. Further options go to vLLM."""
-    from .serve import serve as run
-    from .stack import StackOptions
+    from ..stack.serve import serve as run
+    from ..stack.stack import StackOptions
 
     options = StackOptions(
         model=model,
@@ -122,9 +122,9 @@ def demo(
 ) -> None:
     """The six cases and a tool loop through the OpenAI SDK, every property checked. Needs the extra
     [demo]."""
-    from .demo import demo as run
-    from .shipped_model import DIRECTORY, NAME, is_there
-    from .stack import StackOptions
+    from ..demo import demo as run
+    from ..shipped_model import DIRECTORY, NAME, is_there
+    from ..stack.stack import StackOptions
 
     chosen = model or (str(DIRECTORY) if is_there() else RANDOM_MODEL)
     name = NAME if chosen == str(DIRECTORY) else None
@@ -143,7 +143,7 @@ def prewarm(
     ] = None,
 ) -> None:
     """Compile tool sets and load them into the backends. The key is TOOLGATE_MASTER_KEY."""
-    from .prewarm_client import PrewarmFailed, lines, read_tools, send
+    from .admin_client import PrewarmFailed, lines, read_tools, send
 
     key = settings().master_key
     if key is None:
@@ -172,8 +172,8 @@ def schema(
     """Say which tools are wholly masked, and what of the others is checked and how to change it.
 
     Ends with status 1 unless all are masked. With --url the key is TOOLGATE_MASTER_KEY."""
-    from . import schema_report
-    from .prewarm_client import PrewarmFailed, read_tools, send
+    from .. import schema_report
+    from .admin_client import PrewarmFailed, read_tools, send
 
     try:
         tools = read_tools(files)

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .key import Key
+from ..keys.key import Key
 
 WIDTH = 140
 COLUMNS = (

@@ -14,12 +14,13 @@ import typer
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
+from ..keys.hashing import Hasher, hint, new_key
+from ..keys.key import Key, StoredSecret, Terms, new_id, now
+from ..keys.key_file import BadKeyFile, entry, read_keys
+from ..keys.redis_store import RedisStore, StoreConflict
 from ..settings import settings
-from . import table
-from .hashing import Hasher, hint, new_key
-from .key import Key, StoredSecret, Terms, new_id, now
-from .key_file import BadKeyFile, entry, read_keys
-from .options import (
+from . import keys_table as table
+from .keys_options import (
     Daily,
     Expires,
     Json,
@@ -34,7 +35,6 @@ from .options import (
     duration,
     limits,
 )
-from .redis_store import RedisStore, StoreConflict
 
 app = typer.Typer(
     name="keys",

@@ -1,0 +1,1 @@
+"""Redis, a backend and the gateway as child processes of one command."""
