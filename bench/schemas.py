@@ -27,7 +27,7 @@ import jsonschema.validators
 import openai
 
 from contenders import CONTENDERS, ROOT, Server, leave_on_sigterm, running
-from toolgate_proxy.demo import closers
+from toolgate_proxy.demo.run import closers
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 OUT = ROOT / ".cache" / "schemas"

@@ -20,7 +20,7 @@ from contenders import CONTENDERS, NotStarted, Server, leave_on_sigterm, running
 from surface_cases import Case
 from surface_probe import Prober, Seen
 from surface_report import document
-from toolgate_proxy.demo import closers
+from toolgate_proxy.demo.run import closers
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / ".cache" / "surface"

@@ -21,7 +21,7 @@ TARGET = ROOT / "tests" / "proxy" / "recorded_streams.json"
 
 from tests import tools  # noqa: E402
 
-from toolgate_proxy.demo import closers  # noqa: E402
+from toolgate_proxy.demo.run import closers  # noqa: E402
 
 USER = [{"role": "user", "content": "What is the weather?"}]
 BOTH = [tools.WEATHER, tools.TAGS]

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from toolgate_proxy.cases import MARKUP, Answer
+from toolgate_proxy.demo.cases import MARKUP, Answer
 
 
 def from_whole(completion: ChatCompletion) -> list[Answer]:

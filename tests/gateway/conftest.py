@@ -21,7 +21,7 @@ import pytest
 
 from tests.models import tiny_model
 from toolgate_core import wire
-from toolgate_proxy.demo import closers
+from toolgate_proxy.demo.run import closers
 from toolgate_proxy.stack.processes import free_port
 
 START_SECONDS, STOP_SECONDS = 600, 60

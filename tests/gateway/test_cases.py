@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from toolgate_proxy.cases import Case, cases
+from toolgate_proxy.demo.cases import Case, cases
 
 from . import answers
 

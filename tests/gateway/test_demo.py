@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from toolgate_proxy.shipped_model import is_there
+from toolgate_proxy.demo.model import is_there
 from toolgate_proxy.stack.processes import free_port
 
 SECONDS = 300

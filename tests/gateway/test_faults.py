@@ -17,7 +17,7 @@ import pytest
 
 from tests import tools
 from tests.models import tiny_model
-from toolgate_proxy.demo import closers
+from toolgate_proxy.demo.run import closers
 
 from .conftest import status
 from .faulty import ADAPTER, IN_HAND, PLACES, Faulty, Told, faulty

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from toolgate_proxy import tool_loop
-from toolgate_proxy.alone import alone
-from toolgate_proxy.cases import Answer, cases
-from toolgate_proxy.demo import _holds
+from toolgate_proxy.demo import tool_loop
+from toolgate_proxy.demo.cases import Answer, cases
+from toolgate_proxy.demo.run import _holds
+from toolgate_proxy.demo.unconstrained import alone
 
 BEIJING, SHANGHAI = ('{"city": "Beijing"}', '{"city": "Shanghai"}')
 RIGHT = {

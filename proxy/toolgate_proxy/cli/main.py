@@ -122,8 +122,8 @@ def demo(
 ) -> None:
     """The six cases and a tool loop through the OpenAI SDK, every property checked. Needs the extra
     [demo]."""
-    from ..demo import demo as run
-    from ..shipped_model import DIRECTORY, NAME, is_there
+    from ..demo.model import DIRECTORY, NAME, is_there
+    from ..demo.run import demo as run
     from ..stack.stack import StackOptions
 
     chosen = model or (str(DIRECTORY) if is_there() else RANDOM_MODEL)

@@ -14,12 +14,12 @@ from openai import OpenAI
 from rich.console import Console
 from rich.markup import escape
 
+from ..stack.serve import announce, run
+from ..stack.stack import Stack, StackOptions
 from . import tool_loop
-from .alone import alone
 from .cases import Answer, Holds, cases
-from .shipped_model import is_shipped
-from .stack.serve import announce, run
-from .stack.stack import Stack, StackOptions
+from .model import is_shipped
+from .unconstrained import alone
 
 MAX_TOKENS = 400
 SEED = 7

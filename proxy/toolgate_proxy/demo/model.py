@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DIRECTORY = Path(__file__).parent / "demo_model"
+DIRECTORY = Path(__file__).parent.parent / "demo_model"
 """As vLLM serves it. Its README.md is the model card; `models/demo` holds how it is made."""
 
 NAME = "toolgate-demo"
