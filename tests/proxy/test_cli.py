@@ -10,8 +10,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from toolgate_proxy import app as gateway
 from toolgate_proxy.cli.main import app
+from toolgate_proxy.server import app as gateway
 from toolgate_proxy.settings import settings
 
 RUNNER = CliRunner()

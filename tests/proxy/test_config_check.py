@@ -9,9 +9,9 @@ import yaml
 from litellm.types.router import RoutingStrategy
 from typer.testing import CliRunner
 
-from toolgate_proxy.app import Route, make_config
 from toolgate_proxy.cli.config_check import BLIND, STRATEGIES, BadConfig, check
 from toolgate_proxy.cli.main import app
+from toolgate_proxy.server.app import Route, make_config
 
 SHIPPED = Path(__file__).parents[2] / "litellm_config.yaml"
 GOOD = SHIPPED.read_text()

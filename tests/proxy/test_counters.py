@@ -16,8 +16,8 @@ from redis_server import RedisServer, redis_server
 
 from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.limits import redis_counter
-from toolgate_proxy.limits.counting import DAY_MS, SLICES, Ask, Counted, Note, Unavailable
-from toolgate_proxy.limits.local_counter import LocalCounter
+from toolgate_proxy.limits.counter import DAY_MS, SLICES, Ask, Counted, Note, Unavailable
+from toolgate_proxy.limits.memory_counter import LocalCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis.client import SharedRedis
 

@@ -12,9 +12,10 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidKey
-from toolgate_proxy import gate, request_log
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.gate import Gate
+from toolgate_proxy.server import access_log as request_log
+from toolgate_proxy.server import request_scope as gate
+from toolgate_proxy.server.request_scope import Gate
 
 Handler = Callable[[RequestContext, Send], Any]
 

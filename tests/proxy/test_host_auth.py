@@ -20,10 +20,11 @@ from routers import reset_litellm, row, use
 from starlette.requests import Request
 
 from toolgate_core.errors import PermissionDenied
-from toolgate_proxy import auth, gate
+from toolgate_proxy import auth
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host.limit_hook import LimitHook, hook
+from toolgate_proxy.server import request_scope as gate
 
 Header = tuple[bytes, bytes]
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}

@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.keys import watch as watch_module
+from toolgate_proxy.keys import sync as watch_module
+from toolgate_proxy.keys.cache import Ring
+from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.hashing import Hasher, new_key
 from toolgate_proxy.keys.key import now
-from toolgate_proxy.keys.key_file import entry
 from toolgate_proxy.keys.redis_store import CHANGES, RECORDS, VERSION, StoreConflict
-from toolgate_proxy.keys.ring import Ring
-from toolgate_proxy.keys.watch import Watch
+from toolgate_proxy.keys.sync import Watch
 from toolgate_proxy.settings import Settings, settings
 from toolgate_proxy.stack.processes import free_port
 

@@ -13,11 +13,11 @@ from key_maker import HASHER, key_of, stored
 from pydantic import SecretStr, ValidationError
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable, TooManyWrongKeys
-from toolgate_proxy.keys.guesses import Guesses
+from toolgate_proxy.keys.cache import Ring
+from toolgate_proxy.keys.failed_attempts import Guesses
+from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
 from toolgate_proxy.keys.hashing import LONGEST, Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Terms
-from toolgate_proxy.keys.key_file import BadKeyFile, entry, read_keys
-from toolgate_proxy.keys.ring import Ring
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -13,12 +13,12 @@ from key_maker import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.limits import reserve as reserving
+from toolgate_proxy.limits import admission as reserving
 from toolgate_proxy.litellm_host import limit_hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.limit_hook import hook
-from toolgate_proxy.service import Service
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import Service
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 100}
 

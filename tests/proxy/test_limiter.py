@@ -18,11 +18,11 @@ from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, Limits
 from toolgate_proxy.limits import estimate
-from toolgate_proxy.limits.counting import Counted, Note, Use
+from toolgate_proxy.limits.counter import Counted, Note, Use
 from toolgate_proxy.limits.headers import duration
-from toolgate_proxy.limits.ledger import Ledger
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.limits.local_counter import LocalCounter
+from toolgate_proxy.limits.memory_counter import LocalCounter
+from toolgate_proxy.limits.reservations import Ledger
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0

@@ -35,8 +35,8 @@ from toolgate_proxy.litellm_host.ways import Ways
 from toolgate_proxy.server import exchange, own_route
 from toolgate_proxy.server.connection import COMMENT
 from toolgate_proxy.server.own_route import OwnRoute
-from toolgate_proxy.service import Service
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import Service
 
 MASTER = "sk-master"
 CHAT = "/v1/chat/completions"

@@ -23,11 +23,11 @@ from script import Script
 from typer.testing import CliRunner
 
 from toolgate_core.plan import Tool, content_format, parse_tools
+from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
+from toolgate_proxy.admin.routes import router
 from toolgate_proxy.cli.admin_client import PrewarmFailed, read_tools
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.grammars.service import grammar_key
-from toolgate_proxy.prewarm import prewarm, prewarm_most_used
-from toolgate_proxy.routes import router
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings, settings
 from toolgate_proxy.stack.processes import free_port

@@ -20,8 +20,8 @@ from toolgate_proxy.context import RequestContext
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.stream import PassThroughStream
-from toolgate_proxy.service import Service
 from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import Service
 
 
 class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read

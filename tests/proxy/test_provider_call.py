@@ -10,7 +10,7 @@ from routers import reset_litellm, row, use
 from toolgate_proxy.litellm_host.provider_call import ProviderCall, read_call
 from toolgate_proxy.litellm_host.state import selection
 from toolgate_proxy.routing.deployments import Placement
-from toolgate_proxy.service import service
+from toolgate_proxy.state import service
 
 
 @pytest.fixture(autouse=True)

@@ -18,11 +18,11 @@ from redis_server import RedisServer
 from script import Script
 
 from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
-from toolgate_proxy import request_log
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host.errors import host_error
-from toolgate_proxy.request_log import line, set_up
+from toolgate_proxy.server import access_log as request_log
+from toolgate_proxy.server.access_log import line, set_up
 
 CHAT = "/v1/chat/completions"
 SECRET_WORDS = "my secret is swordfish"

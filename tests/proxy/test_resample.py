@@ -18,9 +18,9 @@ from toolgate_core.deltas import ArgumentsDelta, ContentDelta
 from toolgate_core.dialect import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
-from toolgate_proxy.chat.answer import Answer, Piece
 from toolgate_proxy.chat.held_calls import CallCheck
-from toolgate_proxy.chat.resample import Resample, derived_seed, of_choice, request_again
+from toolgate_proxy.chat.response import Answer, Piece
+from toolgate_proxy.chat.retries import Resample, derived_seed, of_choice, request_again
 
 WRONG = call("look", '{"a": 1, "a": 2}')  # a member twice is wrong by any schema
 RIGHT = call("look", {"where": "north of the old stone bridge"})

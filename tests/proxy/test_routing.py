@@ -15,7 +15,7 @@ from fake_backend import FakeBackend, running
 from gateway_process import MASTER_KEY, serving
 from script import Script
 
-from toolgate_proxy.app import Route, make_config
+from toolgate_proxy.server.app import Route, make_config
 
 CHAT = "/v1/chat/completions"
 STRATEGIES = {"busy": "least-busy", "usage": "usage-based-routing-v2", "limited": ""}

@@ -21,7 +21,7 @@ from key_maker import make_key
 from redis_server import RedisServer
 from script import Script
 
-from toolgate_proxy.app import Route, make_config
+from toolgate_proxy.server.app import Route, make_config
 
 CHAT = "/v1/chat/completions"
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import ChatRequest
 
-from ..chat.answer import Answer, Piece
+from ..chat.response import Answer, Piece
 
 
 class Stream(Protocol):

@@ -12,7 +12,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from .held_calls import Calls
-from .resample import Resample, Retries
+from .retries import Resample, Retries
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import Validators
-from .answer import Answer, Piece
 from .backend_request import backend_request, schema_params
 from .held_calls import CallCheck
 from .images import Images
-from .resample import Resample, of_choice, request_again
+from .response import Answer, Piece
+from .retries import Resample, of_choice, request_again
 
 SENDS = 6
 """Times that a request is sent at most while the backend evicts its grammars."""

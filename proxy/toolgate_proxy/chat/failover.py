@@ -17,8 +17,8 @@ from .. import metrics
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from . import resampling
-from .answer import Answer, Piece
 from .engine import Engine
+from .response import Answer, Piece
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from toolgate_core.plan import ChatRequest
 from .. import metrics
 from ..context import RequestContext
 from ..routing.deployments import Deployment
-from .answer import Answer, Piece
 from .engine import Engine, Generation
-from .resample import Resample
+from .response import Answer, Piece
+from .retries import Resample
 
 
 @asynccontextmanager

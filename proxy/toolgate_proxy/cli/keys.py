@@ -14,9 +14,9 @@ import typer
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
+from ..keys.file_store import BadKeyFile, entry, read_keys
 from ..keys.hashing import Hasher, hint, new_key
 from ..keys.key import Key, StoredSecret, Terms, new_id, now
-from ..keys.key_file import BadKeyFile, entry, read_keys
 from ..keys.redis_store import RedisStore, StoreConflict
 from ..settings import settings
 from . import keys_table as table

@@ -44,7 +44,7 @@ def proxy(
     workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
 ) -> None:
     """Start the gateway. Its key comes from TOOLGATE_MASTER_KEY."""
-    from .. import app as gateway
+    from ..server import app as gateway
 
     if (config is None) == (not model):
         raise typer.BadParameter("Give either --config or --model.")
@@ -172,7 +172,7 @@ def schema(
     """Say which tools are wholly masked, and what of the others is checked and how to change it.
 
     Ends with status 1 unless all are masked. With --url the key is TOOLGATE_MASTER_KEY."""
-    from .. import schema_report
+    from ..admin import schema_report
     from .admin_client import PrewarmFailed, read_tools, send
 
     try:

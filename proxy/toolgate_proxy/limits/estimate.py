@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..checks import as_integer
 from ..keys.key import Limits
+from ..request_fields import as_integer
 
 BYTES_PER_TOKEN = 3
 """Of UTF-8, and a little less than most texts have: what is set aside must rather be too much, for

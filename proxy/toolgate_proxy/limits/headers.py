@@ -8,7 +8,7 @@ import math
 from toolgate_core.errors import QuotaExceeded, RateLimited
 
 from ..keys.key import Key
-from .counting import Ask, Counted
+from .counter import Ask, Counted
 
 PARALLEL_RETRY_AFTER = 1
 """Seconds; when a request in flight will end nobody knows."""

@@ -14,11 +14,11 @@ from .. import metrics
 from ..keys.key import Key
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from .counting import DAY_MS, Ask, Counted, Counter, Unavailable, Use
+from .counter import DAY_MS, Ask, Counted, Counter, Unavailable, Use
 from .headers import headers, refusal
-from .ledger import Entry, Ledger
-from .local_counter import LocalCounter
+from .memory_counter import LocalCounter
 from .redis_counter import RedisCounter
+from .reservations import Entry, Ledger
 
 FIRST_CONNECTION = 2.0
 """Seconds that a starting gateway waits for Redis before it takes requests."""

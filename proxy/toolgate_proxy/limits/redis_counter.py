@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError
 
 from ..redis.batch import RedisBatch
 from ..redis.client import Argument, Command, SharedRedis
-from .counting import LIMITS, SLICES, WINDOW_MS, Ask, Counted, Note, Unavailable, Use
+from .counter import LIMITS, SLICES, WINDOW_MS, Ask, Counted, Note, Unavailable, Use
 
 
 class _Script:

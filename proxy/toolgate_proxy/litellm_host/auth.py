@@ -28,10 +28,10 @@ from toolgate_core.errors import (
 
 from .. import metrics
 from ..context import SCOPE, RequestContext
+from ..keys.cache import WRONG
 from ..keys.key import Key
 from ..keys.permissions import may_open
-from ..keys.ring import WRONG
-from ..service import Service, service
+from ..state import Service, service
 from .errors import proxy_exception
 from .limit_hook import hook
 

@@ -15,8 +15,8 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import ToolgateError
 
-from ..limits.reserve import reserve
-from ..service import service
+from ..limits.admission import reserve
+from ..state import service
 from .context import carried
 from .errors import host_error
 

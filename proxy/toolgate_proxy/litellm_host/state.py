@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..service import service
+from ..state import service
 from .selection import Selection
 from .ways import Ways
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from toolgate_core.errors import ToolgateError
 
 from .. import metrics
+from ..polling import keep_looking
 from ..settings import Settings
-from ..watching import keep_looking
 from .deployments import Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)

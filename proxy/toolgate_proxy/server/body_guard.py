@@ -17,9 +17,9 @@ from litellm.types.llms.openai import ValidUserMessageContentTypes
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ..api.chat_completions.parameters import BY_NAME, unknown
-from ..checks import Fields
 from ..litellm_host.control_fields import is_banned, is_control
 from ..litellm_host.router import is_foreign
+from ..request_fields import Fields
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM spreads over the request."""

@@ -22,7 +22,7 @@ from ..api.surface import Surface, Whole
 from ..background import in_background
 from ..chat import failover
 from ..context import context_of
-from ..limits.reserve import reserve
+from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
 from ..litellm_host.errors import own_errors
 from ..litellm_host.host_call import HostCall
@@ -30,7 +30,7 @@ from ..litellm_host.router import Target
 from ..litellm_host.state import selection, ways
 from ..litellm_host.ways import Way
 from ..routing.deployments import Deployment, Placement
-from ..service import service
+from ..state import service
 from . import body
 from .connection import Disconnect
 

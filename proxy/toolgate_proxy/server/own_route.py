@@ -19,18 +19,18 @@ from .. import metrics
 from ..api.surface import Surface
 from ..api.surfaces import SURFACES
 from ..background import in_background
-from ..checks import Fields
 from ..context import RequestContext, context_of
-from ..gate import check_route, the_key
 from ..litellm_host import auth
 from ..litellm_host.callbacks import wants_events
 from ..litellm_host.context import carry
 from ..litellm_host.host_call import HostCall
 from ..litellm_host.state import ways
-from ..service import service
+from ..request_fields import Fields
+from ..state import service
 from . import body, body_guard
 from .connection import KeepAlive
 from .exchange import Exchange
+from .request_scope import check_route, the_key
 
 
 class OwnRoute:

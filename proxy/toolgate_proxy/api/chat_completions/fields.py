@@ -6,7 +6,7 @@ from typing import Any
 
 from toolgate_core.deltas import Finish
 
-from ...chat.answer import Answer, TokenCounts
+from ...chat.response import Answer, TokenCounts
 
 
 def finish_reason(finish: Finish, *, legacy: bool) -> str:

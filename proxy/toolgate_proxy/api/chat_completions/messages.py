@@ -8,7 +8,7 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...checks import Fields
+from ...request_fields import Fields
 
 
 def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:

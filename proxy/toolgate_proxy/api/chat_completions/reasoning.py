@@ -7,7 +7,7 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...checks import Fields
+from ...request_fields import Fields
 from .sampling import MOST
 
 RESERVED_TEMPLATE_KWARGS = frozenset(

@@ -13,7 +13,7 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.plan import ChatRequest, Tool
 
-from ...checks import Fields
+from ...request_fields import Fields
 from . import reasoning
 from .messages import parse_messages
 from .parameters import BY_NAME, unknown

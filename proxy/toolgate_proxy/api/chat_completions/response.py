@@ -11,8 +11,8 @@ from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
 
-from ...chat.answer import Answer, Piece
 from ...chat.choice import Said, TokenIds
+from ...chat.response import Answer, Piece
 from .fields import finish_fields, finish_reason, prompt_fields, usage
 from .logprobs import Logprobs, logprobs_of
 

@@ -10,7 +10,7 @@ from typing import Any
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.plan import Tool, content_format, text_format
 
-from ...checks import Fields
+from ...request_fields import Fields
 
 SCHEMA_PARAM = "response_format.json_schema.schema"
 STRUCTURED_PARAM = "structured_outputs"

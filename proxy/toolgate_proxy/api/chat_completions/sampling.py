@@ -7,7 +7,7 @@ import re
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...checks import Fields, as_integer, as_number
+from ...request_fields import Fields, as_integer, as_number
 
 MAX_STOPS = 64
 """OpenAI takes four, vLLM any number. Each is looked for in every delta of the content."""

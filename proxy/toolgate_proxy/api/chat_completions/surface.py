@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import ChatRequest
 
-from ...chat.answer import Answer, Piece
+from ...chat.response import Answer, Piece
 from .chunks import DONE, Chunks, server_sent
 from .request import parse_request
 from .response import WholeResponse

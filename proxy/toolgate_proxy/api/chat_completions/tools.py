@@ -8,7 +8,7 @@ from typing import Any
 from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import AllowedTools, NamedTool, Tool, ToolChoice, parse_tools
 
-from ...checks import Fields
+from ...request_fields import Fields
 
 
 def is_legacy(fields: Fields) -> bool:

@@ -24,17 +24,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from . import metrics, schema_report, status
-from .litellm_host.auth import add_callback
-from .litellm_host.router import model_names, placements
-from .litellm_host.selection import SelectionHook
-from .litellm_host.state import selection, ways
+from .. import metrics
+from ..litellm_host.auth import add_callback
+from ..litellm_host.router import model_names, placements
+from ..litellm_host.selection import SelectionHook
+from ..litellm_host.state import selection, ways
+from ..routing.deployments import Deployment
+from ..routing.health import Health
+from ..settings import settings
+from ..state import service
+from . import schema_report, status
 from .prewarm import BackendReport, prewarm, prewarm_most_used
-from .routing.deployments import Deployment
-from .routing.health import Health
 from .schema_report import BackendSchemas
-from .service import service
-from .settings import settings
 
 
 class PrewarmRequest(BaseModel):

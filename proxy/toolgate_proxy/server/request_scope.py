@@ -17,11 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidKey, PermissionDenied, ToolgateError
 
-from . import request_log
-from .background import in_background
-from .context import REQUEST_ID, SCOPE, RequestContext
-from .keys.permissions import may_open
-from .service import service
+from ..background import in_background
+from ..context import REQUEST_ID, SCOPE, RequestContext
+from ..keys.permissions import may_open
+from ..state import service
+from . import access_log as request_log
 
 KEY_HEADERS = (
     b"authorization",

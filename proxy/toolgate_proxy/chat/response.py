@@ -18,7 +18,7 @@ from toolgate_core.segmenter import Segmenter
 
 from .choice import Choice, Said
 from .held_calls import CallCheck, Calls
-from .resample import Resample, Retries
+from .retries import Resample, Retries
 
 ALPHABET = string.ascii_letters + string.digits
 MAX_JOINED = 64

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .counting import Counted, Counter, Note, Unavailable
+from .counter import Counted, Counter, Note, Unavailable
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.keys import tool_hash
 from toolgate_core.plan import Tool, parse_tools
 
-from .grammars.loader import Found
-from .grammars.redis_cache import FleetCache
-from .grammars.service import check_tool, grammar_key
-from .routing.deployments import Deployment
-from .settings import Settings
+from ..grammars.loader import Found
+from ..grammars.redis_cache import FleetCache
+from ..grammars.service import check_tool, grammar_key
+from ..routing.deployments import Deployment
+from ..settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ import sys
 import time
 from typing import Any
 
-from .context import RequestContext
-from .litellm_host.errors import carried
+from ..context import RequestContext
+from ..litellm_host.errors import carried
 
 logger = logging.getLogger("toolgate.requests")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .chat.engine import Engine
-from .keys.guesses import Guesses
+from .keys.cache import Ring
+from .keys.failed_attempts import Guesses
 from .keys.hashing import Hasher
-from .keys.ring import Ring
-from .keys.watch import Watch
+from .keys.sync import Watch
 from .limits.limiter import Limiter
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import Affinity

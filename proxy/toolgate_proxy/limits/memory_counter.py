@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .counting import DAY_MS, SLICES, WINDOW_MS, Ask, Counted, Limit, Note, Use
+from .counter import DAY_MS, SLICES, WINDOW_MS, Ask, Counted, Limit, Note, Use
 
 KEYS = 10_000
 """Keys remembered; the one that has been quiet longest is forgotten first."""

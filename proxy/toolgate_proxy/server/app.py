@@ -83,7 +83,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     # When uvicorn is done it sends itself the signal again: an exit, unlike that death, cleans up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        "toolgate_proxy.app:create",
+        "toolgate_proxy.server.app:create",
         factory=True,
         host=host,
         port=port,
@@ -103,11 +103,12 @@ def create() -> Any:
     """LiteLLM's app. Imported this late because LiteLLM reads the environment on import."""
     from litellm.proxy.proxy_server import app
 
-    from . import request_log, routes
-    from .gate import Gate
-    from .litellm_host.error_bodies import repair_error_bodies
-    from .litellm_host.probe import check_touches
-    from .server.own_route import OwnRoute
+    from ..admin import routes
+    from ..litellm_host.error_bodies import repair_error_bodies
+    from ..litellm_host.probe import check_touches
+    from . import access_log as request_log
+    from .own_route import OwnRoute
+    from .request_scope import Gate
 
     check_touches()
     request_log.set_up()

@@ -8,7 +8,7 @@ from typing import Any
 from toolgate_core.errors import RateLimited
 
 from ..context import RequestContext
-from ..service import Service
+from ..state import Service
 from .estimate import tokens
 
 

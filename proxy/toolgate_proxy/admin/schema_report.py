@@ -18,10 +18,10 @@ from toolgate_core.plan import Tool
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.survey import survey
 
-from .grammars.service import grammar_key
+from ..grammars.service import grammar_key
+from ..routing.deployments import Deployment
+from ..settings import Settings
 from .prewarm import BATCH, parsed
-from .routing.deployments import Deployment
-from .settings import Settings
 
 Status = Literal["masked", "checked", "refused", "invalid", "failed"]
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from .litellm_host import router
-from .litellm_host.state import ways
-from .routing.deployments import Deployment, Deployments
-from .service import service
+from ..litellm_host import router
+from ..litellm_host.state import ways
+from ..routing.deployments import Deployment, Deployments
+from ..state import service
 
 
 class BackendStatus(BaseModel):

@@ -11,14 +11,14 @@ import logging
 from dataclasses import dataclass
 
 from .. import metrics
+from ..polling import keep_looking
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from ..watching import keep_looking
+from .cache import Ring
+from .file_store import BadKeyFile, read_keys
 from .hashing import Hasher
 from .key import Key
-from .key_file import BadKeyFile, read_keys
 from .redis_store import CHANGES, EPOCH, RECORDS, VERSION, opened
-from .ring import Ring
 
 logger = logging.getLogger(__name__)
 

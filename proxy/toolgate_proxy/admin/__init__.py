@@ -1,0 +1,1 @@
+"""`/toolgate/*`: status, prewarming of grammars, and the report on tool schemas."""
