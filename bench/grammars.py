@@ -32,9 +32,9 @@ from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.zygote import WorkerEnded, Zygote
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.errors import ToolgateError
-from toolgate_core.limits import check_limits
+from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 from vocabularies import vocabulary_of
 

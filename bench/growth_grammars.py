@@ -25,7 +25,7 @@ from toolgate_backend.grammars.ranks import Ranks
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.plan import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 from vocabularies import vocabulary_of

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from toolgate_core.errors import ToolgateError
-from toolgate_core.keys import canonical_json
-from toolgate_core.limits import SchemaLimits, check_limits
+from toolgate_core.grammar_key import canonical_json
 from toolgate_core.plan import Tool, _kept, parse_tools
-from toolgate_core.schema.preparing import prepared
+from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.prepare import prepared
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import Validators
 

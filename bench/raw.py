@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from toolgate_core import wire
-from toolgate_core.keys import grammar_key
+from toolgate_core.grammar_key import grammar_key
 from toolgate_core.plan import Tool, parse_tools
 
 PATH = "/v1/toolgate/generate"

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from toolgate_backend.settings import Settings as Backend
-from toolgate_core.limits import SchemaLimitSettings
+from toolgate_core.schema.limits import SchemaLimitSettings
 from toolgate_proxy.settings import Settings as Gateway
 
 TARGET = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -23,7 +23,7 @@ HEAD = """\
 # Settings
 
 Made by `make docs` from `backend/toolgate_backend/settings.py`, `proxy/toolgate_proxy/settings.py`
-and `core/toolgate_core/limits.py`; do not edit. Environment variables all; an empty one counts as
+and `core/toolgate_core/schema/limits.py`; do not edit. Environment variables all; an empty one counts as
 unset. vLLM's and LiteLLM's own settings stay theirs. With several processes of one gateway
 (`toolgate proxy --workers`), Prometheus needs `PROMETHEUS_MULTIPROC_DIR`.
 """

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from toolgate_core.limits import SchemaLimitSettings
+from toolgate_core.schema.limits import SchemaLimitSettings
 
 
 class Settings(SchemaLimitSettings, BaseSettings):

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from . import keys, wire
+from . import grammar_key as keys
+from . import wire
 from .dialect import Dialect
 from .errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from .schema.opening import opened
+from .schema.additional_properties import opened
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}; MCP servers also use dots and longer names. None of these

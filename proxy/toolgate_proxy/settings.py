@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.limits import SchemaLimitSettings
+from toolgate_core.schema.limits import SchemaLimitSettings
 from toolgate_core.wire import GrammarVerdict
 
 

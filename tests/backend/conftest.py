@@ -23,7 +23,7 @@ from toolgate_backend.grammars.measured import MeasuredGrammar, measure
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.plan import Tool, content_format, parse_tools
 
 

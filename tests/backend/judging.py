@@ -13,11 +13,11 @@ from toolgate_backend.grammars.closing import close_objects
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engine import envelope
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.schema.opening import opened
-from toolgate_core.schema.preparing import Prepared
-from toolgate_core.schema.relaxing import Occurrence
+from toolgate_core.schema.additional_properties import opened
+from toolgate_core.schema.prepare import Prepared
+from toolgate_core.schema.relaxation import Occurrence
 
 Outcome = Literal["masked", "residual", "refused"]
 

@@ -13,9 +13,9 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.limits import SchemaLimits
+from toolgate_core.schema.limits import SchemaLimits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format()}

@@ -22,8 +22,8 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import make_vocabulary
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.obstacles import HELD
-from toolgate_core.schema.survey import survey
+from toolgate_core.schema.report import survey
+from toolgate_core.schema.unsupported import HELD
 
 PATH = ROOT / "docs" / "schema-support.md"
 

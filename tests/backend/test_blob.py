@@ -18,7 +18,7 @@ from toolgate_backend.grammars import blob
 from toolgate_backend.grammars.compiler import Compiler, Setup
 from toolgate_backend.grammars.engine import CompiledGrammar, words_for
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.plan import parse_tools
 
 KEY = "k:qwen3:t:f"

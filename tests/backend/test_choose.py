@@ -6,7 +6,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.grammars.choose import MAX_OPTIONAL_PROPERTIES, choose
-from toolgate_core.keys import canonical_parameters
+from toolgate_core.grammar_key import canonical_parameters
 from toolgate_core.schema.walk import find_keyword
 
 

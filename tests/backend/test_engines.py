@@ -16,7 +16,7 @@ from toolgate_backend.grammars.engine import MAX_HEAD, Engine, envelope, words_f
 from toolgate_backend.grammars.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.dialect import QWEN3
-from toolgate_core.keys import canonical_parameters
+from toolgate_core.grammar_key import canonical_parameters
 
 SCHEMA = canonical_parameters(
     {

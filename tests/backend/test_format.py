@@ -14,7 +14,7 @@ from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.deltas import ContentDelta
 from toolgate_core.plan import text_format
 

@@ -18,7 +18,7 @@ from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcesso
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.plan import parse_tools
 
 

@@ -21,7 +21,7 @@ from toolgate_backend.grammars.examination import Limits
 from toolgate_backend.grammars.quarantine import Quarantine
 from toolgate_backend.grammars.zygote import Zygote
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.plan import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from toolgate_backend.settings import Settings
-from toolgate_core.limits import SchemaLimits
+from toolgate_core.schema.limits import SchemaLimits
 
 
 def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:

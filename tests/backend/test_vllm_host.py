@@ -25,7 +25,7 @@ from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import AdapterMisfit, GrammarMissing
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.plan import parse_tools
 
 vllm_host.register()

@@ -17,7 +17,7 @@ from tests.schemas import schemas
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.keys import canonical_json, canonical_schema
+from toolgate_core.grammar_key import canonical_json, canonical_schema
 from toolgate_core.schema.document import normalised
 
 FEW = settings(

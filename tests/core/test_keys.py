@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.errors import InvalidTools, SchemaTooComplex
 
 SCHEMA: dict[str, Any] = {

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.backend import hostile
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.keys import canonical_json, canonical_parameters
-from toolgate_core.limits import SchemaLimits, check_limits
+from toolgate_core.grammar_key import canonical_json, canonical_parameters
+from toolgate_core.schema.limits import SchemaLimits, check_limits
 
 FAR = 10**9
 NONE = SchemaLimits(bytes=FAR, depth=FAR, nodes=FAR, properties=FAR, enum_values=FAR, text=FAR)

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.schemas import instances, schemas
-from toolgate_core.keys import canonical_schema
+from toolgate_core.grammar_key import canonical_schema
 from toolgate_core.plan import content_format, parse_tools
-from toolgate_core.schema.opening import opened
-from toolgate_core.schema.preparing import prepared
+from toolgate_core.schema.additional_properties import opened
+from toolgate_core.schema.prepare import prepared
 from toolgate_core.schema.walk import subschemas
 
 MANY = st.lists(instances, min_size=5, max_size=15)

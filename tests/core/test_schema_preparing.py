@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from tests.schemas import TEXTS, instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.keys import canonical_schema
-from toolgate_core.schema.fitting import Order, fitted
+from toolgate_core.grammar_key import canonical_schema
+from toolgate_core.schema.engine_form import Order, fitted
 from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
-from toolgate_core.schema.obstacles import obstacles
-from toolgate_core.schema.preparing import anything, loosened, merged, prepared
-from toolgate_core.schema.relaxing import (
+from toolgate_core.schema.prepare import anything, loosened, merged, prepared
+from toolgate_core.schema.relaxation import (
     EVALUATING,
     UNEVALUATED,
     hard_ones,
@@ -27,6 +26,7 @@ from toolgate_core.schema.relaxing import (
     within,
 )
 from toolgate_core.schema.strings import holdable, none_of
+from toolgate_core.schema.unsupported import obstacles
 
 SOME = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -8,8 +8,8 @@ import pytest
 
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.relaxing import HARD, TOGETHER
-from toolgate_core.schema.survey import survey
+from toolgate_core.schema.relaxation import HARD, TOGETHER
+from toolgate_core.schema.report import survey
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

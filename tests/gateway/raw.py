@@ -13,7 +13,8 @@ import httpx
 
 from tests import tools
 from tests.models import tiny_model
-from toolgate_core import keys, wire
+from toolgate_core import grammar_key as keys
+from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialect import DIALECTS
 from toolgate_core.plan import Tool, parse_tools

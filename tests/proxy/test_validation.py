@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.keys import canonical_parameters
+from toolgate_core.grammar_key import canonical_parameters
 from toolgate_proxy.validation.validator import BadSchema, Validator, Violation
 
 

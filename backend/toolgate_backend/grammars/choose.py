@@ -2,7 +2,7 @@
 
 Conservative: xgrammar takes only schemas made of the keywords that were measured sound and cheap
 there, each with an explicit type; everything else goes to llguidance, which is sound or refuses.
-Both are given the schema as `toolgate_core.schema.preparing` makes it.
+Both are given the schema as `toolgate_core.schema.prepare` makes it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.preparing import Prepared, anything, loosened, merged, prepared
+from toolgate_core.schema.prepare import Prepared, anything, loosened, merged, prepared
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -48,7 +48,7 @@ class Choice:
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
-    """`parameters` is canonical (toolgate_core.keys). Raises SchemaNotEnforceable for what is no
+    """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable for what is no
     schema, or one that nothing satisfies."""
     return _choice(prepared(parameters))
 

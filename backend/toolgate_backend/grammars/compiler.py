@@ -15,10 +15,10 @@ from typing import Any
 
 import xgrammar
 
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.keys import canonical_json
+from toolgate_core.grammar_key import canonical_json
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.dialect import Dialect
 
 MAX_HEAD = 256

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolgate_core.keys import canonical_json
+from toolgate_core.grammar_key import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
 from ..errors import BlobRejected

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from .. import metrics

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from toolgate_core import keys
+from toolgate_core import grammar_key as keys
 from toolgate_core.errors import (
     BackendUnavailable,
     GrammarUnknown,
@@ -22,7 +22,7 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
-from toolgate_core.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from .. import metrics

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from ..errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import Trail, escape, joined
-from .dialects import draft_of, renew
+from .drafts import draft_of, renew
 from .walk import at_pointer, children, copied, reference, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")

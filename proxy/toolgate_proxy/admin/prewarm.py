@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
-from toolgate_core.keys import tool_hash
+from toolgate_core.grammar_key import tool_hash
 from toolgate_core.plan import Tool, parse_tools
 
 from ..grammars.loader import Found

@@ -16,7 +16,7 @@ from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.plan import Tool
 from toolgate_core.schema.advice import ADVICE
-from toolgate_core.schema.survey import survey
+from toolgate_core.schema.report import survey
 
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toolgate_core import keys, wire
+from toolgate_core import grammar_key as keys
+from toolgate_core import wire
 from toolgate_core.plan import ChatRequest, EnforcementPlan
 
 from ..grammars.service import Loaded

@@ -14,10 +14,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Se
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core import keys, wire
+from toolgate_core import grammar_key as keys
+from toolgate_core import wire
 from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.limits import SchemaLimits, check_limits
 from toolgate_core.plan import Tool
+from toolgate_core.schema.limits import SchemaLimits, check_limits
 
 from .. import metrics
 from ..backend_client.client import Backend

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .errors import SchemaTooComplex
-from .keys import MAX_DEPTH, MAX_NODES, canonical_json
-from .pointer import Trail, escape, joined
+from ..errors import SchemaTooComplex
+from ..grammar_key import MAX_DEPTH, MAX_NODES, canonical_json
+from ..pointer import Trail, escape, joined
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ import jsonschema_rs
 
 from ..errors import SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import escape
-from .fitting import Order, fitted
+from .additional_properties import opened, says_open
+from .engine_form import Order, fitted
 from .keywords import ASSERTIONS
-from .obstacles import HELD, NUMERIC, obstacles
-from .opening import opened, says_open
-from .relaxing import (
+from .relaxation import (
     EVALUATING,
     UNEVALUATED,
     Occurrence,
@@ -30,6 +29,7 @@ from .relaxing import (
     relaxed,
     within,
 )
+from .unsupported import HELD, NUMERIC, obstacles
 from .walk import reachable, values
 
 MAX_TRIES = 4_000

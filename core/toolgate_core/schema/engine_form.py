@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from .formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from .keywords import ASSERTIONS, DEFINITIONS
-from .linking import gathered, links
+from .refs import gathered, links
 from .strings import none_of
 from .walk import copied, reachable, subschemas
 

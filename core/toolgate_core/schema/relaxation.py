@@ -8,9 +8,9 @@ from typing import Any
 
 from ..pointer import escape
 from .formats import CHECKED
-from .linking import gathered, links
-from .obstacles import NUMERIC, exact
+from .refs import gathered, links
 from .strings import holdable
+from .unsupported import NUMERIC, exact
 from .walk import at_pointer, copied, reachable, under
 
 TOGETHER = {

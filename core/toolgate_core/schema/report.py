@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from ..pointer import escape
 from .advice import ADVICE
-from .fitting import KNOWN_FORMATS
+from .engine_form import KNOWN_FORMATS
 from .keywords import ASSERTIONS, DEFINITIONS
-from .preparing import Prepared, prepared
+from .prepare import Prepared, prepared
 from .walk import reachable, subschemas
 
 By = Literal["mask", "check", "nobody"]
