@@ -18,7 +18,7 @@ demo: setup $(if $(filter tiny-random,$(MODEL))$(if $(OURS),,random),tiny)
 	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
 tiny: setup
-	@python models/tiny_random.py .cache/models/tiny
+	@python -m tests.models.tiny_random .cache/models/tiny
 
 # From scratch, on two cores without a GPU; writes proxy/toolgate_proxy/demo_model. MINUTES=5 stops
 # then; the same command goes on. The settings keep freed memory (page faults cost more than the
@@ -68,23 +68,23 @@ fuzz: setup
 # Tokens a second beside every alternative, on the tiny model and on one over a vocabulary of real
 # size; about fifty minutes. The tables go to stdout, the plots into docs/plots.
 bench: tiny
-	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/throughput.py .cache/models/tiny-qwen3-vocab --plots docs/plots --tokens 48 $(ARGS)
 	@python bench/throughput.py .cache/models/tiny --plots docs/plots --tokens 40 $(ARGS)
 
 bench-grammars: setup
-	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
 
 bench-masks bench-drafts bench-interference: bench-%: setup
-	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
 
 bench-growth: tiny
-	@python models/tiny_random.py .cache/models/tiny-qwen3-vocab \
+	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
 	@python bench/growth.py .cache/models/tiny .cache/models/tiny-qwen3-vocab $(ARGS)
 

@@ -1,6 +1,6 @@
 """Makes a LoRA adapter of random weights for a model of `tiny_random.py`.
 
-    python models/tiny_lora.py MODEL_DIR ADAPTER_DIR
+    python -m tests.models.random_lora MODEL_DIR ADAPTER_DIR
 
 It changes every answer and teaches nothing: enough to tell that it was used.
 """

@@ -1,6 +1,6 @@
 """Write a small Qwen3 model with random weights: what tests and benchmarks serve.
 
-    python models/tiny_random.py OUT_DIR [--tokenizer DIR] [--seed N]
+    python -m tests.models.tiny_random OUT_DIR [--tokenizer DIR] [--seed N]
 
 Without `--tokenizer` it also trains a byte-level BPE tokenizer of 8,192 entries on generated text;
 with it, the model is built over that tokenizer (`tokenizer.json`, gzipped or not, and
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from tiny_corpus import Corpus, words
+from .tiny_corpus import Corpus, words
 
 FINGERPRINT = "fingerprint.txt"
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 64, 2, 2, 1, 32, 128

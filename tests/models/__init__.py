@@ -7,13 +7,12 @@ import sys
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def tiny_lora(directory: Path) -> Path:
     """A random adapter of the tiny model."""
-    script = ROOT / "models" / "tiny_lora.py"
-    subprocess.run([sys.executable, script, tiny_model(), directory], check=True)
+    _run("random_lora", tiny_model(), directory.absolute())
     return directory
 
 
@@ -21,5 +20,10 @@ def tiny_lora(directory: Path) -> Path:
 def tiny_model() -> Path:
     """A random model of ~1 MB behind an 8k byte-level vocabulary with Qwen3's special tokens."""
     directory = ROOT / ".cache" / "models" / "tiny"
-    subprocess.run([sys.executable, ROOT / "models" / "tiny_random.py", directory], check=True)
+    _run("tiny_random", directory)
     return directory
+
+
+def _run(script: str, *arguments: Path) -> None:
+    command: list[str | Path] = [sys.executable, "-m", f"{__name__}.{script}", *arguments]
+    subprocess.run(command, cwd=ROOT, check=True)
