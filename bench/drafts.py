@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.forecast import Forecast
-from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.enforcement.jump_forward import Forecast
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.measured import MeasuredGrammar
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import parse_tools

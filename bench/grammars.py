@@ -3,9 +3,10 @@
     python bench/grammars.py MODEL_DIR [--sample N] [--seed N] > report.md
 
 Over the BFCL tools and the MaskBench schemas of `$TOOLGATE_SHARED/data`, at the vocabulary of
-MODEL_DIR (`models/tiny_random.py DIR --tokenizer $TOOLGATE_SHARED/data/qwen3-tokenizer`). The parts
-are the backend's own, the quarantine a real process; between registry and workers there is no
-engine, whose steps would add to every RPC. Prints Markdown.
+MODEL_DIR (`python -m tests.models.tiny_random DIR --tokenizer
+$TOOLGATE_SHARED/data/qwen3-tokenizer`). The parts are the backend's own, the quarantine a real
+process; between registry and workers there is no engine, whose steps would add to every RPC.
+Prints Markdown.
 """
 
 import argparse
@@ -25,14 +26,14 @@ from typing import Any
 from grammars_report import Row, SetTime, report
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler, Rewritten
-from toolgate_backend.grammars.examination import Job, Limits
-from toolgate_backend.grammars.quarantine import Quarantine
-from toolgate_backend.grammars.ranks import Ranks
+from toolgate_backend.grammars.quarantine.fork_server import WorkerEnded, Zygote
+from toolgate_backend.grammars.quarantine.protocol import Job, Limits
+from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.grammars.zygote import WorkerEnded, Zygote
+from toolgate_backend.grammars.worker_rpc import Ranks
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
@@ -64,13 +65,13 @@ def load_tools(vocabulary: Vocabulary) -> tuple[list[Tool], int]:
     left_out: set[str] = set()
     for origin, name, schema in _given():
         try:
-            parameters = keys.canonical_parameters(schema)
+            parameters = grammar_key.canonical_parameters(schema)
             check_limits(parameters, Settings().schema_limits, param=name)
-            digest = keys.tool_hash(name, parameters)
+            digest = grammar_key.tool_hash(name, parameters)
         except ToolgateError:
             left_out.add(json.dumps([name, schema]))
             continue
-        key = keys.grammar_key(digest, **key_parts(vocabulary))
+        key = grammar_key.grammar_key(digest, **key_parts(vocabulary))
         found[key] = Tool(origin, GrammarSource(key=key, name=name, parameters=parameters))
     return list(found.values()), len(left_out)
 
@@ -119,7 +120,7 @@ async def measure(
 async def _examined(
     zygote: Zygote, source: GrammarSource, limits: Limits
 ) -> tuple[GrammarVerdict, float]:
-    parameters = keys.canonical_json(source.parameters)
+    parameters = grammar_key.canonical_json(source.parameters)
     job = Job(key=source.key, name=source.name, parameters=parameters, limits=limits)
     began = time.perf_counter()
     worker = await zygote.fork()
@@ -141,7 +142,7 @@ def _reload_costs(
     and by its blob, whether or not the rule would store that; and the blob's size."""
     if verdict.status == "refused":
         return None, None, 0
-    parameters = keys.canonical_json(source.parameters)
+    parameters = grammar_key.canonical_json(source.parameters)
     made = Rewritten(verdict.rewritten or parameters, verdict.residual)
     began = time.thread_time()
     grammar = compiler.compile(source.key, source.name, parameters, made).grammar

@@ -21,11 +21,11 @@ from grammars import LocalWorkers, key_parts
 from growth_tools import small_tools
 from interference import renamed
 from toolgate_backend.grammars import store
-from toolgate_backend.grammars.ranks import Ranks
 from toolgate_backend.grammars.registry import GrammarRegistry
+from toolgate_backend.grammars.worker_rpc import Ranks
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 from vocabularies import vocabulary_of
@@ -145,5 +145,5 @@ async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) ->
 def _source(tool: dict[str, Any], number: int, parts: dict[str, str]) -> GrammarSource:
     """The tool under names that no other number has; `parts` are those of its key."""
     (parsed,) = parse_tools([renamed(tool, str(number))])
-    key = keys.grammar_key(parsed.hash, **parts)
+    key = grammar_key.grammar_key(parsed.hash, **parts)
     return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)

@@ -29,15 +29,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from toolgate_backend.adapters.logits_rows import LogitsRows
+from toolgate_backend.adapters.apply_masks import LogitsRows
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.state import Phase
+from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engine import words_for
-from toolgate_backend.grammars.measured import MeasuredGrammar
+from toolgate_backend.grammars.engines.engine import words_for
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
 from vocabularies import vocabulary_of

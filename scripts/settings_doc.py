@@ -23,8 +23,8 @@ HEAD = """\
 # Settings
 
 Made by `make docs` from `backend/toolgate_backend/settings.py`, `proxy/toolgate_proxy/settings.py`
-and `core/toolgate_core/schema/limits.py`; do not edit. Environment variables all; an empty one counts as
-unset. vLLM's and LiteLLM's own settings stay theirs. With several processes of one gateway
+and `core/toolgate_core/schema/limits.py`; do not edit. Environment variables all; an empty one
+counts as unset. vLLM's and LiteLLM's own settings stay theirs. With several gateway processes
 (`toolgate proxy --workers`), Prometheus needs `PROMETHEUS_MULTIPROC_DIR`.
 """
 

@@ -53,11 +53,11 @@ class ToolgateEndpoints:
     required_tasks = ("generate",)
 
     def attach_router(self, app: FastAPI) -> None:
-        from .routes import attach
+        from .endpoint.routes import attach
 
         attach(app)
 
     async def init_state(self, engine_client: Any, state: State, args: Namespace) -> None:
-        from .service import Service
+        from .endpoint.service import Service
 
         state.toolgate = await Service.start(engine_client, state, args)

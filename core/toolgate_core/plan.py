@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from . import grammar_key as keys
-from . import wire
+from . import grammar_key, wire
 from .dialect import Dialect
 from .errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from .schema.additional_properties import opened
@@ -222,17 +221,22 @@ def _named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool, ...]:
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
     """What the content is held to, from a JSON Schema. Raises InvalidRequest naming `param`."""
     try:
-        canonical = keys.canonical_schema(schema, param=param)
+        canonical = grammar_key.canonical_schema(schema, param=param)
         canonical = opened(canonical) if open_objects else canonical
-        return Tool(keys.CONTENT, canonical, keys.tool_hash(keys.CONTENT, canonical), {})
+        return Tool(
+            grammar_key.CONTENT,
+            canonical,
+            grammar_key.tool_hash(grammar_key.CONTENT, canonical),
+            {},
+        )
     except InvalidTools as error:
         raise InvalidRequest(error.message, param=param) from error
 
 
 def text_format(kind: Literal["choice", "regex"], value: list[str] | str) -> Tool:
     """What the content is held to, where it is no JSON: one of these texts, or a pattern's."""
-    form = {keys.TEXT: {kind: value}}
-    return Tool(keys.CONTENT, form, keys.tool_hash(keys.CONTENT, form), {})
+    form = {grammar_key.TEXT: {kind: value}}
+    return Tool(grammar_key.CONTENT, form, grammar_key.tool_hash(grammar_key.CONTENT, form), {})
 
 
 def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
@@ -280,9 +284,9 @@ def _kept(name: str, text: str, open_objects: bool) -> tuple[dict[str, Any], str
 def _made(
     name: str, parameters: object, param: str, open_objects: bool
 ) -> tuple[dict[str, Any], str]:
-    canonical = keys.canonical_parameters(parameters, param=param)
+    canonical = grammar_key.canonical_parameters(parameters, param=param)
     if open_objects:
         canonical = opened(canonical)
     elif canonical == _NO_PROPERTIES:
-        canonical = dict(keys.EMPTY_PARAMETERS)
-    return canonical, keys.tool_hash(name, canonical)
+        canonical = dict(grammar_key.EMPTY_PARAMETERS)
+    return canonical, grammar_key.tool_hash(name, canonical)

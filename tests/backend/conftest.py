@@ -10,20 +10,20 @@ import pytest
 from tests.backend.registering import Bench, Clock, Ranks, registry_over
 from tests.models import tiny_model
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.grammars.choose import choose
-from toolgate_backend.grammars.engine import CompiledGrammar, Engine
-from toolgate_backend.grammars.llguidance_engine import (
+from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.engines.choice import choose
+from toolgate_backend.grammars.engines.engine import CompiledGrammar, Engine
+from toolgate_backend.grammars.engines.llguidance_engine import (
     LLGuidanceEngine,
     make_tokenizer,
     tokenizer_text,
 )
-from toolgate_backend.grammars.measured import MeasuredGrammar, measure
+from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.grammars.xgrammar_engine import XGrammarEngine
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.plan import Tool, content_format, parse_tools
 
 
@@ -59,10 +59,10 @@ def compile_tool(
 ) -> Callable[[Tool], MeasuredGrammar]:
     def compile_(tool: Tool) -> MeasuredGrammar:
         compiled: CompiledGrammar
-        if keys.TEXT in tool.parameters:
+        if grammar_key.TEXT in tool.parameters:
             llguidance = engines["llguidance"]
             assert isinstance(llguidance, LLGuidanceEngine)
-            compiled = llguidance.compile_text(tool.parameters[keys.TEXT])
+            compiled = llguidance.compile_text(tool.parameters[grammar_key.TEXT])
         else:
             choice = choose(tool.parameters)
             compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from tests.spelling import spelled
-from toolgate_backend.grammars.closing import close_objects
+from toolgate_backend.grammars.closed_objects import close_objects
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engine import envelope
+from toolgate_backend.grammars.engines.engine import envelope
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import opened
 from toolgate_core.schema.prepare import Prepared
@@ -57,11 +57,11 @@ class Judge:
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
         try:
-            canonical = keys.canonical_schema(schema, param="schema")
+            canonical = grammar_key.canonical_schema(schema, param="schema")
             canonical = opened(canonical) if open_objects else canonical
         except SchemaNotEnforceable as error:
             return Judged("refused", reason=error.message)
-        outcome = self._compiler.compile("key", "t", keys.canonical_json(canonical))
+        outcome = self._compiler.compile("key", "t", grammar_key.canonical_json(canonical))
         verdict = outcome.verdict
         if outcome.grammar is None:
             return Judged("refused", reason=verdict.reason or "")

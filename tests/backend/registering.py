@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolgate_backend.errors import QuarantineDown
-from toolgate_backend.grammars import ranks as grammar_ranks
-from toolgate_backend.grammars import store
+from toolgate_backend.grammars import store, worker_rpc
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.limits import SchemaLimits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
@@ -57,7 +56,7 @@ class Bench:
             return GrammarVerdict(
                 key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code
             )
-        parameters = keys.canonical_json(source.parameters)
+        parameters = grammar_key.canonical_json(source.parameters)
         outcome = self._compiler.compile(source.key, source.name, parameters)
         packed = outcome.grammar and self._compiler.pack(source.key, outcome.grammar)
         return outcome.verdict.model_copy(update={"blob": packed})
@@ -73,8 +72,8 @@ class Clock:
 
 
 def source(name: str, **schema: Any) -> GrammarSource:
-    parameters = keys.canonical_parameters({"properties": {"x": schema or {"type": "null"}}})
-    key = keys.grammar_key(keys.tool_hash(name, parameters), **PARTS)
+    parameters = grammar_key.canonical_parameters({"properties": {"x": schema or {"type": "null"}}})
+    key = grammar_key.grammar_key(grammar_key.tool_hash(name, parameters), **PARTS)
     return GrammarSource(key=key, name=name, parameters=parameters)
 
 
@@ -82,7 +81,7 @@ def registry_over(
     ranks: Ranks, bench: Bench, clock: Clock, blob_cache_bytes: int = 2**20
 ) -> GrammarRegistry:
     return GrammarRegistry(
-        grammar_ranks.Ranks(ranks),
+        worker_rpc.Ranks(ranks),
         bench,
         **PARTS,
         capacity=2,

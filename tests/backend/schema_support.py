@@ -17,8 +17,8 @@ from tests.backend import suites
 from tests.backend.judging import Judge
 from tests.backend.suites import Result
 from tests.models import ROOT, tiny_model
-from toolgate_backend.grammars.choose import XGRAMMAR_KEYWORDS
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.engines.choice import XGRAMMAR_KEYWORDS
 from toolgate_backend.vocabulary import make_vocabulary
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.keywords import ASSERTIONS

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests import tools
+from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError
-from toolgate_backend.token_stream import TextDecoder
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
 from toolgate_core.segmenter import Segmenter

@@ -16,9 +16,9 @@ from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
 from toolgate_backend.grammars.compiler import Compiler, Setup
-from toolgate_backend.grammars.engine import CompiledGrammar, words_for
+from toolgate_backend.grammars.engines.engine import CompiledGrammar, words_for
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
 
 KEY = "k:qwen3:t:f"
@@ -35,7 +35,7 @@ def compiler(vocabulary: Vocabulary) -> Compiler:
 
 
 def parameters(schema: dict[str, Any]) -> str:
-    return keys.canonical_json(keys.canonical_parameters(schema))
+    return grammar_key.canonical_json(grammar_key.canonical_parameters(schema))
 
 
 def compiled(compiler: Compiler, schema: dict[str, Any]) -> CompiledGrammar:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tests import tools
+from toolgate_backend.endpoint.sampling import check_budget
+from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.rules import Rules
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.sampling import check_budget
-from toolgate_backend.token_stream import TextDecoder
+from toolgate_backend.enforcement.static_masks import Rules
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event, Finish, ReasoningDelta
 from toolgate_core.errors import BudgetTooSmall

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests import tools
-from toolgate_backend.grammars.choose import MAX_OPTIONAL_PROPERTIES, choose
+from toolgate_backend.grammars.engines.choice import MAX_OPTIONAL_PROPERTIES, choose
 from toolgate_core.grammar_key import canonical_parameters
 from toolgate_core.schema.walk import find_keyword
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
 from toolgate_backend.grammars.completion import Scan
-from toolgate_backend.grammars.measured import MeasuredGrammar, growth
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
 

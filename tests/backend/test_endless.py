@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.grammars.endless import find_endless
+from toolgate_backend.grammars.satisfiability import find_endless
 
 NODE = {
     "type": "object",

@@ -11,9 +11,9 @@ import pytest
 
 from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import GrammarRefused
-from toolgate_backend.grammars.closing import close_objects
-from toolgate_backend.grammars.engine import MAX_HEAD, Engine, envelope, words_for
-from toolgate_backend.grammars.llguidance_engine import LLGuidanceEngine
+from toolgate_backend.grammars.closed_objects import close_objects
+from toolgate_backend.grammars.engines.engine import MAX_HEAD, Engine, envelope, words_for
+from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.dialect import QWEN3
 from toolgate_core.grammar_key import canonical_parameters

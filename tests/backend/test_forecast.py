@@ -11,7 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.forecast import BYTES_EACH, Forecast
+from toolgate_backend.enforcement.jump_forward import BYTES_EACH, Forecast
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.vocabulary import Vocabulary
 

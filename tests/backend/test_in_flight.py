@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_backend.in_flight import InFlight
+from toolgate_backend.endpoint.admission import InFlight
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable
 

@@ -18,7 +18,7 @@ from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcesso
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
 
 
@@ -39,8 +39,8 @@ def processor(model_config: Any) -> EnforcementLogitsProcessor:
 def key(processor: EnforcementLogitsProcessor) -> str:
     """A loaded grammar of get_weather."""
     [tool] = parse_tools([tools.WEATHER])
-    key = keys.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-    parameters = keys.canonical_json(tool.parameters)
+    key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
+    parameters = grammar_key.canonical_json(tool.parameters)
     source = {"name": tool.name, "parameters": parameters, "blob": None}
     store.installed().load("test", {key: json.dumps(source)})
     while not store.installed().verdicts([key]):
@@ -165,7 +165,7 @@ def test_one_sequences_trouble_is_its_own(
         output.append(vocabulary.encode("a")[0])
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.call_begin or 0)
-        monkeypatch.setattr("toolgate_backend.enforcement.union.Union.mask", lambda _: 1 / 0)
+        monkeypatch.setattr("toolgate_backend.enforcement.candidates.Union.mask", lambda _: 1 / 0)
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
     assert len(neighbour) > 1000

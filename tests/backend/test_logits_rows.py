@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_backend.adapters.logits_rows import LogitsRows
+from toolgate_backend.adapters.apply_masks import LogitsRows
 from toolgate_backend.enforcement import masks
 
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's

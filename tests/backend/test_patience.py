@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from toolgate_backend.enforcement import patience
-from toolgate_backend.enforcement.patience import Patience
+from toolgate_backend.enforcement import mask_time_budget
+from toolgate_backend.enforcement.mask_time_budget import Patience
 from toolgate_backend.errors import TooSlow
 
 
@@ -13,8 +13,8 @@ from toolgate_backend.errors import TooSlow
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The processor's time of this thread, and the wall's; its one entry is set by the test."""
     now = [0.0]
-    monkeypatch.setattr(patience.time, "thread_time", lambda: now[0])
-    monkeypatch.setattr(patience.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(mask_time_budget.time, "thread_time", lambda: now[0])
+    monkeypatch.setattr(mask_time_budget.time, "perf_counter", lambda: now[0])
     return now
 
 

@@ -17,11 +17,11 @@ import pytest_asyncio
 from tests import tools
 from tests.backend import hostile
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.examination import Limits
-from toolgate_backend.grammars.quarantine import Quarantine
-from toolgate_backend.grammars.zygote import Zygote
+from toolgate_backend.grammars.quarantine.fork_server import Zygote
+from toolgate_backend.grammars.quarantine.protocol import Limits
+from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -56,7 +56,7 @@ def limited(quarantine: Quarantine, **limits: float) -> Quarantine:
 
 
 def source(schema: dict[str, Any], name: str = "f") -> GrammarSource:
-    parameters = keys.canonical_parameters(schema)
+    parameters = grammar_key.canonical_parameters(schema)
     return GrammarSource(key=f"key of {name}", name=name, parameters=parameters)
 
 
@@ -183,7 +183,7 @@ async def test_a_blob_comes_with_what_was_dear_to_compile(
     assert verdict.compile_ms is not None
     assert verdict.load_ms * 5 <= verdict.compile_ms
     compiler = Compiler.of(vocabulary, cache_bytes=2**26)
-    loaded = compiler.load(dear.key, verdict.blob, keys.canonical_json(dear.parameters))
+    loaded = compiler.load(dear.key, verdict.blob, grammar_key.canonical_json(dear.parameters))
     assert loaded.grammar is not None
 
 

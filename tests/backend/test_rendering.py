@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.rendering import reasoning_start, refuse_addresses
+from toolgate_backend.endpoint.rendering import reasoning_start, refuse_addresses
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.wire import ChatPrompt, MarkIds, ReasoningMode
 

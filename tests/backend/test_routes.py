@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from toolgate_backend.routes import _collected
+from toolgate_backend.endpoint.routes import _collected
 from toolgate_core import wire
 
 

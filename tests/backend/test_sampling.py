@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.sampling import sampling_params
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from toolgate_backend.grammars import quarantine_child, store
+from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import NICENESS
+from toolgate_backend.grammars.quarantine import child
 
 
 def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
@@ -19,7 +20,7 @@ def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
     before = threading.stack_size()
     pool = store._roomy_pool(2)
     sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
-    assert min(sizes) >= store.STACK_BYTES > quarantine_child.STACK_BYTES
+    assert min(sizes) >= store.STACK_BYTES > child.STACK_BYTES
     assert threading.stack_size() == before
     pool.shutdown()
 

@@ -12,9 +12,9 @@ import torch
 from tests import tools
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.forecast import Forecast
+from toolgate_backend.enforcement.jump_forward import Forecast
 from toolgate_backend.enforcement.masks import unpack
-from toolgate_backend.enforcement.rules import Rules
+from toolgate_backend.enforcement.static_masks import Rules
 from toolgate_backend.settings import settings
 from toolgate_backend.vocabulary import Vocabulary
 

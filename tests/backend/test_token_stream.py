@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_backend.logprobs import Spelling
-from toolgate_backend.token_stream import TextDecoder, raw_events
+from toolgate_backend.endpoint.logprobs import Spelling
+from toolgate_backend.endpoint.token_stream import TextDecoder, raw_events
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.wire import (
     EndEvent,

@@ -11,10 +11,10 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.heads import Heads
-from toolgate_backend.enforcement.rules import Rules
-from toolgate_backend.enforcement.union import Union
-from toolgate_backend.grammars.engine import CompiledGrammar
+from toolgate_backend.enforcement.call_prefix import Heads
+from toolgate_backend.enforcement.candidates import Union
+from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
 

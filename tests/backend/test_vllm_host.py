@@ -25,7 +25,7 @@ from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import AdapterMisfit, GrammarMissing
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
 
 vllm_host.register()
@@ -126,8 +126,12 @@ def enforced(**spec: Any) -> Any:
 
 def test_a_request_of_ours_gets_our_grammar(manager: Any) -> None:
     [tool] = parse_tools([tools.WEATHER])
-    key = keys.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-    source = {"name": tool.name, "parameters": keys.canonical_json(tool.parameters), "blob": None}
+    key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
+    source = {
+        "name": tool.name,
+        "parameters": grammar_key.canonical_json(tool.parameters),
+        "blob": None,
+    }
     engine = SimpleNamespace(vllm_config=manager.vllm_config)
     EngineCore.toolgate_load(engine, "test", {key: json.dumps(source)})
     while not EngineCore.toolgate_verdicts(engine, [key]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from toolgate_backend.enforcement import masks
-from toolgate_backend.grammars.engine import envelope, words_for
+from toolgate_backend.grammars.engines.engine import envelope, words_for
 from toolgate_backend.vocabulary import Vocabulary
 
 CLOSERS = b'"}],'

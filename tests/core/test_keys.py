@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.errors import InvalidTools, SchemaTooComplex
 
 SCHEMA: dict[str, Any] = {
@@ -21,11 +21,11 @@ SCHEMA: dict[str, Any] = {
 
 
 def hashed(schema: object) -> str:
-    return keys.tool_hash("tool", keys.canonical_parameters(schema))
+    return grammar_key.tool_hash("tool", grammar_key.canonical_parameters(schema))
 
 
 def test_annotations_go_but_properties_of_their_names_stay() -> None:
-    canonical = keys.canonical_parameters(SCHEMA)
+    canonical = grammar_key.canonical_parameters(SCHEMA)
     assert list(canonical["properties"]) == ["description", "count"]
     assert canonical["properties"]["description"] == {"maxLength": 10, "type": "string"}
     assert canonical["properties"]["count"] == {"minimum": 1, "type": "integer"}
@@ -50,7 +50,10 @@ def test_requiring_nothing_is_as_leaving_it_out() -> None:
     schema = part | {"properties": {"part": part}}
     said = part | {"properties": {"part": part | {"required": []}}, "required": []}
     assert hashed(said) == hashed(schema)
-    assert keys.canonical_parameters(said)["properties"]["part"]["properties"] == part["properties"]
+    assert (
+        grammar_key.canonical_parameters(said)["properties"]["part"]["properties"]
+        == part["properties"]
+    )
     assert hashed(schema | {"required": ["part"]}) != hashed(schema)
 
 
@@ -68,16 +71,16 @@ def test_what_alters_the_grammar_alters_the_key(change: dict[str, Any]) -> None:
 
 
 def test_the_name_is_part_of_the_hash() -> None:
-    assert keys.tool_hash("a", SCHEMA) != keys.tool_hash("b", SCHEMA)
+    assert grammar_key.tool_hash("a", SCHEMA) != grammar_key.tool_hash("b", SCHEMA)
 
 
 def test_no_parameters_is_an_empty_object() -> None:
-    assert keys.canonical_parameters(None) == keys.EMPTY_PARAMETERS
+    assert grammar_key.canonical_parameters(None) == grammar_key.EMPTY_PARAMETERS
 
 
 def test_data_inside_enums_is_not_taken_for_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
-    assert keys.canonical_parameters(schema)["properties"]["a"] == {
+    assert grammar_key.canonical_parameters(schema)["properties"]["a"] == {
         "enum": [{"title": "x", "b": 1}]
     }
 
@@ -85,7 +88,7 @@ def test_data_inside_enums_is_not_taken_for_schema() -> None:
 @pytest.mark.parametrize("schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}])
 def test_parameters_must_describe_an_object(schema: object) -> None:
     with pytest.raises(InvalidTools):
-        keys.canonical_parameters(schema)
+        grammar_key.canonical_parameters(schema)
 
 
 def test_depth_is_measured_without_recursion() -> None:
@@ -93,16 +96,16 @@ def test_depth_is_measured_without_recursion() -> None:
     for _ in range(20_000):
         deep = {"items": deep}
     with pytest.raises(InvalidTools, match="deeper"):
-        keys.canonical_parameters({"type": "object", "properties": {"a": deep}})
+        grammar_key.canonical_parameters({"type": "object", "properties": {"a": deep}})
 
 
 @pytest.mark.parametrize(
     "number", [float("nan"), float("inf"), 10**5000], ids=["nan", "inf", "huge"]
 )
 def test_what_json_cannot_spell_is_refused(number: float) -> None:
-    schema = keys.canonical_parameters({"properties": {"a": {"minimum": number}}})
+    schema = grammar_key.canonical_parameters({"properties": {"a": {"minimum": number}}})
     with pytest.raises(InvalidTools, match="not JSON"):
-        keys.tool_hash("tool", schema)
+        grammar_key.tool_hash("tool", schema)
 
 
 # References, which hypothesis knows from our code, would lead nowhere.
@@ -116,8 +119,8 @@ json_values = st.recursive(
 
 @given(st.dictionaries(names.filter(lambda name: name != "type"), json_values, max_size=5))
 def test_canonical_is_a_fixed_point(schema: dict[str, Any]) -> None:
-    once = keys.canonical_parameters(schema)
-    assert keys.canonical_parameters(once) == once
+    once = grammar_key.canonical_parameters(schema)
+    assert grammar_key.canonical_parameters(once) == once
 
 
 @given(st.dictionaries(st.sampled_from(["minimum", "enum", "required", "items"]), json_values))
@@ -126,8 +129,8 @@ def test_keyword_order_does_not_matter(schema: dict[str, Any]) -> None:
 
 
 def test_a_schema_of_too_many_values_is_not_made_canonical() -> None:
-    enum = list(range(keys.MAX_NODES))
+    enum = list(range(grammar_key.MAX_NODES))
     with pytest.raises(SchemaTooComplex, match="100,000"):
-        keys.canonical_parameters({"properties": {"a": {"enum": enum}}})
-    examples = {"examples": enum[: keys.MAX_NODES // 2]}
-    assert keys.canonical_parameters({"type": "object"} | examples) == {"type": "object"}
+        grammar_key.canonical_parameters({"properties": {"a": {"enum": enum}}})
+    examples = {"examples": enum[: grammar_key.MAX_NODES // 2]}
+    assert grammar_key.canonical_parameters({"type": "object"} | examples) == {"type": "object"}

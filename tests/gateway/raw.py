@@ -13,8 +13,7 @@ import httpx
 
 from tests import tools
 from tests.models import tiny_model
-from toolgate_core import grammar_key as keys
-from toolgate_core import wire
+from toolgate_core import grammar_key, wire
 from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialect import DIALECTS
 from toolgate_core.plan import Tool, parse_tools
@@ -66,7 +65,7 @@ def load(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:
     """The tools' grammars, loaded: keys by name."""
     info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
     found = {
-        tool.name: keys.grammar_key(
+        tool.name: grammar_key.grammar_key(
             tool.hash,
             dialect=info.dialect,
             tokenizer=info.tokenizer,

@@ -13,8 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidKey
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.server import access_log as request_log
-from toolgate_proxy.server import request_scope as gate
+from toolgate_proxy.server import access_log, request_scope
 from toolgate_proxy.server.request_scope import Gate
 
 Handler = Callable[[RequestContext, Send], Any]
@@ -35,20 +34,20 @@ def test_a_stream_ends_by_its_last_line_not_by_a_text_about_it(
     body: bytes, more: bool, last: bool
 ) -> None:
     message = {"type": "http.response.body", "body": body, "more_body": more}
-    assert gate._is_last(message) is last
+    assert request_scope._is_last(message) is last
 
 
 def test_two_different_keys_in_a_request_are_refused() -> None:
     same = [(b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"accept", b"x")]
-    assert gate.the_key(same) == "k"
-    assert gate.the_key([]) is None
+    assert request_scope.the_key(same) == "k"
+    assert request_scope.the_key([]) is None
     with pytest.raises(InvalidKey):
-        gate.the_key([*same, (b"api-key", b"other")])
+        request_scope.the_key([*same, (b"api-key", b"other")])
 
 
 def test_litellms_control_headers_are_removed_and_its_key_header_is_not() -> None:
     headers = [(b"x-litellm-timeout", b"1"), (b"x-litellm-api-key", b"k"), (b"accept", b"x")]
-    assert gate.without_control_headers(headers) == headers[1:]
+    assert request_scope.without_control_headers(headers) == headers[1:]
 
 
 @pytest.fixture
@@ -56,8 +55,8 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
     """The contexts whose requests were logged."""
     written: list[RequestContext] = []
     here = SimpleNamespace(settings=SimpleNamespace(log_format="text"), watch=None)
-    monkeypatch.setattr(gate, "service", lambda: here)
-    monkeypatch.setattr(request_log, "write", lambda context, *, as_json: written.append(context))
+    monkeypatch.setattr(request_scope, "service", lambda: here)
+    monkeypatch.setattr(access_log, "write", lambda context, *, as_json: written.append(context))
     return written
 
 

@@ -24,7 +24,7 @@ from toolgate_proxy import auth
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host.limit_hook import LimitHook, hook
-from toolgate_proxy.server import request_scope as gate
+from toolgate_proxy.server import request_scope
 
 Header = tuple[bytes, bytes]
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -88,7 +88,7 @@ def test_all_headers_that_litellm_reads_a_key_from_are_known() -> None:
         if hasattr(scheme, "model"):
             found[name] = scheme.model.name.lower()
     assert found == host.KEY_HEADERS
-    assert {header.encode() for header in found.values()} == set(gate.KEY_HEADERS)
+    assert {header.encode() for header in found.values()} == set(request_scope.KEY_HEADERS)
 
 
 @pytest.mark.parametrize("header", [None, *sorted(set(host.KEY_HEADERS.values()))])

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.keys import sync as watch_module
+from toolgate_proxy.keys import sync
 from toolgate_proxy.keys.cache import Ring
 from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.hashing import Hasher, new_key
@@ -92,9 +92,9 @@ async def test_only_the_first_wait_for_a_redis_that_is_away(
         keys_file=file,
     )
     made = Watch(Ring(HASHER, nowhere.key_grace), HASHER, nowhere)
-    monkeypatch.setattr(watch_module, "FIRST_LOOK", 0.2)
+    monkeypatch.setattr(sync, "FIRST_LOOK", 0.2)
     await made.started()
-    monkeypatch.setattr(watch_module, "FIRST_LOOK", 3600)
+    monkeypatch.setattr(sync, "FIRST_LOOK", 3600)
     async with asyncio.timeout(60):
         await made.started()
     assert finds(made.ring, sent)

@@ -13,7 +13,7 @@ from key_maker import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.limits import admission as reserving
+from toolgate_proxy.limits import admission
 from toolgate_proxy.litellm_host import limit_hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.limit_hook import hook
@@ -137,5 +137,5 @@ async def test_tokens_that_the_engine_counted_are_not_counted_again() -> None:
 async def test_the_master_key_has_no_limits() -> None:
     here: Any = SimpleNamespace()  # no limiter
     context = RequestContext()
-    await reserving.reserve(here, context, CHAT)
+    await admission.reserve(here, context, CHAT)
     assert not context.admitted

@@ -21,7 +21,7 @@ from toolgate_core.errors import EnforcementFailed, LimitsUnavailable
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host.errors import host_error
-from toolgate_proxy.server import access_log as request_log
+from toolgate_proxy.server import access_log
 from toolgate_proxy.server.access_log import line, set_up
 
 CHAT = "/v1/chat/completions"
@@ -50,8 +50,8 @@ def test_a_redis_that_is_away_leaves_no_tracebacks() -> None:
 def written(context: RequestContext, monkeypatch: pytest.MonkeyPatch) -> dict[str, object] | None:
     """The record that is logged of a request."""
     lines: list[str] = []
-    monkeypatch.setattr(request_log.logger, "info", lines.append)
-    request_log.write(context, as_json=True)
+    monkeypatch.setattr(access_log.logger, "info", lines.append)
+    access_log.write(context, as_json=True)
     record: dict[str, object] | None = json.loads(lines[0]) if lines else None
     return record
 

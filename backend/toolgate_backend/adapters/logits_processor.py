@@ -22,13 +22,13 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import masks, spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.patience import Patience
-from ..enforcement.rules import Rules
+from ..enforcement.mask_time_budget import Patience
+from ..enforcement.static_masks import Rules
 from ..errors import BackendError
 from ..grammars import store
 from ..settings import settings
 from ..vocabulary import from_model_config
-from .logits_rows import LogitsRows
+from .apply_masks import LogitsRows
 
 logger = init_logger(__name__)
 

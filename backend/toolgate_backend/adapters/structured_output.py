@@ -19,12 +19,12 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement import masks
 from ..enforcement.automaton import Automaton
-from ..enforcement.forecast import Forecast
-from ..enforcement.patience import Patience
-from ..enforcement.rules import Rules
+from ..enforcement.jump_forward import Forecast
+from ..enforcement.mask_time_budget import Patience
 from ..enforcement.spec import Spec
+from ..enforcement.static_masks import Rules
 from ..grammars import store
-from ..grammars.engine import Words
+from ..grammars.engines.engine import Words
 from ..settings import settings
 from ..vocabulary import from_model_config
 

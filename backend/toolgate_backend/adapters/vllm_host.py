@@ -21,7 +21,7 @@ from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement import spec
 from ..errors import AdapterMisfit
-from ..grammars.ranks import Rpc
+from ..grammars.worker_rpc import Rpc
 from . import probe
 from .structured_output import EnforcementGrammar, Sequences
 from .touches import CALL_IDS, STRUCTURED_OUTPUT

@@ -18,14 +18,14 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from ..errors import BackendError
-from ..grammars.engine import Words
-from ..grammars.measured import MeasuredGrammar
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.engines.engine import Words
 from . import masks
 from .budget import Budget
-from .rules import Rules
+from .candidates import Union
 from .spec import Spec
 from .state import Phase, State
-from .union import Union
+from .static_masks import Rules
 
 replace = State._replace
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Scan
-from ..grammars.measured import MeasuredGrammar
-from .rules import Rules
+from .candidates import Union
 from .spec import Spec
-from .union import Union
+from .static_masks import Rules
 
 FAR = 2**31
 NEAR = 64

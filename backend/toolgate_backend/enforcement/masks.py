@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ..grammars.engine import Words, words_for
+from ..grammars.engines.engine import Words, words_for
 
 Ids = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ..grammars.completion import Scan
-from .union import Union
+from .candidates import Union
 
 NO_TEXT = Scan()
 

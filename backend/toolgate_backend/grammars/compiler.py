@@ -15,7 +15,7 @@ from typing import Any
 
 import xgrammar
 
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.grammar_key import canonical_json
@@ -24,12 +24,12 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..errors import BlobRejected, GrammarRefused
 from ..vocabulary import Vocabulary
 from . import blob
-from .choose import Choice, choices, chosen
 from .completion import Completion
-from .endless import find_endless
-from .engine import CompiledGrammar, Engine
-from .llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
-from .xgrammar_engine import XGrammarEngine
+from .engines.choice import Choice, choices, chosen
+from .engines.engine import CompiledGrammar, Engine
+from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
+from .engines.xgrammar_engine import XGrammarEngine
+from .satisfiability import find_endless
 
 MAX_GRAMMAR_BYTES = 64 * 2**20
 """Of one compiled grammar, which the engine keeps. The largest of 1,881 real ones takes 0.6 MB."""
@@ -162,7 +162,7 @@ class Compiler:
     ) -> Outcome:
         """From a blob. Raises BlobRejected; the verdict is the one a compile would have given."""
         schema = json.loads(parameters)
-        if keys.TEXT in schema:
+        if grammar_key.TEXT in schema:
             raise BlobRejected("a blob for a text that xgrammar does not take")
         choice = next(_choices(schema, rewritten))
         if choice.engine != "xgrammar":
@@ -188,7 +188,7 @@ class Compiler:
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
             schema = json.loads(parameters)
-            if name == keys.CONTENT and keys.TEXT in schema:
+            if name == grammar_key.CONTENT and grammar_key.TEXT in schema:
                 choice, compiled = self._text(schema)
             elif rewritten is None and (endless := find_endless(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", endless)
@@ -210,7 +210,7 @@ class Compiler:
 
     def _text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
         choice = Choice("llguidance", "a text that is no JSON", schema)
-        return choice, self._llguidance.compile_text(schema[keys.TEXT])
+        return choice, self._llguidance.compile_text(schema[grammar_key.TEXT])
 
     def _first_held(self, name: str, choices_: Iterator[Choice]) -> tuple[Choice, CompiledGrammar]:
         """The first choice that its engine takes. Raises the first one's GrammarRefused when none

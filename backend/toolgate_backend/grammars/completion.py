@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from ..enforcement import masks
-from ..enforcement.heads import Texts
-from .engine import Matcher, Words, words_for
+from ..enforcement.call_prefix import Texts
+from .engines.engine import Matcher, Words, words_for
 
 MAX_STEPS = 512
 """Tokens after which a way is given up: a schema that asks for so much has no short call."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.errors import (
     BackendUnavailable,
     GrammarUnknown,
@@ -27,7 +27,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from .. import metrics
 from ..errors import QuarantineDown
-from .ranks import Ranks
+from .worker_rpc import Ranks
 
 RETRY_SECONDS = 2
 LIMIT_SECONDS = 60.0
@@ -153,8 +153,8 @@ class GrammarRegistry:
 
     def _check_key(self, source: GrammarSource) -> None:
         """A key is recomputed, never believed: it decides whose grammar a later request gets."""
-        expected = keys.grammar_key(
-            keys.tool_hash(source.name, source.parameters), **self._key_parts
+        expected = grammar_key.grammar_key(
+            grammar_key.tool_hash(source.name, source.parameters), **self._key_parts
         )
         if source.key != expected:
             raise InvalidRequest("A grammar's key does not match its content.", param="grammars")

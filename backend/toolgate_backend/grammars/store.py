@@ -22,8 +22,8 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..enforcement.spec import Spec
 from ..errors import BlobRejected, GrammarMissing
 from ..vocabulary import Vocabulary
+from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, Outcome, Rewritten
-from .measured import MeasuredGrammar
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from toolgate_core import grammar_key as keys
-from toolgate_core import wire
+from toolgate_core import grammar_key, wire
 from toolgate_core.plan import ChatRequest, EnforcementPlan
 
 from ..grammars.service import Loaded
@@ -43,4 +42,4 @@ def schema_params(request: ChatRequest) -> dict[str, str]:
     else:
         params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
     schemas = {name: f"{param}.parameters" for name, param in params.items()}
-    return schemas | {keys.CONTENT: request.content_param}
+    return schemas | {grammar_key.CONTENT: request.content_param}

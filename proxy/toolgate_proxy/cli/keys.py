@@ -19,7 +19,7 @@ from ..keys.hashing import Hasher, hint, new_key
 from ..keys.key import Key, StoredSecret, Terms, new_id, now
 from ..keys.redis_store import RedisStore, StoreConflict
 from ..settings import settings
-from . import keys_table as table
+from . import keys_table
 from .keys_options import (
     Daily,
     Expires,
@@ -94,7 +94,7 @@ def list_(
     if json_:
         typer.echo(json.dumps([key.shown(now()) for key in shown], indent=2))
     else:
-        typer.echo(table.of_keys(shown, now()))
+        typer.echo(keys_table.of_keys(shown, now()))
 
 
 @app.command()
@@ -108,7 +108,7 @@ def show(name: Name, json_: Json = False) -> None:
 
     key, used = _with_store(read)
     told = key.shown(now()) | {"tokens_today": used}
-    typer.echo(json.dumps(told, indent=2) if json_ else table.of_one(told))
+    typer.echo(json.dumps(told, indent=2) if json_ else keys_table.of_one(told))
 
 
 @app.command()
@@ -265,13 +265,13 @@ def _show_new(key: Key, secret: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(key.shown(now()) | {"key": secret}, indent=2))
         return
-    typer.echo(table.of_one(key.shown(now())))
+    typer.echo(keys_table.of_one(key.shown(now())))
     typer.echo(f"\nThe key, shown only now: {secret}")
 
 
 def _show(key: Key, as_json: bool) -> None:
     told = key.shown(now())
-    typer.echo(json.dumps(told, indent=2) if as_json else table.of_one(told))
+    typer.echo(json.dumps(told, indent=2) if as_json else keys_table.of_one(told))
 
 
 def _fail(message: str) -> NoReturn:

@@ -106,12 +106,12 @@ def create() -> Any:
     from ..admin import routes
     from ..litellm_host.error_bodies import repair_error_bodies
     from ..litellm_host.probe import check_touches
-    from . import access_log as request_log
+    from . import access_log
     from .own_route import OwnRoute
     from .request_scope import Gate
 
     check_touches()
-    request_log.set_up()
+    access_log.set_up()
     repair_error_bodies(app)
     routes.attach(app)
     # Inside LiteLLM's own middleware: cross-origin headers and its metrics are for our route, too.

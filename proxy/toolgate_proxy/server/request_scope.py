@@ -21,7 +21,7 @@ from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.permissions import may_open
 from ..state import service
-from . import access_log as request_log
+from . import access_log
 
 KEY_HEADERS = (
     b"authorization",
@@ -81,7 +81,7 @@ class Gate:
             if context.on_settle is not None:
                 # In a task of its own: the client may have gone, and this one be cancelled.
                 in_background(context.settle())
-            request_log.write(context, as_json=service().settings.log_format == "json")
+            access_log.write(context, as_json=service().settings.log_format == "json")
 
 
 def the_key(headers: Iterable[Header]) -> str | None:

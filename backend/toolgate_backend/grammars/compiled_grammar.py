@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.schema.walk import subschemas
 
 from .completion import Completion
-from .engine import CompiledGrammar, Matcher
+from .engines.engine import CompiledGrammar, Matcher
 
 UNKNOWN = 24
 """Bytes of a value of which only a pattern or a format is known."""

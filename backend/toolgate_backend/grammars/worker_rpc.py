@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from .. import metrics
@@ -40,7 +40,7 @@ class Ranks:
         """The verdict that every rank has come to; a refusal on one is a refusal."""
         text = {
             "name": source.name,
-            "parameters": keys.canonical_json(source.parameters),
+            "parameters": grammar_key.canonical_json(source.parameters),
             "blob": source.blob,
             "rewritten": source.rewritten,
             "residual": [keyword.model_dump() for keyword in source.residual],

@@ -1,4 +1,4 @@
-"""The quarantine's process: `python -m toolgate_backend.grammars.quarantine_child CONTROL_FD`.
+"""The quarantine's process: `python -m toolgate_backend.grammars.quarantine.child CONTROL_FD`.
 
 It imports the engines (seconds), reads the vocabulary from stdin, and from then on forks: each fork
 is warm within milliseconds, serves examinations over a socket of its own, under limits, and may be
@@ -24,9 +24,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from .compiler import NICENESS, Compiler, Setup
-from .completion import Completion
-from .examination import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
+from ..compiler import NICENESS, Compiler, Setup
+from ..completion import Completion
+from .protocol import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 STACK_BYTES = 8 * 2**20

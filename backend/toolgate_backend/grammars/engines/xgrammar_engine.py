@@ -13,7 +13,7 @@ import xgrammar
 
 from toolgate_core.dialect import Dialect
 
-from ..errors import BlobRejected, GrammarRefused
+from ...errors import BlobRejected, GrammarRefused
 from .engine import MAX_HEAD, CompiledGrammar, Matcher, Words, envelope
 
 OUT_OF_MEMORY = "std::bad_alloc"

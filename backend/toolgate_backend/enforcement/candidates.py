@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import DeadEnd
-from ..grammars.engine import Matcher, Words
-from ..grammars.measured import MeasuredGrammar
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.engines.engine import Matcher, Words
 from . import masks
-from .heads import Heads, Position, Texts, shared_beginning
+from .call_prefix import Heads, Position, Texts, shared_beginning
 
 
 @dataclass

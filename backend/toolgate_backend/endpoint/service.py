@@ -19,22 +19,22 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
-from .adapters import vllm_host
-from .enforcement.spec import Spec
-from .errors import QuarantineDown
-from .grammars.examination import Limits
-from .grammars.quarantine import Quarantine
-from .grammars.ranks import Ranks
-from .grammars.registry import GrammarRegistry
-from .grammars.store import grammar_format
-from .grammars.zygote import Zygote
-from .in_flight import InFlight
+from ..adapters import vllm_host
+from ..enforcement.spec import Spec
+from ..errors import QuarantineDown
+from ..grammars.quarantine.fork_server import Zygote
+from ..grammars.quarantine.protocol import Limits
+from ..grammars.quarantine.service import Quarantine
+from ..grammars.registry import GrammarRegistry
+from ..grammars.store import grammar_format
+from ..grammars.worker_rpc import Ranks
+from ..settings import Settings, settings
+from ..vocabulary import Vocabulary, from_model_config
+from .admission import InFlight
 from .logprobs import Spelling
 from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call
 from .sampling import check_budget, client_error, make_spec, sampling_params
-from .settings import Settings, settings
 from .token_stream import raw_events
-from .vocabulary import Vocabulary, from_model_config
 
 logger = init_logger(__name__)
 

@@ -14,8 +14,8 @@ from toolgate_core.wire import (
     UsageEvent,
 )
 
+from ..vocabulary import Vocabulary
 from .logprobs import PromptLogprobs, Spelling, prompt_logprobs
-from .vocabulary import Vocabulary
 
 
 class TextDecoder:

@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from ..errors import QuarantineDown
-from ..vocabulary import Vocabulary
-from .compiler import Setup
-from .examination import MAX_FRAME, Answer, Job, frame
+from ...errors import QuarantineDown
+from ...vocabulary import Vocabulary
+from ..compiler import Setup
+from .protocol import MAX_FRAME, Answer, Job, frame
 
 START_SECONDS = 300.0
 """Importing torch and reading a vocabulary: seconds, but minutes beside an engine that takes every
@@ -193,7 +193,7 @@ class Zygote:
 
 def _spawn(control_fd: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", f"{__package__}.quarantine_child", str(control_fd)],
+        [sys.executable, "-m", f"{__package__}.child", str(control_fd)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         pass_fds=[control_fd],

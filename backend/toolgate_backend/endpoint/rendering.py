@@ -25,7 +25,7 @@ from toolgate_core.wire import (
     TokensPrompt,
 )
 
-from .enforcement.spec import ReasoningStart
+from ..enforcement.spec import ReasoningStart
 
 
 class Renderer:

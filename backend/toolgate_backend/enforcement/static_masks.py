@@ -7,13 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Completion
-from ..grammars.measured import MeasuredGrammar
 from ..vocabulary import Vocabulary
 from . import masks
-from .heads import Heads
-from .spelling import Spelling
-from .union import Union
+from .call_prefix import Heads
+from .candidates import Union
+from .spelled_marks import Spelling
 
 SETS = 256
 """Sets of tools whose beginnings are remembered."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.dialect import Dialect
 
 MAX_HEAD = 256
@@ -78,6 +78,6 @@ def envelope(
 
     Content has no envelope. What does not tell its own end (a number could go on) ends a line.
     """
-    if name == keys.CONTENT:
+    if name == grammar_key.CONTENT:
         return "", "" if (parameters or {}).get("type") in SELF_DELIMITING else "\n"
     return dialect.envelope_head + name + dialect.envelope_middle, dialect.envelope_tail

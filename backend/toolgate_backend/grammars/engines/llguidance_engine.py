@@ -15,8 +15,8 @@ import numpy as np
 from toolgate_core.dialect import Dialect
 from toolgate_core.schema.walk import find_keyword
 
-from ..errors import BackendError, GrammarRefused
-from .closing import close_objects
+from ...errors import BackendError, GrammarRefused
+from ..closed_objects import close_objects
 from .engine import MAX_HEAD, CompiledGrammar, Matcher, Words, envelope
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")

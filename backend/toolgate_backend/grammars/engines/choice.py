@@ -48,8 +48,8 @@ class Choice:
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
-    """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable for what is no
-    schema, or one that nothing satisfies."""
+    """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable for what
+    is no schema, or one that nothing satisfies."""
     return _choice(prepared(parameters))
 
 

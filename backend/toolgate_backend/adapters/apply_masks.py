@@ -12,7 +12,7 @@ import torch
 import xgrammar
 
 from ..enforcement import masks
-from ..grammars.engine import Words
+from ..grammars.engines.engine import Words
 
 FORBIDDEN = float("-inf")
 REMEMBERED = 128

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from toolgate_core import grammar_key as keys
+from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from .. import metrics
-from ..errors import QuarantineDown
-from .examination import Answer, Job, Limits
-from .zygote import Worker, WorkerEnded, Zygote
+from ... import metrics
+from ...errors import QuarantineDown
+from .fork_server import Worker, WorkerEnded, Zygote
+from .protocol import Answer, Job, Limits
 
 ATTEMPTS = 2
 """Of one schema, where the quarantine itself died under it."""
@@ -83,7 +83,7 @@ class Quarantine:
             Job(
                 key=source.key,
                 name=source.name,
-                parameters=keys.canonical_json(source.parameters),
+                parameters=grammar_key.canonical_json(source.parameters),
                 limits=self._limits,
             )
         )

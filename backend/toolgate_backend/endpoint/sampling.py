@@ -11,10 +11,10 @@ from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, S
 from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
 
-from .adapters import vllm_host
-from .enforcement.budget import AFTER_BODY
-from .enforcement.spec import ReasoningStart, Spec
-from .vocabulary import Vocabulary
+from ..adapters import vllm_host
+from ..enforcement.budget import AFTER_BODY
+from ..enforcement.spec import ReasoningStart, Spec
+from ..vocabulary import Vocabulary
 
 
 def make_spec(

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict
 from toolgate_core.grammar_key import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
-from ..errors import BlobRejected
-from .compiler import COMMON, Compiler, Rewritten
-from .completion import Completion
-from .engine import CompiledGrammar
-from .measured import measure
+from ...errors import BlobRejected
+from ..compiled_grammar import measure
+from ..compiler import COMMON, Compiler, Rewritten
+from ..completion import Completion
+from ..engines.engine import CompiledGrammar
 
 BLOB_MARGIN = 5.0
 """A blob is given where loading it is this many times cheaper than compiling: the rest pays for its

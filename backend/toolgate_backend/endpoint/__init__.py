@@ -1,0 +1,1 @@
+"""The token-stream endpoint that the plug-in adds to vLLM's server."""

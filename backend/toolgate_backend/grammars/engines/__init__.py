@@ -1,0 +1,1 @@
+"""The grammar engines (xgrammar, llguidance) behind one interface, and the choice between them."""

@@ -1,0 +1,1 @@
+"""Compilation of new grammars in a resource-limited subprocess."""
