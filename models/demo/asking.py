@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from toolgate_proxy.alone import alone
-from toolgate_proxy.stack import Stack
+from toolgate_proxy.demo.unconstrained import alone
+from toolgate_proxy.stack.stack import Stack
 
 from .dialogue import Assistant, Dialogue, Results, Turn, User
 from .tools import Call

@@ -18,9 +18,9 @@ from pathlib import Path
 import jsonschema
 from rich.console import Console
 
-from toolgate_proxy.processes import free_port
-from toolgate_proxy.shipped_model import DIRECTORY, NAME
-from toolgate_proxy.stack import Stack, StackOptions
+from toolgate_proxy.demo.model import DIRECTORY, NAME
+from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.stack.stack import Stack, StackOptions
 
 from . import asking
 from .asking import Given

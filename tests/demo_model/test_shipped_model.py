@@ -17,7 +17,7 @@ from models.demo.tokenizer import composition
 from tokenizers import Tokenizer
 
 from toolgate_core.dialect import detect
-from toolgate_proxy.shipped_model import DIRECTORY, is_shipped, is_there
+from toolgate_proxy.demo.model import DIRECTORY, is_shipped, is_there
 
 MOST_BYTES = 8_000_000
 trained = pytest.mark.skipif(not is_there(), reason="make demo-model has not been run")
