@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import Forecast
+from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import Rules
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=400)
     options = parser.parse_args()
     vocabulary = vocabulary_of(options.model)
-    forecast = Forecast(vocabulary.encode)
+    forecast = JumpForward(vocabulary.encode)
     cases = []
     for case in read(vocabulary):
         cases.append(case)

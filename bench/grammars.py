@@ -26,11 +26,11 @@ from typing import Any
 from grammars_report import Row, SetTime, report
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler, Rewritten
-from toolgate_backend.grammars.quarantine.fork_server import WorkerEnded, Zygote
+from toolgate_backend.grammars.quarantine.fork_server import ForkServer, WorkerEnded
 from toolgate_backend.grammars.quarantine.protocol import Job, Limits
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.grammars.worker_rpc import Ranks
+from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
@@ -90,7 +90,7 @@ def _lines(name: str) -> Iterator[Any]:
 
 
 async def measure(
-    tools: Sequence[Tool], zygote: Zygote, compiler: Compiler, limits: Limits
+    tools: Sequence[Tool], zygote: ForkServer, compiler: Compiler, limits: Limits
 ) -> list[Row]:
     """Each on a fork of its own: what a backend pays that has just started."""
     rows = []
@@ -118,7 +118,7 @@ async def measure(
 
 
 async def _examined(
-    zygote: Zygote, source: GrammarSource, limits: Limits
+    zygote: ForkServer, source: GrammarSource, limits: Limits
 ) -> tuple[GrammarVerdict, float]:
     parameters = grammar_key.canonical_json(source.parameters)
     job = Job(key=source.key, name=source.name, parameters=parameters, limits=limits)
@@ -174,9 +174,9 @@ class LocalWorkers:
 
 @asynccontextmanager
 async def fresh_backend(
-    vocabulary: Vocabulary, zygote: Zygote, limits: Limits
+    vocabulary: Vocabulary, zygote: ForkServer, limits: Limits
 ) -> AsyncIterator[GrammarRegistry]:
-    async def started() -> Zygote:
+    async def started() -> ForkServer:
         return zygote
 
     workers = LocalWorkers(vocabulary)
@@ -186,7 +186,7 @@ async def fresh_backend(
     quarantine.start()
     await asyncio.sleep(0.2)  # its workers fork ahead of time
     yield GrammarRegistry(
-        Ranks(workers),
+        WorkerRpc(workers),
         quarantine,
         dialect=vocabulary.dialect.name,
         tokenizer=vocabulary.fingerprint,
@@ -203,7 +203,7 @@ async def fresh_backend(
 async def sets(
     tools: Sequence[Tool],
     vocabulary: Vocabulary,
-    zygote: Zygote,
+    zygote: ForkServer,
     limits: Limits,
     rng: random.Random,
 ) -> list[SetTime]:
@@ -256,7 +256,7 @@ async def main() -> None:
     )
     compiler = Compiler.of(vocabulary, cache_bytes=store.COMPILER_CACHE_BYTES)
     compiler.prime()
-    zygote = await Zygote.start(vocabulary)
+    zygote = await ForkServer.start(vocabulary)
     try:
         rows = await measure(tools, zygote, compiler, limits)
         times = await sets(tools, vocabulary, zygote, limits, rng)

@@ -22,7 +22,7 @@ from growth_tools import small_tools
 from interference import renamed
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.grammars.worker_rpc import Ranks
+from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
@@ -109,7 +109,7 @@ async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) ->
     await asyncio.to_thread(workers.primed)
     configured, parts = Settings(), key_parts(vocabulary)
     registry = GrammarRegistry(
-        Ranks(workers),
+        WorkerRpc(workers),
         NoExaminer(),
         dialect=parts["dialect"],
         tokenizer=parts["tokenizer"],

@@ -22,7 +22,7 @@ Engine = Literal[
 ]
 Way = Literal["direct", "direct, free", "hosted_vllm", "toolgate"]
 Tools = Sequence[dict[str, Any]]
-Ask = Callable[[Tools], Awaitable[tuple[float, int]]]
+AdmissionRequest = Callable[[Tools], Awaitable[tuple[float, int]]]
 
 numbers = itertools.count()
 
@@ -33,7 +33,7 @@ class Lane:
 
     engine: Engine
     way: Way
-    ask: Ask
+    ask: AdmissionRequest
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ from toolgate_core.plan import Tool, _kept, parse_tools
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.prepare import prepared
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.validation.service import Validators
+from toolgate_proxy.validation.service import ValidationService
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 SIZES = (1, 8, 60)
@@ -67,14 +67,14 @@ def _usable(sample: Sample) -> bool:
     return True
 
 
-def survey(tool: Tool) -> None:
+def coverage(tool: Tool) -> None:
     check_limits(tool.parameters, SchemaLimits(), param="tools")
     prepared(tool.parameters)
 
 
 async def measure(found: list[Sample], requests: int, rng: random.Random) -> Iterator[str]:
     rows: dict[str, dict[int, list[float]]] = {n: {size: [] for size in SIZES} for n in NAMES}
-    validators = Validators(Settings())
+    validators = ValidationService(Settings())
     for size in SIZES:
         for _ in range(requests):
             drawn = rng.sample(found, size)
@@ -86,9 +86,9 @@ async def measure(found: list[Sample], requests: int, rng: random.Random) -> Ite
                 rows[name][size].append(_ms(began))
             began = time.thread_time()
             for tool in tools:
-                survey(tool)
+                coverage(tool)
             rows[NAMES[5]][size].append(_ms(began))
-            fresh = Validators(Settings())
+            fresh = ValidationService(Settings())
             param_of = {tool.name: "tools" for tool in tools}
             began = time.thread_time()
             await fresh.prepare(tools, param_of)

@@ -7,10 +7,10 @@ from typing import Any
 
 import jsonschema
 
-from surface_probe import Ask, Seen
+from surface_probe import AdmissionRequest, Seen
 
 Body = dict[str, Any]
-Effect = Callable[[Ask, Seen], bool]
+Effect = Callable[[AdmissionRequest, Seen], bool]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Case:
     parameter: str
     value: str
     """As the table shows it."""
-    body: Body | Callable[[Ask], Body]
+    body: Body | Callable[[AdmissionRequest], Body]
     effect: Effect | None = None
     """Whether the answer shows that the parameter acted. None: nothing is to be seen."""
     wrong: bool = False

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from surface_cases import USER, Body, Case, Effect, given, plain, refused, valid_calls
-from surface_probe import Ask, Seen
+from surface_probe import AdmissionRequest, Seen
 
 
 def function(name: str, **properties: Any) -> Body:
@@ -213,7 +213,7 @@ def _format(schema: Body) -> Body:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
 
 
-def _never_twice(ask: Ask, seen: Seen) -> bool:
+def _never_twice(ask: AdmissionRequest, seen: Seen) -> bool:
     """No call that breaks its schema; an error that says so is none."""
     forced = {"tool_choice": "required", "tools": [UNIQUE], "parallel_tool_calls": False}
     found = [seen, *(ask(plain(**forced, max_tokens=200, seed=at)) for at in range(10))]
@@ -223,42 +223,42 @@ def _never_twice(ask: Ask, seen: Seen) -> bool:
     )
 
 
-def _no_call(_: Ask, seen: Seen) -> bool:
+def _no_call(_: AdmissionRequest, seen: Seen) -> bool:
     return not seen.choices[0].calls and "<tool_call>" not in seen.text
 
 
-def _clean(_: Ask, seen: Seen) -> bool:
+def _clean(_: AdmissionRequest, seen: Seen) -> bool:
     calls = seen.choices[0].calls
     return "<tool_call>" not in seen.text and (not calls or valid_calls(seen, TOOLS))
 
 
-def _call_logprobs(_: Ask, seen: Seen) -> bool:
+def _call_logprobs(_: AdmissionRequest, seen: Seen) -> bool:
     """They spell the call, and are told apart from those of the content."""
     choice = seen.choices[0]
     spelled = b"".join(bytes(token.get("bytes") or ()) for token in choice.call_logprobs).decode()
     return bool(choice.calls) and choice.calls[0][1] in spelled
 
 
-def _cut_is_said(_: Ask, seen: Seen) -> bool:
+def _cut_is_said(_: AdmissionRequest, seen: Seen) -> bool:
     """No call that is not whole goes as a whole one, and no markup as content."""
     choice = seen.choices[0]
     return choice.finish == "length" and "<tool_call>" not in choice.content
 
 
-def _object(_: Ask, seen: Seen) -> bool:
+def _object(_: AdmissionRequest, seen: Seen) -> bool:
     return isinstance(_json(seen.text), dict)
 
 
-def _light(_: Ask, seen: Seen) -> bool:
+def _light(_: AdmissionRequest, seen: Seen) -> bool:
     found = _json(seen.text)
     return isinstance(found, dict) and found.keys() == {"room", "on"}
 
 
-def _light_or_call(ask: Ask, seen: Seen) -> bool:
+def _light_or_call(ask: AdmissionRequest, seen: Seen) -> bool:
     return _light(ask, seen) if not seen.choices[0].calls else valid_calls(seen, TOOLS)
 
 
-def _yes_no(_: Ask, seen: Seen) -> bool:
+def _yes_no(_: AdmissionRequest, seen: Seen) -> bool:
     return seen.text in ("yes", "no")
 
 

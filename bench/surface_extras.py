@@ -15,7 +15,7 @@ from surface_cases import (
     plain,
     refused,
 )
-from surface_probe import Ask, Seen
+from surface_probe import AdmissionRequest, Seen
 
 NEVER: Effect = lambda *_: False  # noqa: E731
 """What can't be had of a text model on one machine: to pass it over is to ignore it."""
@@ -212,7 +212,7 @@ def _elsewhere() -> list[Case]:
     ]
 
 
-def _lined_up(_: Ask, seen: Seen) -> bool:
+def _lined_up(_: AdmissionRequest, seen: Seen) -> bool:
     choice = seen.choices[0]
     spelled = b"".join(bytes(token["bytes"] or ()) for token in choice.logprobs)
     said = choice.content.rstrip("�")
@@ -220,14 +220,14 @@ def _lined_up(_: Ask, seen: Seen) -> bool:
 
 
 def _tops(count: int) -> Effect:
-    def effect(_: Ask, seen: Seen) -> bool:
+    def effect(_: AdmissionRequest, seen: Seen) -> bool:
         told = seen.choices[0].logprobs
         return bool(told) and all(len(token["top_logprobs"]) == count for token in told)
 
     return effect
 
 
-def _of_chosen(_: Ask, seen: Seen) -> bool:
+def _of_chosen(_: AdmissionRequest, seen: Seen) -> bool:
     told = seen.choices[0].logprobs
     return bool(told) and all(len(token["top_logprobs"]) >= 2 for token in told)
 

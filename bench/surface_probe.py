@@ -55,7 +55,7 @@ class Seen:
         return int(self.usage["prompt_tokens"]) if self.usage else 0
 
 
-Ask = Callable[..., Seen]
+AdmissionRequest = Callable[..., Seen]
 
 
 class Prober:

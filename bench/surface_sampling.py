@@ -3,7 +3,7 @@
 from typing import Any
 
 from surface_cases import GREEDY, Body, Case, Effect, differs, equals, given, greedy, plain, refused
-from surface_probe import Ask, Seen
+from surface_probe import AdmissionRequest, Seen
 
 A, B = "300", "301"
 """Two ordinary tokens of any byte-level vocabulary."""
@@ -69,22 +69,22 @@ def _lengths(soon: Body) -> list[Case]:
 
 def _stops() -> list[Case]:
     def stop(*, listed: bool = False, more: tuple[str, ...] = ()) -> Any:
-        def body(ask: Ask) -> Body:
+        def body(ask: AdmissionRequest) -> Body:
             text = _some(ask(plain()).text)
             return plain(stop=[text, *more] if listed else text)
 
         return body
 
-    def ended(ask: Ask, seen: Seen) -> bool:
+    def ended(ask: AdmissionRequest, seen: Seen) -> bool:
         full = ask(plain()).text
         choice = seen.choices[0]
         right = choice.content == full[: full.find(_some(full))]
         return right and (choice.finish, choice.stop_reason) == ("stop", _some(full))
 
-    def included(ask: Ask) -> Body:
+    def included(ask: AdmissionRequest) -> Body:
         return plain(stop=_some(ask(plain()).text), include_stop_str_in_output=True)
 
-    def stopped_by_id(ask: Ask) -> Body:
+    def stopped_by_id(ask: AdmissionRequest) -> Body:
         return plain(stop_token_ids=[_third(ask)])
 
     seventeen = tuple(f"stop {at}" for at in range(16))
@@ -157,16 +157,16 @@ def _choices() -> list[Case]:
     ]
 
 
-def _twice(ask: Ask, seen: Seen) -> bool:
+def _twice(ask: AdmissionRequest, seen: Seen) -> bool:
     """Sent once more, the same comes, and it is not what the plain request gets."""
     return bool(seen.text) and seen.text != ask(plain(seed=5)).text
 
 
-def _seeded(ask: Ask, seen: Seen) -> bool:
+def _seeded(ask: AdmissionRequest, seen: Seen) -> bool:
     return seen.text == ask(plain(seed=11), again=True).text != ask(plain(seed=12)).text
 
 
-def _two(_: Ask, seen: Seen) -> bool:
+def _two(_: AdmissionRequest, seen: Seen) -> bool:
     return len(seen.choices) == 2 and all(choice.finish for choice in seen.choices)
 
 
@@ -176,19 +176,19 @@ def _some(text: str) -> str:
     return text[at : at + 2]
 
 
-def _ids(ask: Ask, seen: Seen) -> list[int]:
+def _ids(ask: AdmissionRequest, seen: Seen) -> list[int]:
     return seen.choices[0].token_ids or [-1, -2, -3]
 
 
-def _third(ask: Ask) -> int:
+def _third(ask: AdmissionRequest) -> int:
     ids = ask(plain(return_token_ids=True)).choices[0].token_ids
     return ids[2] if len(ids) > 2 else 5
 
 
-def _banned(ask: Ask) -> Body:
+def _banned(ask: AdmissionRequest) -> Body:
     word = ask(plain(logit_bias={A: 100}, max_tokens=1)).text
     return plain(logit_bias={A: 100}, bad_words=[word.strip() or word])
 
 
-def _not_banned(ask: Ask, seen: Seen) -> bool:
+def _not_banned(ask: AdmissionRequest, seen: Seen) -> bool:
     return bool(seen.text) and seen.text[:1] != ask(plain(logit_bias={A: 100})).text[:1]

@@ -20,7 +20,6 @@ sys.path.insert(0, str(ROOT))
 TARGET = ROOT / "tests" / "proxy" / "recorded_streams.json"
 
 from tests import tools  # noqa: E402
-
 from toolgate_proxy.demo.run import closers  # noqa: E402
 
 USER = [{"role": "user", "content": "What is the weather?"}]

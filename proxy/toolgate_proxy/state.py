@@ -5,25 +5,25 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .chat.engine import Engine
-from .keys.cache import Ring
-from .keys.failed_attempts import Guesses
+from .keys.cache import KeyCache
+from .keys.failed_attempts import FailedAttempts
 from .keys.hashing import Hasher
-from .keys.sync import Watch
+from .keys.sync import KeySync
 from .limits.limiter import Limiter
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import Affinity
 from .settings import Settings, settings
 
 
-class Service:
+class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
-        self.guesses = Guesses(settings.wrong_keys_per_minute)
-        self.watch: Watch | None = None
+        self.guesses = FailedAttempts(settings.wrong_keys_per_minute)
+        self.watch: KeySync | None = None
         if settings.key_secret is not None:
             hasher = Hasher(settings.key_secret)
-            self.watch = Watch(Ring(hasher, settings.key_grace), hasher, settings)
+            self.watch = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
         self.deployments = Deployments(settings)
         self.engine = Engine(settings)
         self.affinity = Affinity(self.deployments) if settings.prefix_affinity else None
@@ -37,5 +37,5 @@ class Service:
 
 
 @lru_cache(maxsize=1)
-def service() -> Service:
-    return Service(settings())
+def service() -> GatewayState:
+    return GatewayState(settings())

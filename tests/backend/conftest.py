@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.backend.registering import Bench, Clock, Ranks, registry_over
+from tests.backend.registering import Bench, Clock, WorkerRpc, registry_over
 from tests.models import tiny_model
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
@@ -89,8 +89,8 @@ def automaton(
 
 
 @pytest.fixture
-def ranks(vocabulary: Vocabulary) -> Ranks:
-    return Ranks(vocabulary)
+def ranks(vocabulary: Vocabulary) -> WorkerRpc:
+    return WorkerRpc(vocabulary)
 
 
 @pytest.fixture
@@ -104,5 +104,5 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def registry(ranks: Ranks, bench: Bench, clock: Clock) -> GrammarRegistry:
+def registry(ranks: WorkerRpc, bench: Bench, clock: Clock) -> GrammarRegistry:
     return registry_over(ranks, bench, clock)

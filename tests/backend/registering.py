@@ -20,7 +20,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format()}
 
 
-class Ranks:
+class WorkerRpc:
     """Two ranks' stores behind the shape of `collective_rpc`."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -78,10 +78,10 @@ def source(name: str, **schema: Any) -> GrammarSource:
 
 
 def registry_over(
-    ranks: Ranks, bench: Bench, clock: Clock, blob_cache_bytes: int = 2**20
+    ranks: WorkerRpc, bench: Bench, clock: Clock, blob_cache_bytes: int = 2**20
 ) -> GrammarRegistry:
     return GrammarRegistry(
-        worker_rpc.Ranks(ranks),
+        worker_rpc.WorkerRpc(ranks),
         bench,
         **PARTS,
         capacity=2,

@@ -21,8 +21,8 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.choice import XGRAMMAR_KEYWORDS
 from toolgate_backend.vocabulary import make_vocabulary
 from toolgate_core.schema.advice import ADVICE
+from toolgate_core.schema.coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.report import survey
 from toolgate_core.schema.unsupported import HELD
 
 PATH = ROOT / "docs" / "schema-support.md"
@@ -116,7 +116,7 @@ def _keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     counts: Counter[tuple[str, str]] = Counter()
     for result in results:
         if result.judged.made is not None:
-            found = survey(result.judged.schema, result.judged.made)
+            found = coverage(result.judged.schema, result.judged.made)
             counts.update((place.keyword, place.by) for place in found.places)
     for keyword in sorted(ASSERTIONS):
         engines = [

@@ -11,7 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import BYTES_EACH, Forecast
+from toolgate_backend.enforcement.jump_forward import BYTES_EACH, JumpForward
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.vocabulary import Vocabulary
 
@@ -19,8 +19,8 @@ MakeAutomaton = Callable[..., Automaton]
 
 
 @pytest.fixture
-def forecast(vocabulary: Vocabulary) -> Forecast:
-    return Forecast(vocabulary.encode)
+def forecast(vocabulary: Vocabulary) -> JumpForward:
+    return JumpForward(vocabulary.encode)
 
 
 def text(vocabulary: Vocabulary, tokens: list[int]) -> bytes:
@@ -35,7 +35,7 @@ def allowed(machine: Automaton, vocabulary: Vocabulary) -> list[int]:
 
 @pytest.mark.parametrize("tool", [tools.WEATHER, tools.TAGS], ids=lambda t: t["function"]["name"])
 def test_a_forced_call_is_known_up_to_its_first_free_value(
-    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary, tool: dict[str, Any]
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary, tool: dict[str, Any]
 ) -> None:
     machine = automaton([tool], choice="required")
     drafts = forecast.drafts(machine, [], 64)
@@ -47,7 +47,7 @@ def test_a_forced_call_is_known_up_to_its_first_free_value(
 
 
 def test_of_several_tools_the_common_beginning_is_known(
-    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:
     machine = automaton(
         [tools.tool("get_time", {"x": {"type": "integer"}}), tools.WEATHER], choice="required"
@@ -56,12 +56,12 @@ def test_of_several_tools_the_common_beginning_is_known(
     assert text(vocabulary, drafts[1:]) == b'\n{"name": "get_'
 
 
-def test_free_text_is_no_draft(automaton: MakeAutomaton, forecast: Forecast) -> None:
+def test_free_text_is_no_draft(automaton: MakeAutomaton, forecast: JumpForward) -> None:
     assert forecast.drafts(automaton(tools.ALL, choice="auto"), [], 8) == []
 
 
 def test_a_drafters_longer_guess_is_kept_and_carried_on(
-    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required", max_calls=1)
     known = forecast.drafts(machine, [], 64)
@@ -73,7 +73,7 @@ def test_a_drafters_longer_guess_is_kept_and_carried_on(
 
 
 def test_drafts_may_come_and_leave_no_trace(
-    automaton: MakeAutomaton, forecast: Forecast, vocabulary: Vocabulary
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:
     """On random walks: within the limit, none of them masked, and the state as before."""
     rng = random.Random(3)
@@ -105,6 +105,6 @@ def test_of_a_long_constant_as_much_is_spelt_as_is_wanted(
         return vocabulary.encode(text)
 
     constant = tools.tool("f", {"a": {"type": "string", "const": "word " * 2_000}})
-    drafts = Forecast(encode).drafts(automaton([constant], choice="required"), [], 64)
+    drafts = JumpForward(encode).drafts(automaton([constant], choice="required"), [], 64)
     assert len(drafts) == 64
     assert max(map(len, spelt)) <= 64 * BYTES_EACH

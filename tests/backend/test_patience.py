@@ -5,7 +5,7 @@ import time
 import pytest
 
 from toolgate_backend.enforcement import mask_time_budget
-from toolgate_backend.enforcement.mask_time_budget import Patience
+from toolgate_backend.enforcement.mask_time_budget import MaskTimeBudget
 from toolgate_backend.errors import TooSlow
 
 
@@ -18,14 +18,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def take(held: Patience, clock: list[float], seconds: float) -> None:
+def take(held: MaskTimeBudget, clock: list[float], seconds: float) -> None:
     with held:
         clock[0] += seconds
 
 
 def test_slow_masks_one_after_another_end_it(clock: list[float]) -> None:
     """The first one only raises doubt: by the wall's clock alone nobody is condemned."""
-    held = Patience(0.02, 3)
+    held = MaskTimeBudget(0.02, 3)
     for _ in range(3):
         take(held, clock, 1)
     with pytest.raises(TooSlow, match="20 ms"):
@@ -33,19 +33,19 @@ def test_slow_masks_one_after_another_end_it(clock: list[float]) -> None:
 
 
 def test_a_slow_mask_now_and_then_is_borne(clock: list[float]) -> None:
-    held = Patience(0.02, 3)
+    held = MaskTimeBudget(0.02, 3)
     for seconds in (1, 1, 1, 0.001) * 5:
         take(held, clock, seconds)
 
 
 def test_waiting_is_not_counted() -> None:
     """What a busy machine does to the clock on the wall is no grammar's fault."""
-    held = Patience(0.02, 1)
+    held = MaskTimeBudget(0.02, 1)
     for _ in range(3):
         with held:
             time.sleep(0.05)
 
 
 def test_the_grammars_own_error_passes() -> None:
-    with pytest.raises(KeyError), Patience(1, 1):
+    with pytest.raises(KeyError), MaskTimeBudget(1, 1):
         raise KeyError

@@ -17,7 +17,7 @@ import pytest_asyncio
 from tests import tools
 from tests.backend import hostile
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.quarantine.fork_server import Zygote
+from toolgate_backend.grammars.quarantine.fork_server import ForkServer
 from toolgate_backend.grammars.quarantine.protocol import Limits
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ class running:
     """A quarantine for the length of a `with`, and its process."""
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits, workers: int = 2) -> None:
-        self._quarantine = Quarantine(lambda: Zygote.start(vocabulary), limits, workers=workers)
+        self._quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits, workers=workers)
 
     async def __aenter__(self) -> Quarantine:
         self._quarantine.start()
@@ -130,7 +130,7 @@ async def test_a_dead_quarantine_comes_back(vocabulary: Vocabulary) -> None:
 
 
 async def test_the_process_ends_when_its_parent_closes_the_line(vocabulary: Vocabulary) -> None:
-    zygote = await Zygote.start(vocabulary)
+    zygote = await ForkServer.start(vocabulary)
     worker = await zygote.fork()
     asyncio.get_running_loop().remove_reader(zygote._control.fileno())
     zygote._control.close()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.backend.registering import Bench, Ranks, source
+from tests.backend.registering import Bench, WorkerRpc, source
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_core.errors import (
     BackendUnavailable,
@@ -18,7 +18,7 @@ from toolgate_core.wire import GrammarSource
 
 
 async def test_loaded_on_every_rank_and_pinned_while_used(
-    registry: GrammarRegistry, ranks: Ranks
+    registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     tool = source("a")
     [verdict] = await registry.load([tool])
@@ -36,13 +36,13 @@ async def test_an_unknown_key_is_named(registry: GrammarRegistry) -> None:
 
 
 async def test_many_who_ask_at_once_wait_on_one_compile(
-    registry: GrammarRegistry, ranks: Ranks
+    registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     await asyncio.gather(*(registry.load([source("a")]) for _ in range(8)))
     assert ranks.calls.count("toolgate_load") == 1
 
 
-async def test_a_whole_set_takes_one_rpc(registry: GrammarRegistry, ranks: Ranks) -> None:
+async def test_a_whole_set_takes_one_rpc(registry: GrammarRegistry, ranks: WorkerRpc) -> None:
     many = [source(f"tool{i}").model_copy(update={"examined": True}) for i in range(60)]
     assert all(verdict.status == "ready" for verdict in await registry.load(many))
     assert ranks.calls.count("toolgate_load") == 1
@@ -59,7 +59,7 @@ async def test_who_asked_first_may_go_away(registry: GrammarRegistry) -> None:
 
 
 async def test_the_least_used_leaves_the_ranks_and_a_pinned_one_stays(
-    registry: GrammarRegistry, ranks: Ranks
+    registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     a, b, c, d = (source(name) for name in "abcd")
     await registry.load([a])

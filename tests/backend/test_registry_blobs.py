@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.backend.registering import Bench, Clock, Ranks, registry_over, source
+from tests.backend.registering import Bench, Clock, WorkerRpc, registry_over, source
 from toolgate_backend import metrics
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.vocabulary import Vocabulary
@@ -18,7 +18,7 @@ def counted(counter: Any) -> float:
 
 
 async def test_blobs_are_given_out_on_request_and_loaded_where_they_come_back(
-    registry: GrammarRegistry, ranks: Ranks, vocabulary: Vocabulary, bench: Bench
+    registry: GrammarRegistry, ranks: WorkerRpc, vocabulary: Vocabulary, bench: Bench
 ) -> None:
     tool = source("a")
     [without] = await registry.load([tool])
@@ -26,7 +26,7 @@ async def test_blobs_are_given_out_on_request_and_loaded_where_they_come_back(
     assert without.blob is None
     assert given.blob is not None
 
-    fresh = Ranks(vocabulary)
+    fresh = WorkerRpc(vocabulary)
     other = registry_over(fresh, bench, Clock(), blob_cache_bytes=0)
     before = counted(metrics.GRAMMAR_LOADS.labels("blob"))
     known = tool.model_copy(update={"examined": True, "blob": given.blob})
@@ -48,7 +48,7 @@ async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
     assert given.rewritten is not None
     assert "uniqueItems" not in given.rewritten
 
-    other = registry_over(Ranks(vocabulary), bench, Clock(), blob_cache_bytes=0)
+    other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
     monkeypatch.setattr(
         "toolgate_backend.grammars.engines.choice.prepared", None
     )  # nobody calls it
@@ -60,7 +60,7 @@ async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
 
 
 async def test_a_blob_that_is_garbage_is_compiled_instead_and_counted(
-    registry: GrammarRegistry, ranks: Ranks
+    registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     before = counted(metrics.BLOB_REJECTS)
     tool = source("a").model_copy(update={"examined": True, "blob": "Z2FyYmFnZQ=="})
@@ -72,7 +72,7 @@ async def test_a_blob_that_is_garbage_is_compiled_instead_and_counted(
 
 
 async def test_what_the_quarantine_measured_holds_wherever_a_grammar_comes_from(
-    registry: GrammarRegistry, ranks: Ranks
+    registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     """A budget too small for a call is refused alike by backends that load it from a record."""
     verdict = GrammarVerdict(key="", status="ready", least_tokens=17, growth=40)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.backend import hostile
-from tests.backend.registering import Bench, Clock, Ranks, source
+from tests.backend.registering import Bench, Clock, WorkerRpc, source
 from toolgate_backend.grammars.registry import LIMIT_SECONDS, GrammarRegistry
 from toolgate_core.errors import (
     SchemaNotEnforceable,
@@ -18,7 +18,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 
 async def test_a_refusal_is_remembered(
-    registry: GrammarRegistry, ranks: Ranks, bench: Bench
+    registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench
 ) -> None:
     bad = source("a", type="strange")
     for _ in range(2):
@@ -33,7 +33,7 @@ async def test_a_refusal_is_remembered(
 
 @pytest.mark.parametrize("what", hostile.OVER_LIMITS)
 async def test_a_schema_over_its_limits_is_refused_before_anything_else_sees_it(
-    registry: GrammarRegistry, ranks: Ranks, bench: Bench, what: str
+    registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench, what: str
 ) -> None:
     big = GrammarSource.model_construct(
         key="k", name="f", parameters=hostile.OVER_LIMITS[what], examined=False, blob=None
@@ -93,7 +93,7 @@ async def test_what_is_tried_again_is_not_evicted_meanwhile(
 
 
 async def test_so_is_what_was_too_much_for_a_rank(
-    registry: GrammarRegistry, ranks: Ranks, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    registry: GrammarRegistry, ranks: WorkerRpc, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = source("a")
 

@@ -12,7 +12,7 @@ import torch
 from tests import tools
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import Forecast
+from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.enforcement.static_masks import Rules
 from toolgate_backend.settings import settings
@@ -24,7 +24,7 @@ Make = Callable[[Automaton], EnforcementGrammar]
 
 @pytest.fixture
 def make(rules: Rules, vocabulary: Vocabulary) -> Make:
-    return lambda automaton: EnforcementGrammar(automaton, rules, Forecast(vocabulary.encode))
+    return lambda automaton: EnforcementGrammar(automaton, rules, JumpForward(vocabulary.encode))
 
 
 def allowed(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> set[int]:

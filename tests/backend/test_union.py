@@ -11,8 +11,8 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.call_prefix import Heads
-from toolgate_backend.enforcement.candidates import Union
+from toolgate_backend.enforcement.call_prefix import CallPrefixes
+from toolgate_backend.enforcement.candidates import CandidateSet
 from toolgate_backend.enforcement.static_masks import Rules
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.vocabulary import Vocabulary
@@ -64,7 +64,7 @@ def hold(
         assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
 
 
-def allowed(union: Union, vocabulary: Vocabulary) -> set[int]:
+def allowed(union: CandidateSet, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
     masks.render(union.mask(), row, vocabulary.size)
     return set(masks.unpack(row).tolist())
@@ -131,7 +131,7 @@ def test_what_is_prepared_is_not_worked_out_in_a_step(
     offered = grammars[1:5]  # a set that no other test has
     rules.prepare(offered)
     rules.prepare([])
-    monkeypatch.setattr(Heads, "_position", None)
+    monkeypatch.setattr(CallPrefixes, "_position", None)
     union = rules.union(offered)
     assert union.forced() == b'\n{"name": "'
     assert union.candidates == 4

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from toolgate_core.schema.advice import ADVICE
+from toolgate_core.schema.coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.relaxation import HARD, TOGETHER
-from toolgate_core.schema.report import survey
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -25,7 +25,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_every_keyword_has_its_holder() -> None:
-    by = {place.pointer: place.by for place in survey(SCHEMA).places}
+    by = {place.pointer: place.by for place in coverage(SCHEMA).places}
     assert by == {
         "/type": "mask",
         "/title": "nobody",
@@ -51,7 +51,7 @@ def test_every_keyword_has_its_holder() -> None:
 
 
 def test_what_is_checked_comes_with_a_reason_and_a_remedy() -> None:
-    residual = survey(SCHEMA).residual
+    residual = coverage(SCHEMA).residual
     assert [place.keyword for place in residual] == ["uniqueItems", "oneOf", "if", "then"]
     assert all(place.why and place.rewrite for place in residual)
 

@@ -14,9 +14,9 @@ from toolgate_core.plan import ChatRequest, ToolChoice, make_plan, parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.chat.held_calls import CallCheck
-from toolgate_proxy.chat.response import Answer, Piece
+from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.validation.service import Validators
+from toolgate_proxy.validation.service import ValidationService
 
 TOOLS = parse_tools(
     [
@@ -24,7 +24,7 @@ TOOLS = parse_tools(
         for name in ("look", "walk")
     ]
 )
-VALIDATORS = Validators(Settings())
+VALIDATORS = ValidationService(Settings())
 
 
 def request(
@@ -48,12 +48,12 @@ def request(
     )
 
 
-def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> Answer:
+def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> ChatResponse:
     plan = make_plan(asked, QWEN3)
-    return Answer(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
+    return ChatResponse(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
 
 
-def fed(answer: Answer, sent: list[wire.StreamEvent]) -> list[Piece]:
+def fed(answer: ChatResponse, sent: list[wire.StreamEvent]) -> list[ResponseEvent]:
     return asyncio.run(answer.feed(sent))
 
 

@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
-from toolgate_proxy.grammars.redis_cache import FleetCache
-from toolgate_proxy.grammars.service import Grammars, Loaded
+from toolgate_proxy.grammars.redis_cache import RedisCache
+from toolgate_proxy.grammars.service import GrammarService, Loaded
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
@@ -26,11 +26,11 @@ def places(tools: Sequence[Tool]) -> dict[str, str]:
 
 class Gateway:
     def __init__(self, backend_url: str, settings: Settings) -> None:
-        fleet = FleetCache.of(settings)
+        fleet = RedisCache.of(settings)
         assert fleet is not None
         self.fleet = fleet
         self.backend = Backend(backend_url, SecretStr(KEY), settings)
-        self.grammars = Grammars(self.backend, settings, fleet)
+        self.grammars = GrammarService(self.backend, settings, fleet)
 
     async def ask(self, *tools: Tool) -> Loaded:
         return await self.grammars.ensure(tools, places(tools), INFO)

@@ -20,7 +20,7 @@ from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.selection import SelectionHook
 from toolgate_proxy.server.app import Route, make_config, write_config
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import Service
+from toolgate_proxy.state import GatewayState
 
 CONFIG = Path(__file__).parents[2] / "litellm_config.yaml"
 
@@ -60,15 +60,15 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Service:
+def here(monkeypatch: pytest.MonkeyPatch) -> GatewayState:
     """A service without Redis for the gateway's start in this process."""
     reset_litellm(monkeypatch)
-    made = Service(Settings(redis_url=None))
+    made = GatewayState(Settings(redis_url=None))
     monkeypatch.setattr(routes, "service", lambda: made)
     return made
 
 
-async def test_objects_of_the_start_are_not_collected_again(here: Service) -> None:
+async def test_objects_of_the_start_are_not_collected_again(here: GatewayState) -> None:
     """A full collection over LiteLLM's half a million objects would hold up every stream."""
     app = FastAPI()
     routes.attach(app)
@@ -80,7 +80,7 @@ async def test_objects_of_the_start_are_not_collected_again(here: Service) -> No
 
 
 async def test_the_start_registers_the_hook_of_selection_and_prints_the_way_of_each_model(
-    here: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: GatewayState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use(
         monkeypatch,

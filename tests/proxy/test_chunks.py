@@ -26,8 +26,8 @@ from toolgate_core.wire import TokenLogprob
 from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
 from toolgate_proxy.backend_client.read_ahead import SseParser
-from toolgate_proxy.chat.choice import Begun, Said, TokenIds
-from toolgate_proxy.chat.response import MAX_JOINED, Head, Piece, TokenCounts
+from toolgate_proxy.chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
+from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 
@@ -36,7 +36,7 @@ def plain_answer(**changes: Any) -> Any:
     """What chunks are made of, besides the events; each call id is `call_1`."""
     fields = {"legacy_functions": False, "continuous_usage": False, "include_usage": False}
     return SimpleNamespace(
-        head=Head("chatcmpl-1", 1, "backend-model", "fp_1"),
+        head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
         request=SimpleNamespace(**{name: changes.pop(name, fields[name]) for name in fields}),
         prompt_token_ids=changes.pop("prompt_token_ids", None),
         prompt_text=None,
@@ -49,7 +49,7 @@ def plain_answer(**changes: Any) -> Any:
 TEXTS = st.text(max_size=8)
 LOGPROB = TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
 LOGPROBS = st.sampled_from([(), (LOGPROB,)])
-EVENTS: st.SearchStrategy[Said] = st.one_of(
+EVENTS: st.SearchStrategy[ChoiceEvent] = st.one_of(
     st.builds(ContentDelta, TEXTS, LOGPROBS),
     st.builds(ReasoningDelta, TEXTS, LOGPROBS),
     st.builds(ArgumentsDelta, st.integers(0, 2), TEXTS, LOGPROBS),
@@ -57,9 +57,11 @@ EVENTS: st.SearchStrategy[Said] = st.one_of(
     st.builds(CallStart, st.integers(0, 2), st.sampled_from(["a", "b"])),
     st.just(CallEnd(0)),
     st.just(Finish("stop")),
-    st.just(Begun()),
+    st.just(ChoiceStarted()),
 )
-BATCHES = st.lists(st.lists(st.builds(Piece, st.integers(0, 1), EVENTS), max_size=4), max_size=5)
+BATCHES = st.lists(
+    st.lists(st.builds(ResponseEvent, st.integers(0, 1), EVENTS), max_size=4), max_size=5
+)
 
 
 def parsed(data: bytes) -> list[Any]:
@@ -90,7 +92,10 @@ def without_null_content(event: dict[str, Any]) -> dict[str, Any]:
 
 @given(BATCHES, st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
 def test_both_routes_send_the_same_events(
-    batches: list[list[Piece]], legacy: bool, continuous: bool, prompt: tuple[int, ...] | None
+    batches: list[list[ResponseEvent]],
+    legacy: bool,
+    continuous: bool,
+    prompt: tuple[int, ...] | None,
 ) -> None:
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
     given_to = plain_answer(
@@ -106,9 +111,13 @@ def test_both_routes_send_the_same_events(
 
 def test_the_events_of_a_batch_are_sent_in_one_piece() -> None:
     stream = ChatCompletionStream(plain_answer(), "m")
-    pieces = [Piece(0, ContentDelta("a")), Piece(0, ReasoningDelta("b")), Piece(1, Finish("stop"))]
+    pieces = [
+        ResponseEvent(0, ContentDelta("a")),
+        ResponseEvent(0, ReasoningDelta("b")),
+        ResponseEvent(1, Finish("stop")),
+    ]
     assert len(parsed(stream.events(pieces))) == 5
-    assert stream.events([Piece(0, CallEnd(0))]) == b""
+    assert stream.events([ResponseEvent(0, CallEnd(0))]) == b""
     assert stream.events([]) == b""
 
 
@@ -117,7 +126,9 @@ def test_a_text_with_line_separators_stays_in_one_line(character: str) -> None:
     """Some clients decode before they split lines, and Unicode has more line ends than
     server-sent events."""
     text = f"a{character}b{character * 2}c"
-    written = ChatCompletionStream(plain_answer(), "m").events([Piece(0, ContentDelta(text))])
+    written = ChatCompletionStream(plain_answer(), "m").events(
+        [ResponseEvent(0, ContentDelta(text))]
+    )
     lines = [line for line in written.decode().splitlines() if line]
     assert all(line.startswith("data: ") for line in lines)
     deltas = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
@@ -134,8 +145,8 @@ def test_the_stream_ends_with_done_and_with_the_usage_where_asked() -> None:
 
 
 def test_the_model_is_named_as_the_client_named_it() -> None:
-    [first, *_] = Chunks(plain_answer(), "alias").of([Piece(0, ContentDelta("a"))])
-    [other, *_] = Chunks(plain_answer()).of([Piece(0, ContentDelta("a"))])
+    [first, *_] = Chunks(plain_answer(), "alias").of([ResponseEvent(0, ContentDelta("a"))])
+    [other, *_] = Chunks(plain_answer()).of([ResponseEvent(0, ContentDelta("a"))])
     assert (first["model"], other["model"]) == ("alias", "backend-model")
 
 

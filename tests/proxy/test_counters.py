@@ -16,8 +16,15 @@ from redis_server import RedisServer, redis_server
 
 from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.limits import redis_counter
-from toolgate_proxy.limits.counter import DAY_MS, SLICES, Ask, Counted, Note, Unavailable
-from toolgate_proxy.limits.memory_counter import LocalCounter
+from toolgate_proxy.limits.counter import (
+    DAY_MS,
+    SLICES,
+    AdmissionRequest,
+    AdmissionResult,
+    Unavailable,
+    UsageUpdate,
+)
+from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis.client import SharedRedis
 
@@ -58,8 +65,8 @@ class Clock:
         client.rpush("clock", self.now // 1000, self.now % 1000 * 1000)
 
 
-def ask(at: int, tokens: int = 1, limits: Limits = LIMITS) -> Ask:
-    return Ask("key_1", limits, f"r{at}", tokens)
+def ask(at: int, tokens: int = 1, limits: Limits = LIMITS) -> AdmissionRequest:
+    return AdmissionRequest("key_1", limits, f"r{at}", tokens)
 
 
 def shared(redis: RedisServer, window: int = WINDOW, lease: float = 3600) -> RedisCounter:
@@ -87,8 +94,8 @@ def test_redis_and_python_count_alike(
         redis_clock.client.flushall()
         clock = Clock()
         redis = SharedRedis(SecretStr(redis_clock.url), 5.0)
-        counters = (RedisCounter(redis, 3600, WINDOW), LocalCounter(WINDOW, clock))
-        running: list[tuple[Ask, Counted]] = []
+        counters = (RedisCounter(redis, 3600, WINDOW), MemoryCounter(WINDOW, clock))
+        running: list[tuple[AdmissionRequest, AdmissionResult]] = []
         for at, (action, number) in enumerate(actions):
             clock.tell(redis_clock)
             if action == "wait":
@@ -102,7 +109,7 @@ def test_redis_and_python_count_alike(
             elif running:
                 asked, counted = running.pop(0)
                 beyond = max(number, -asked.tokens)
-                note = Note(
+                note = UsageUpdate(
                     "key_1", asked.request_id, beyond, counted.slice, counted.day, True, True
                 )
                 for counter in counters:
@@ -118,7 +125,7 @@ def test_no_window_holds_more_than_the_limit(steps: list[tuple[int, int]]) -> No
     """Whatever the times at which requests come; and what is refused is let in once the wait that
     it was told is over, or was really too much."""
     clock, limits = Clock(), Limits(rpm=5, tpm=100)
-    counter = LocalCounter(WINDOW, clock)
+    counter = MemoryCounter(WINDOW, clock)
     let_in: list[tuple[int, int]] = []
 
     async def run() -> None:
@@ -145,7 +152,7 @@ def test_no_window_holds_more_than_the_limit(steps: list[tuple[int, int]]) -> No
 @pytest.fixture(params=["redis", "python"])
 def counter(request: pytest.FixtureRequest, redis: RedisServer) -> Any:
     redis.client.flushall()
-    return shared(redis) if request.param == "redis" else LocalCounter(WINDOW)
+    return shared(redis) if request.param == "redis" else MemoryCounter(WINDOW)
 
 
 async def test_a_refused_request_counts_nowhere(counter: Any) -> None:
@@ -161,7 +168,7 @@ async def test_a_refused_request_counts_nowhere(counter: Any) -> None:
 async def test_what_was_set_aside_and_not_used_is_given_back(counter: Any) -> None:
     counted = await counter.admit(ask(1, 90))
     assert (await counter.admit(ask(2, 20))).refused == "tokens"
-    await counter.note(Note("key_1", "r1", -60, counted.slice, counted.day, True, True))
+    await counter.note(UsageUpdate("key_1", "r1", -60, counted.slice, counted.day, True, True))
     after = await counter.admit(ask(2, 20))
     assert (after.refused, after.tokens.used, after.tokens_today) == (None, 50, 50)
     assert after.parallel == 1
@@ -170,7 +177,7 @@ async def test_what_was_set_aside_and_not_used_is_given_back(counter: Any) -> No
 async def test_used_beyond_what_was_set_aside(counter: Any) -> None:
     """A started answer is not cut off; the next request pays."""
     counted = await counter.admit(ask(1, 10))
-    await counter.note(Note("key_1", "r1", 140, counted.slice, counted.day, True, False))
+    await counter.note(UsageUpdate("key_1", "r1", 140, counted.slice, counted.day, True, False))
     refused = await counter.admit(ask(2, 1))
     assert (refused.refused, refused.tokens.used, refused.parallel) == ("tokens", 150, 1)
     assert 0 < refused.wait_ms <= WINDOW + SLICE
@@ -200,7 +207,7 @@ async def test_a_lease_that_nobody_renews_runs_out(redis: RedisServer) -> None:
     limits = Limits(max_parallel_requests=1)
     counter = shared(redis, lease=0.4)
     counted = await counter.admit(ask(1, 1, limits))
-    note = Note("key_1", "r1", 0, counted.slice, counted.day, True, False)
+    note = UsageUpdate("key_1", "r1", 0, counted.slice, counted.day, True, False)
     for _ in range(4):
         await asyncio.sleep(0.2)
         await counter.note(note)
@@ -230,12 +237,12 @@ async def test_keys_without_limits_leave_days_and_no_minutes(redis_clock: RedisS
     redis_clock.client.flushall()
     clock = Clock()
     connection = SharedRedis(SecretStr(redis_clock.url), 5.0)
-    local = LocalCounter(WINDOW, clock)
+    local = MemoryCounter(WINDOW, clock)
     day = BEGIN // DAY_MS
     for at in range(5):
         clock.tell(redis_clock)
         for counter in (RedisCounter(connection, 3600, WINDOW), local):
-            await counter.note(Note("key_1", f"r{at}", 7, 0, day + at, False, True))
+            await counter.note(UsageUpdate("key_1", f"r{at}", 7, 0, day + at, False, True))
         clock.now += DAY_MS
     held = redis_clock.client.hgetall("toolgate:limit:{key_1}:days")
     days = {int(each): int(tokens) for each, tokens in held.items()}

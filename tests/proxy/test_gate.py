@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from toolgate_core.errors import InvalidKey
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.server import access_log, request_scope
-from toolgate_proxy.server.request_scope import Gate
+from toolgate_proxy.server.request_scope import RequestScope
 
 Handler = Callable[[RequestContext, Send], Any]
 
@@ -73,7 +73,7 @@ async def through(handle: Handler, *headers: tuple[bytes, bytes]) -> list[Messag
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
-    await Gate(app)(scope, receive, send)
+    await RequestScope(app)(scope, receive, send)
     return sent
 
 

@@ -14,7 +14,7 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
 from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
-from toolgate_proxy.grammars.service import Grammars
+from toolgate_proxy.grammars.service import GrammarService
 from toolgate_proxy.settings import Settings
 
 
@@ -59,7 +59,7 @@ def tools(*names: str) -> tuple[Tool, ...]:
 
 async def test_only_unknown_grammars_are_loaded() -> None:
     loader = Loader()
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     first = await grammars.ensure(tools("a", "b"), places(tools("a", "b")), INFO)
     second = await grammars.ensure(tools("b", "c"), places(tools("b", "c")), INFO)
     assert loader.loads == [["a", "b"], ["c"]]
@@ -69,7 +69,7 @@ async def test_only_unknown_grammars_are_loaded() -> None:
 
 async def test_many_at_once_load_a_grammar_once() -> None:
     loader = Loader()
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     both = tools("a", "b")
     await asyncio.gather(*(grammars.ensure(both, places(both), INFO) for _ in range(10)))
     assert loader.loads == [["a", "b"]]
@@ -78,7 +78,7 @@ async def test_many_at_once_load_a_grammar_once() -> None:
 async def test_what_others_asked_for_beside_it_holds_nobody_up() -> None:
     loader = Loader()
     loader.stuck = "hostile"
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     beside, alone = tools("a", "b", "hostile"), tools("a")
     first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
     await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def test_what_others_asked_for_beside_it_holds_nobody_up() -> None:
 async def test_what_others_asked_for_beside_it_fails_nobody() -> None:
     loader = Loader()
     loader.failing = "hostile"
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     beside, alone = tools("a", "hostile"), tools("a")
     first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
     await asyncio.sleep(0)
@@ -106,7 +106,7 @@ async def test_what_others_asked_for_beside_it_fails_nobody() -> None:
 
 async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
     loader = Loader()
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     one = tools("a")
     first = asyncio.create_task(grammars.ensure(one, places(one), INFO))
     await asyncio.sleep(0)
@@ -118,7 +118,7 @@ async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
 
 
 async def test_a_refusal_names_tool_and_place() -> None:
-    grammars = Grammars(Loader(), Settings())
+    grammars = GrammarService(Loader(), Settings())
     all_tools = tools("good", "bad")
     with pytest.raises(SchemaNotEnforceable) as refusal:
         await grammars.ensure(all_tools, places(all_tools), INFO)
@@ -131,7 +131,7 @@ async def test_a_refusal_names_tool_and_place() -> None:
 
 async def test_what_the_backend_lost_is_loaded_again() -> None:
     loader = Loader()
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     loaded = await grammars.ensure(tools("a"), places(tools("a")), INFO)
     grammars.forget([*loaded.keys.values(), "never heard of"])
     await grammars.ensure(tools("a"), places(tools("a")), INFO)
@@ -140,7 +140,7 @@ async def test_what_the_backend_lost_is_loaded_again() -> None:
 
 async def test_a_failed_load_is_tried_anew() -> None:
     loader = Loader()
-    grammars = Grammars(loader, Settings())
+    grammars = GrammarService(loader, Settings())
     loader.fail = True
     with pytest.raises(BackendFailed):
         await grammars.ensure(tools("a"), places(tools("a")), INFO)
@@ -151,4 +151,4 @@ async def test_a_failed_load_is_tried_anew() -> None:
 async def test_more_tools_than_the_backend_holds_grammars() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
-        await Grammars(Loader(), Settings()).ensure(many, places(many), INFO)
+        await GrammarService(Loader(), Settings()).ensure(many, places(many), INFO)

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys import sync
-from toolgate_proxy.keys.cache import Ring
+from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.hashing import Hasher, new_key
 from toolgate_proxy.keys.key import now
 from toolgate_proxy.keys.redis_store import CHANGES, RECORDS, VERSION, StoreConflict
-from toolgate_proxy.keys.sync import Watch
+from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.settings import Settings, settings
 from toolgate_proxy.stack.processes import free_port
 
@@ -36,28 +36,28 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def finds(ring: Ring, sent: str) -> bool:
+def finds(ring: KeyCache, sent: str) -> bool:
     try:
         return bool(ring.find(sent))
     except (InvalidKey, KeysUnavailable):
         return False
 
 
-def watch_of(redis: RedisServer | None, **more: Any) -> Watch:
+def watch_of(redis: RedisServer | None, **more: Any) -> KeySync:
     url = SecretStr(redis.url) if redis else None
     settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), key_poll=0.02, **more)
-    return Watch(Ring(HASHER, settings.key_grace), HASHER, settings)
+    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings)
 
 
 @pytest.fixture
-async def watch(redis_at_hand: RedisServer) -> AsyncIterator[Watch]:
+async def watch(redis_at_hand: RedisServer) -> AsyncIterator[KeySync]:
     made = watch_of(redis_at_hand)
     await made.started()
     yield made
     await made.aclose()
 
 
-async def test_changes_are_felt(redis_at_hand: RedisServer, watch: Watch) -> None:
+async def test_changes_are_felt(redis_at_hand: RedisServer, watch: KeySync) -> None:
     sent, new = new_key(), new_key()
     key = key_of(sent, "search")
     await put(redis_at_hand.url, key)
@@ -91,7 +91,7 @@ async def test_only_the_first_wait_for_a_redis_that_is_away(
         key_secret=SecretStr(KEY_SECRET),
         keys_file=file,
     )
-    made = Watch(Ring(HASHER, nowhere.key_grace), HASHER, nowhere)
+    made = KeySync(KeyCache(HASHER, nowhere.key_grace), HASHER, nowhere)
     monkeypatch.setattr(sync, "FIRST_LOOK", 0.2)
     await made.started()
     monkeypatch.setattr(sync, "FIRST_LOOK", 3600)
@@ -112,7 +112,7 @@ async def test_nothing_in_redis_leads_to_a_key(redis_at_hand: RedisServer) -> No
 
 
 async def test_a_record_that_someone_wrote_into_redis_is_not_believed(
-    redis_at_hand: RedisServer, watch: Watch, caplog: pytest.LogCaptureFixture
+    redis_at_hand: RedisServer, watch: KeySync, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine, forged = new_key(), new_key()
     key = key_of(mine, rpm=1)
@@ -151,7 +151,7 @@ async def test_writers_do_not_overwrite_each_other(redis_at_hand: RedisServer) -
     await other.aclose()
 
 
-async def test_redis_away_and_back(redis_at_hand: RedisServer, watch: Watch) -> None:
+async def test_redis_away_and_back(redis_at_hand: RedisServer, watch: KeySync) -> None:
     sent, later = new_key(), new_key()
     await put(redis_at_hand.url, key_of(sent))
     await until(lambda: finds(watch.ring, sent))
@@ -165,7 +165,9 @@ async def test_redis_away_and_back(redis_at_hand: RedisServer, watch: Watch) -> 
     await until(lambda: finds(watch.ring, later))
 
 
-async def test_a_redis_that_lost_its_last_writes(redis_at_hand: RedisServer, watch: Watch) -> None:
+async def test_a_redis_that_lost_its_last_writes(
+    redis_at_hand: RedisServer, watch: KeySync
+) -> None:
     """A replica that lagged, or a disk that was synchronised a second ago: versions come again."""
     sent, lost = new_key(), new_key()
     kept, gone = key_of(sent), key_of(lost)

@@ -13,8 +13,8 @@ from key_maker import HASHER, key_of, stored
 from pydantic import SecretStr, ValidationError
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable, TooManyWrongKeys
-from toolgate_proxy.keys.cache import Ring
-from toolgate_proxy.keys.failed_attempts import Guesses
+from toolgate_proxy.keys.cache import KeyCache
+from toolgate_proxy.keys.failed_attempts import FailedAttempts
 from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
 from toolgate_proxy.keys.hashing import LONGEST, Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Terms
@@ -33,9 +33,9 @@ class Clock:
         return NOON + timedelta(seconds=self.seconds - 1000)
 
 
-def ring_of(*keys: Key, clock: Clock | None = None) -> Ring:
+def ring_of(*keys: Key, clock: Clock | None = None) -> KeyCache:
     clock = clock or Clock()
-    ring = Ring(HASHER, grace=300, wall_clock=clock.wall, clock=clock)
+    ring = KeyCache(HASHER, grace=300, wall_clock=clock.wall, clock=clock)
     ring.replace(keys)
     ring.refreshed()
     return ring
@@ -127,7 +127,7 @@ def test_keys_are_believed_for_a_while_after_the_last_news() -> None:
 
 def test_guesses_are_counted_by_address() -> None:
     clock = Clock()
-    guesses = Guesses(20, clock)
+    guesses = FailedAttempts(20, clock)
     for _ in range(20):
         guesses.count("a")
     with pytest.raises(TooManyWrongKeys) as refused:

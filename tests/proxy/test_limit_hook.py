@@ -18,7 +18,7 @@ from toolgate_proxy.litellm_host import limit_hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
 from toolgate_proxy.litellm_host.limit_hook import hook
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import Service
+from toolgate_proxy.state import GatewayState
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 100}
 
@@ -26,7 +26,7 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_t
 @pytest.fixture
 def _service(monkeypatch: pytest.MonkeyPatch) -> None:
     """One without Redis, which counts limits by itself."""
-    made = Service(Settings(redis_url=None, limits_without_redis="open"))
+    made = GatewayState(Settings(redis_url=None, limits_without_redis="open"))
     monkeypatch.setattr(limit_hook, "service", lambda: made)
 
 

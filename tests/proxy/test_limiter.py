@@ -18,11 +18,11 @@ from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, Limits
 from toolgate_proxy.limits import estimate
-from toolgate_proxy.limits.counter import Counted, Note, Use
+from toolgate_proxy.limits.counter import AdmissionResult, LimitUsage, UsageUpdate
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.limits.memory_counter import LocalCounter
-from toolgate_proxy.limits.reservations import Ledger
+from toolgate_proxy.limits.memory_counter import MemoryCounter
+from toolgate_proxy.limits.reservations import Reservations
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0
@@ -125,13 +125,15 @@ async def test_a_round_notes_many_at_once() -> None:
     """One after another, the leases of many would run out meanwhile."""
     waiting, met = asyncio.Barrier(20), asyncio.Event()
 
-    class Meeting(LocalCounter):
-        async def note(self, note: Note) -> None:
+    class Meeting(MemoryCounter):
+        async def note(self, note: UsageUpdate) -> None:
             await waiting.wait()
             met.set()
 
-    ledger, counter = Ledger(lease=0.3), Meeting()
-    nothing = Counted(Use(0, 0), Use(0, 0), parallel=1, tokens_today=0, slice=1, day=1)
+    ledger, counter = Reservations(lease=0.3), Meeting()
+    nothing = AdmissionResult(
+        LimitUsage(0, 0), LimitUsage(0, 0), parallel=1, tokens_today=0, slice=1, day=1
+    )
     for at in range(20):
         ledger.open("key_1", f"r{at}", nothing, 0, True, uses(0), counter)
     async with asyncio.timeout(10):

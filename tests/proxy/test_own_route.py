@@ -36,7 +36,7 @@ from toolgate_proxy.server import exchange, own_route
 from toolgate_proxy.server.connection import COMMENT
 from toolgate_proxy.server.own_route import OwnRoute
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import Service
+from toolgate_proxy.state import GatewayState
 
 MASTER = "sk-master"
 CHAT = "/v1/chat/completions"
@@ -108,7 +108,7 @@ class Response:
 
 
 class Gateway:
-    def __init__(self, here: Service, backend: FakeBackend) -> None:
+    def __init__(self, here: GatewayState, backend: FakeBackend) -> None:
         self.here = here
         self.backend = backend
         self.host = Host()
@@ -168,7 +168,7 @@ async def gate(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         keepalive_seconds=TICK,
         route="auto",
     )
-    here = Service(settings)
+    here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), Ways(settings)
     for module in (auth, exchange, own_route):
         monkeypatch.setattr(module, "service", lambda: here)

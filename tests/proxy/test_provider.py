@@ -21,7 +21,7 @@ from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.stream import PassThroughStream
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import Service
+from toolgate_proxy.state import GatewayState
 
 
 class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
@@ -53,7 +53,9 @@ class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not r
 async def recorder(
     backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Recorder]:
-    here = Service(Settings(backend_url=backend.url, backend_key=SecretStr(KEY), redis_url=None))
+    here = GatewayState(
+        Settings(backend_url=backend.url, backend_key=SecretStr(KEY), redis_url=None)
+    )
     monkeypatch.setattr(provider, "service", lambda: here)
     reset_litellm(monkeypatch)
     recorder = Recorder()

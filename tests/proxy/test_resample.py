@@ -19,7 +19,7 @@ from toolgate_core.dialect import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_proxy.chat.held_calls import CallCheck
-from toolgate_proxy.chat.response import Answer, Piece
+from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.chat.retries import Resample, derived_seed, of_choice, request_again
 
 WRONG = call("look", '{"a": 1, "a": 2}')  # a member twice is wrong by any schema
@@ -27,16 +27,16 @@ RIGHT = call("look", {"where": "north of the old stone bridge"})
 BEFORE = "I look around.\n" + call("walk", {}) + "\n"
 
 
-def answer(n: int = 1, budget: int = 500, stop: tuple[str, ...] = ()) -> Answer:
+def answer(n: int = 1, budget: int = 500, stop: tuple[str, ...] = ()) -> ChatResponse:
     asked = request(n=n, stop=stop)
     asked = replace(asked, sampling=asked.sampling.model_copy(update={"max_tokens": budget}))
     plan = make_plan(asked, QWEN3)
     look = CallCheck(TOOLS, ["look"], VALIDATORS)
-    return Answer(asked, plan, QWEN3, INFO, look, resamples=2)
+    return ChatResponse(asked, plan, QWEN3, INFO, look, resamples=2)
 
 
-async def feed(given: Answer, batches: list[list[wire.StreamEvent]]) -> list[Piece]:
-    pieces: list[Piece] = []
+async def feed(given: ChatResponse, batches: list[list[wire.StreamEvent]]) -> list[ResponseEvent]:
+    pieces: list[ResponseEvent] = []
     for batch in batches:
         pieces += await given.feed(batch)
         if given.complete:
@@ -49,7 +49,7 @@ def split(sent: list[wire.StreamEvent], cuts: list[int]) -> list[list[wire.Strea
     return [sent[a:b] for a, b in pairwise(at)]
 
 
-def texts(pieces: list[Piece]) -> tuple[str, str]:
+def texts(pieces: list[ResponseEvent]) -> tuple[str, str]:
     """The content and the arguments of a choice."""
     shown = [piece.event for piece in pieces]
     return (

@@ -19,7 +19,7 @@ from script import Script, call, tokenize
 
 from toolgate_core import wire
 
-Ask = Callable[..., Awaitable[tuple[dict[int, Any], Any]]]
+AdmissionRequest = Callable[..., Awaitable[tuple[dict[int, Any], Any]]]
 
 TAGS = {
     "type": "function",
@@ -61,7 +61,7 @@ async def scrape(http: httpx.AsyncClient, name: str) -> float:
 
 @BOTH
 async def test_a_valid_call_is_sent(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: AdmissionRequest
 ) -> None:
     backend.scripts["good"] = Script(("I tag.\n" + GOOD,))
     answer, usage = await ask(client, **asked("good", tools=[TAGS]))
@@ -73,7 +73,7 @@ async def test_a_valid_call_is_sent(
 
 @BOTH
 async def test_a_wrong_call_is_sampled_again_from_just_before_it(
-    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, ask: Ask
+    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, ask: AdmissionRequest
 ) -> None:
     before = await scrape(http, "toolgate_resamples_total")
     first = "I tag.\n" + call("plain", {"a": 1}) + "\n"
@@ -112,7 +112,7 @@ async def test_a_wrong_call_of_a_greedy_request_is_not_repeated_greedily(
 
 @BOTH
 async def test_the_model_may_do_something_else_when_it_is_sampled_again(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: AdmissionRequest
 ) -> None:
     backend.scripts["bad"] = Script(("Hello. " + BAD,), again=(" And good bye.",))
     answer, _ = await ask(client, **asked("bad", tools=[TAGS], stop=["never"], logprobs=True))
@@ -173,7 +173,7 @@ async def test_the_budget_bounds_the_attempts(
 
 @BOTH
 async def test_a_call_that_the_budget_cuts_is_shown_as_far_as_it_came(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: AdmissionRequest
 ) -> None:
     cut = call("set_tags", {"tags": ["red", "red", "green"]})[:70]
     backend.scripts["cut"] = Script((cut,), finish="length")
@@ -186,7 +186,7 @@ async def test_a_call_that_the_budget_cuts_is_shown_as_far_as_it_came(
 
 @BOTH
 async def test_arguments_that_are_whole_when_the_budget_cuts_are_checked_too(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: AdmissionRequest
 ) -> None:
     whole_arguments = BAD.removesuffix("}\n</tool_call>")
     backend.scripts["cut"] = Script((whole_arguments,), finish="length", again=(GOOD,))
@@ -198,7 +198,7 @@ async def test_arguments_that_are_whole_when_the_budget_cuts_are_checked_too(
 
 @BOTH
 async def test_the_other_choices_go_on(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: AdmissionRequest
 ) -> None:
     other = "Something else, and rather longer than the call beside it, so that it outlasts it."
     texts = (BAD + "\n" + BAD, other, BAD)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_proxy.routing.prefix_hash import Prefix
-from toolgate_proxy.routing.rendezvous import FACTOR, SPARE, Chosen, Seat, Spread
+from toolgate_proxy.routing.rendezvous import FACTOR, SPARE, RankedDeployment, Rendezvous, Selected
 
 hashes = st.binary(min_size=16, max_size=16)
 prefixes = st.builds(Prefix, hashes, hashes)
 seats = st.lists(
     st.builds(
-        Seat,
+        RankedDeployment,
         st.text(max_size=4),
         st.floats(min_value=0.01, max_value=100),
         st.integers(min_value=0, max_value=300),
@@ -29,11 +29,14 @@ def prefix(head: int, conversation: int = 0) -> Prefix:
     return Prefix(f"head {head}".encode(), f"head {head}, conversation {conversation}".encode())
 
 
-def idle(*weights: float) -> list[Seat]:
-    return [Seat(f"tiny@http://backend-{at}", weight, 0) for at, weight in enumerate(weights)]
+def idle(*weights: float) -> list[RankedDeployment]:
+    return [
+        RankedDeployment(f"tiny@http://backend-{at}", weight, 0)
+        for at, weight in enumerate(weights)
+    ]
 
 
-def name(chosen: Chosen) -> str:
+def name(chosen: Selected) -> str:
     return chosen.seat.name
 
 
@@ -41,7 +44,7 @@ class Fleet:
     """Deployments that answer requests for a while; every gateway chooses for itself."""
 
     def __init__(self, backends: int, gateways: int = 1, at_once: int = 8) -> None:
-        self.gateways = [Spread() for _ in range(gateways)]
+        self.gateways = [Rendezvous() for _ in range(gateways)]
         self.names = [seat.name for seat in idle(*[1] * backends)]
         self.running: list[tuple[int, str]] = []
         self.at_once = at_once
@@ -49,7 +52,7 @@ class Fleet:
 
     def send(self, prefix: Prefix, gateway: int = 0) -> str:
         mine = [place for by, place in self.running if by == gateway]
-        seats = [Seat(each, 1, mine.count(each)) for each in self.names]
+        seats = [RankedDeployment(each, 1, mine.count(each)) for each in self.names]
         sent = name(self.gateways[gateway].choose(prefix, seats))
         self.running.append((gateway, sent))
         if len(mine) >= self.at_once:
@@ -58,17 +61,19 @@ class Fleet:
 
 
 @given(prefixes, seats)
-def test_what_is_chosen_has_room(prefix: Prefix, seats: list[Seat]) -> None:
-    seat = Spread().choose(prefix, seats).seat
+def test_what_is_chosen_has_room(prefix: Prefix, seats: list[RankedDeployment]) -> None:
+    seat = Rendezvous().choose(prefix, seats).seat
     under_way, weights = sum(s.requests for s in seats) + 1, sum(s.weight for s in seats)
     assert seat in seats
     assert seat.requests < max(SPARE, FACTOR * under_way * seat.weight / weights)
 
 
 @given(prefixes, seats, st.randoms(use_true_random=False))
-def test_every_process_ranks_alike(prefix: Prefix, seats: list[Seat], random: object) -> None:
+def test_every_process_ranks_alike(
+    prefix: Prefix, seats: list[RankedDeployment], random: object
+) -> None:
     shuffled = sorted(seats, key=lambda seat: random.random())  # type: ignore[attr-defined]
-    assert Spread().choose(prefix, seats) == Spread().choose(prefix, shuffled)
+    assert Rendezvous().choose(prefix, seats) == Rendezvous().choose(prefix, shuffled)
 
 
 def test_a_head_stays_where_it_is_while_there_is_room() -> None:
@@ -116,8 +121,8 @@ def test_a_head_takes_no_more_than_it_needs() -> None:
 
 
 def test_one_more_or_less_moves_few() -> None:
-    def sent(seats: Sequence[Seat]) -> list[str]:
-        return [name(Spread().choose(prefix(head), seats)) for head in range(500)]
+    def sent(seats: Sequence[RankedDeployment]) -> list[str]:
+        return [name(Rendezvous().choose(prefix(head), seats)) for head in range(500)]
 
     all_of_them = idle(1, 1, 1, 1)
     before, after = sent(all_of_them), sent(all_of_them[1:])
@@ -127,5 +132,5 @@ def test_one_more_or_less_moves_few() -> None:
 
 def test_weights() -> None:
     seats = idle(3, 1)
-    sent = Counter(name(Spread().choose(prefix(head), seats)) for head in range(2000))
+    sent = Counter(name(Rendezvous().choose(prefix(head), seats)) for head in range(2000))
     assert 0.7 < sent[seats[0].name] / 2000 < 0.8

@@ -14,7 +14,7 @@ from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
 from toolgate_proxy.validation.pool import NoneFree, ValidationPool
-from toolgate_proxy.validation.service import Validators
+from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"maximum": 9}}}
@@ -59,7 +59,7 @@ def test_steps_are_told_from_the_schema(schema: dict[str, Any], least: int, most
 
 
 async def test_both_ways_of_checking_say_the_same() -> None:
-    validators = Validators(Settings())
+    validators = ValidationService(Settings())
     for schema in ({"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}, TREE):
         asked = tool(schema)
         assert await validators.check(asked, '{"root": {"n": 9}}') is None
@@ -71,7 +71,7 @@ async def test_both_ways_of_checking_say_the_same() -> None:
 async def test_long_arguments_of_a_cheap_schema() -> None:
     asked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
     values = [*range(200_000)]
-    validators = Validators(Settings())
+    validators = ValidationService(Settings())
     assert await validators.check(asked, json.dumps({"a": values})) is None
     violation = await validators.check(asked, json.dumps({"a": [*values, 7]}))
     assert violation is not None
@@ -79,7 +79,7 @@ async def test_long_arguments_of_a_cheap_schema() -> None:
 
 
 async def test_a_check_without_end_is_ended_and_the_next_one_goes_on() -> None:
-    validators = Validators(Settings(validation_cpu_seconds=0.2, validation_workers=1))
+    validators = ValidationService(Settings(validation_cpu_seconds=0.2, validation_workers=1))
     hostile, tree = tool(doubling(60)), tool(TREE)
     ticks = 0
 
@@ -114,7 +114,7 @@ async def test_what_is_no_schema_is_refused_before_it_is_used(wild: bool) -> Non
     if wild:
         bad["properties"]["b"] = {"$ref": "#"}
     tools = [tool({}), tool(bad, "bad")]
-    validators = Validators(Settings())
+    validators = ValidationService(Settings())
     for _ in range(2):  # and is not known afterwards
         with pytest.raises(SchemaNotEnforceable) as refused:
             await validators.prepare(tools, {"t": "first", "bad": "second"})
@@ -123,7 +123,7 @@ async def test_what_is_no_schema_is_refused_before_it_is_used(wild: bool) -> Non
 
 
 async def test_the_least_recently_used_schema_goes_first() -> None:
-    validators = Validators(Settings(validators=2))
+    validators = ValidationService(Settings(validators=2))
     tools = [tool({"maxProperties": at}, f"t{at}") for at in range(3)]
     for each in tools:
         assert await validators.check(each, "{}") is None
@@ -139,14 +139,14 @@ async def test_a_long_chain_of_references_is_followed_where_a_stack_may_overflow
         for i in range(links)
     }
     schema = {"$defs": {**defs, f"a{links}": {"maximum": 9}}, "$ref": "#/$defs/a0"}
-    chain, validators = tool(schema), Validators(Settings())
+    chain, validators = tool(schema), ValidationService(Settings())
     await validators.prepare([chain], {"t": "tools"})
     assert await validators.check(chain, '{"x": {"x": {}}}') is None
     assert await validators.check(chain, '{"x": {"x": 3}}') is not None
 
 
 async def test_nobody_waits_for_a_free_worker_without_end() -> None:
-    validators = Validators(Settings(validation_workers=1, validation_wall_seconds=0.2))
+    validators = ValidationService(Settings(validation_workers=1, validation_wall_seconds=0.2))
     pool, tree = validators._pool, tool(TREE)
     async with pool._worker_free():
         with pytest.raises(NoneFree):

@@ -22,7 +22,7 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import masks, spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import Patience
+from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.static_masks import Rules
 from ..errors import BackendError
 from ..grammars import store
@@ -40,8 +40,10 @@ class _Row:
     automaton: Automaton | None
     output: list[int]
     accepted: int = 0
-    patience: Patience = field(
-        default_factory=lambda: Patience(settings().mask_budget_ms / 1e3, settings().mask_patience)
+    patience: MaskTimeBudget = field(
+        default_factory=lambda: MaskTimeBudget(
+            settings().mask_budget_ms / 1e3, settings().mask_patience
+        )
     )
 
 

@@ -19,8 +19,8 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement import masks
 from ..enforcement.automaton import Automaton
-from ..enforcement.jump_forward import Forecast
-from ..enforcement.mask_time_budget import Patience
+from ..enforcement.jump_forward import JumpForward
+from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.spec import Spec
 from ..enforcement.static_masks import Rules
 from ..grammars import store
@@ -37,11 +37,11 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     """One sequence. An exception that left it would take the whole engine down (EngineDeadError):
     whatever breaks, breaks this sequence, which gets the failure token and ends with an error."""
 
-    def __init__(self, automaton: Automaton, rules: Rules, forecast: Forecast) -> None:
+    def __init__(self, automaton: Automaton, rules: Rules, forecast: JumpForward) -> None:
         self._automaton = automaton
         self._rules = rules
         self._forecast = forecast
-        self._patience = Patience(settings().mask_budget_ms / 1e3, settings().mask_patience)
+        self._patience = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().mask_patience)
         self._broken = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
@@ -104,7 +104,7 @@ class Sequences:
     def __init__(self, model_config: Any) -> None:
         vocabulary = from_model_config(model_config)
         self._rules = Rules(vocabulary)
-        self._forecast = Forecast(vocabulary.encode)
+        self._forecast = JumpForward(vocabulary.encode)
         self.store = store.GrammarStore(vocabulary)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()

@@ -22,12 +22,12 @@ from toolgate_core.errors import (
 from ..adapters import vllm_host
 from ..enforcement.spec import Spec
 from ..errors import QuarantineDown
-from ..grammars.quarantine.fork_server import Zygote
+from ..grammars.quarantine.fork_server import ForkServer
 from ..grammars.quarantine.protocol import Limits
 from ..grammars.quarantine.service import Quarantine
 from ..grammars.registry import GrammarRegistry
 from ..grammars.store import grammar_format
-from ..grammars.worker_rpc import Ranks
+from ..grammars.worker_rpc import WorkerRpc
 from ..settings import Settings, settings
 from ..vocabulary import Vocabulary, from_model_config
 from .admission import InFlight
@@ -60,10 +60,10 @@ class Service:
             memory_bytes=configured.quarantine_memory_mb * 2**20,
         )
         self._quarantine = Quarantine(
-            lambda: Zygote.start(vocabulary), limits, workers=configured.quarantine_workers
+            lambda: ForkServer.start(vocabulary), limits, workers=configured.quarantine_workers
         )
         self._registry = GrammarRegistry(
-            Ranks(self._rpc),
+            WorkerRpc(self._rpc),
             self._quarantine,
             dialect=vocabulary.dialect.name,
             tokenizer=vocabulary.fingerprint,

@@ -22,7 +22,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import Words
 from . import masks
 from .budget import Budget
-from .candidates import Union
+from .candidates import CandidateSet
 from .spec import Spec
 from .state import Phase, State
 from .static_masks import Rules
@@ -284,11 +284,11 @@ class Automaton:
             if len(word) == 1 or state.recent[1 - len(word) :] == word[:-1]
         )
 
-    def _union_mask(self, union: Union, beside: Collection[int] = ()) -> masks.Mask:
+    def _union_mask(self, union: CandidateSet, beside: Collection[int] = ()) -> masks.Mask:
         """`beside`: marks that may come instead."""
         return masks.beside(union.mask(), beside) if beside else union.mask()
 
-    def _content_union(self) -> Union | None:
+    def _content_union(self) -> CandidateSet | None:
         return self._rules.union([self._content]) if self._content is not None else None
 
     def _initial(self) -> State:

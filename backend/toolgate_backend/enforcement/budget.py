@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Scan
-from .candidates import Union
+from .candidates import CandidateSet
 from .spec import Spec
 from .static_masks import Rules
 
@@ -62,7 +62,7 @@ class Budget:
         return fitting or self._grammars
 
     def way_out(
-        self, union: Union, taken: int, scan: Scan, length: int
+        self, union: CandidateSet, taken: int, scan: Scan, length: int
     ) -> tuple[tuple[int, ...], int]:
         """The tokens that now must end the call's body, of which `taken` are out, if it is time,
         and the length at which to ask again if it is not.

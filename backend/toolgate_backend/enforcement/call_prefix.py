@@ -18,7 +18,7 @@ POSITIONS = 4096
 """Places in the heads of one set of tools that are remembered."""
 
 
-class Texts:
+class TokenTexts:
     """The ordinary tokens of a vocabulary, by what they write."""
 
     def __init__(self, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:
@@ -55,10 +55,10 @@ class Position:
     """What comes next in every one of them."""
 
 
-class Heads:
+class CallPrefixes:
     """Of one set of candidates; shared by all sequences that offer it."""
 
-    def __init__(self, heads: Sequence[bytes], texts: Texts) -> None:
+    def __init__(self, heads: Sequence[bytes], texts: TokenTexts) -> None:
         self._heads = heads
         self._texts = texts
         self._positions: dict[bytes, Position | None] = {}

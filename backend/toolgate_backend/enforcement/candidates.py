@@ -17,7 +17,7 @@ from ..errors import DeadEnd
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import Matcher, Words
 from . import masks
-from .call_prefix import Heads, Position, Texts, shared_beginning
+from .call_prefix import CallPrefixes, Position, TokenTexts, shared_beginning
 
 
 @dataclass
@@ -36,12 +36,12 @@ class _Place(NamedTuple):
     alive: tuple[_Runner, ...] = ()
 
 
-class Union:
+class CandidateSet:
     def __init__(
         self,
         grammars: Sequence[MeasuredGrammar],
-        heads: Heads,
-        texts: Texts,
+        heads: CallPrefixes,
+        texts: TokenTexts,
         token_bytes: Sequence[bytes],
         keep: Words,
     ) -> None:

@@ -20,7 +20,7 @@ BYTES_EACH = 16
 """Of forced text, for each token that is wanted; a constant may be a hundred thousand long."""
 
 
-class Forecast:
+class JumpForward:
     def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
         """`encode` is the tokenizer's own way to spell a text: what a model would most likely
         write."""

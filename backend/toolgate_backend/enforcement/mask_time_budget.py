@@ -8,7 +8,7 @@ from types import TracebackType
 from ..errors import TooSlow
 
 
-class Patience:
+class MaskTimeBudget:
     """Of one sequence; a context around the making of each mask. Raises TooSlow after one, the
     `times`-th slow one in succession.
 

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 
-class Spelling:
+class SpelledMark:
     """The ways in which a vocabulary can spell one mark."""
 
     def __init__(self, mark: bytes, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ..grammars.completion import Scan
-from .candidates import Union
+from .candidates import CandidateSet
 
 NO_TEXT = Scan()
 
@@ -34,7 +34,7 @@ class State(NamedTuple):
     """The last tokens of a free phase, as far as a banned sequence can reach."""
     thought: int = 0
     calls: int = 0
-    union: Union | None = None
+    union: CandidateSet | None = None
     """The grammars of the call, or of the content."""
     taken: int = 0
     """Tokens that `union` has taken."""

@@ -11,9 +11,9 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Completion
 from ..vocabulary import Vocabulary
 from . import masks
-from .call_prefix import Heads
-from .candidates import Union
-from .spelled_marks import Spelling
+from .call_prefix import CallPrefixes
+from .candidates import CandidateSet
+from .spelled_marks import SpelledMark
 
 SETS = 256
 """Sets of tools whose beginnings are remembered."""
@@ -41,14 +41,14 @@ class Rules:
         )
         mark = dialect.call_begin.encode() if dialect else b""
         self._spelling = (
-            Spelling(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
+            SpelledMark(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
         )
         self.token_bytes = vocabulary.token_bytes
         self.completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._texts = self.completion.texts
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.ids(vocabulary.special))
         self._ordinary = masks.pack(ordinary, vocabulary.size)
-        self._heads = lru_cache(SETS)(lambda heads: Heads(heads, self._texts))
+        self._heads = lru_cache(SETS)(lambda heads: CallPrefixes(heads, self._texts))
         self._static = lru_cache(FREE)(self._free_but)
         self.thought_end = _given(self.marks.reasoning_end)
         thinking, calling = _given(self.marks.reasoning_begin), _given(self.marks.call_begin)
@@ -59,9 +59,9 @@ class Rules:
             (True, True): thinking | calling,
         }
 
-    def union(self, grammars: Sequence[MeasuredGrammar]) -> Union:
+    def union(self, grammars: Sequence[MeasuredGrammar]) -> CandidateSet:
         heads = self._heads_of(grammars)
-        return Union(grammars, heads, self._texts, self.token_bytes, self._ordinary)
+        return CandidateSet(grammars, heads, self._texts, self.token_bytes, self._ordinary)
 
     def prepare(self, grammars: Sequence[MeasuredGrammar]) -> None:
         """Works out ahead what hundreds of tools begin with, and where they part: milliseconds that
@@ -71,7 +71,7 @@ class Rules:
         if first is not None:
             heads.at(first.forced)
 
-    def _heads_of(self, grammars: Sequence[MeasuredGrammar]) -> Heads:
+    def _heads_of(self, grammars: Sequence[MeasuredGrammar]) -> CallPrefixes:
         return self._heads(tuple(grammar.head for grammar in grammars))
 
     def content_marks(self, thinks: bool, calls: bool) -> frozenset[int]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..enforcement import masks
-from ..enforcement.call_prefix import Texts
+from ..enforcement.call_prefix import TokenTexts
 from .engines.engine import Matcher, Words, words_for
 
 MAX_STEPS = 512
@@ -66,8 +66,8 @@ class Completion:
         }
 
     @cached_property
-    def texts(self) -> Texts:
-        return Texts(self._bytes, self._special)
+    def texts(self) -> TokenTexts:
+        return TokenTexts(self._bytes, self._special)
 
     def path(self, matcher: Matcher, scan: Scan = Scan()) -> list[int] | None:  # noqa: B008 - frozen
         """Tokens to the end of the matcher's text, or None where none was found. The matcher is

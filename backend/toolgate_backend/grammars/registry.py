@@ -27,7 +27,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from .. import metrics
 from ..errors import QuarantineDown
-from .worker_rpc import Ranks
+from .worker_rpc import WorkerRpc
 
 RETRY_SECONDS = 2
 LIMIT_SECONDS = 60.0
@@ -44,7 +44,7 @@ class Examiner(Protocol):
 class GrammarRegistry:
     def __init__(
         self,
-        ranks: Ranks,
+        ranks: WorkerRpc,
         quarantine: Examiner,
         *,
         dialect: str,

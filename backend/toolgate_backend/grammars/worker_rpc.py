@@ -25,7 +25,7 @@ Rpc = Callable[..., Awaitable[Sequence[Any]]]
 """vLLM's `collective_rpc(method, args=…)`: one answer a rank."""
 
 
-class Ranks:
+class WorkerRpc:
     def __init__(self, rpc: Rpc) -> None:
         self._rpc = rpc
         self._holder = uuid.uuid4().hex

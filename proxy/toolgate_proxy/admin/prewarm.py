@@ -14,7 +14,7 @@ from toolgate_core.grammar_key import tool_hash
 from toolgate_core.plan import Tool, parse_tools
 
 from ..grammars.loader import Found
-from ..grammars.redis_cache import FleetCache
+from ..grammars.redis_cache import RedisCache
 from ..grammars.service import check_tool, grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -60,7 +60,7 @@ async def prewarm(
 
 
 async def prewarm_most_used(
-    deployments: Sequence[Deployment], fleet: FleetCache, limit: int
+    deployments: Sequence[Deployment], fleet: RedisCache, limit: int
 ) -> None:
     """Loads what the fleet used most of late, wherever it fits the backend. Never raises for a
     backend's sake: what could not be loaded is loaded when it is asked for."""

@@ -46,11 +46,11 @@ class PrewarmRequest(BaseModel):
     """As clients name it; every model of ours when it is left out."""
 
 
-class PrewarmAnswer(BaseModel):
+class PrewarmResponse(BaseModel):
     backends: list[BackendReport]
 
 
-class SchemaAnswer(BaseModel):
+class SchemaResponse(BaseModel):
     backends: list[BackendSchemas]
 
 
@@ -65,7 +65,7 @@ async def prewarm_route(request: Request, caller: Caller) -> Response:
         return asked
     deployments, tools = asked
     backends = await prewarm(deployments, tools, settings())
-    return JSONResponse(PrewarmAnswer(backends=backends).model_dump(exclude_none=True))
+    return JSONResponse(PrewarmResponse(backends=backends).model_dump(exclude_none=True))
 
 
 @router.post("/schema")
@@ -75,7 +75,7 @@ async def schema_route(request: Request, caller: Caller) -> Response:
         return asked
     deployments, tools = asked
     backends = await schema_report.ask(deployments, tools, settings())
-    return JSONResponse(SchemaAnswer(backends=backends).model_dump(exclude_none=True))
+    return JSONResponse(SchemaResponse(backends=backends).model_dump(exclude_none=True))
 
 
 async def _tools_of(

@@ -16,7 +16,7 @@ from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.plan import Tool
 from toolgate_core.schema.advice import ADVICE
-from toolgate_core.schema.report import survey
+from toolgate_core.schema.coverage import coverage
 
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
@@ -131,7 +131,7 @@ def _judged(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
 
 def _surveyed(tool: Tool) -> SchemaReport:
     try:
-        found = survey(tool.parameters).residual
+        found = coverage(tool.parameters).residual
     except SchemaNotEnforceable as error:
         return SchemaReport(
             name=tool.name,

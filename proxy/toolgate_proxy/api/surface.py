@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import ChatRequest
 
-from ..chat.response import Answer, Piece
+from ..chat.response import ChatResponse, ResponseEvent
 
 
 class Stream(Protocol):
     """A streamed response."""
 
-    def events(self, pieces: Iterable[Piece]) -> bytes:
+    def events(self, pieces: Iterable[ResponseEvent]) -> bytes:
         """The bytes of these events, which may be none."""
 
     def end(self) -> bytes:
@@ -28,7 +28,7 @@ class Stream(Protocol):
 class Whole(Protocol):
     """A response that is sent as one JSON object."""
 
-    def add(self, pieces: Iterable[Piece]) -> None: ...
+    def add(self, pieces: Iterable[ResponseEvent]) -> None: ...
 
     def body(self) -> dict[str, Any]: ...
 
@@ -50,10 +50,10 @@ class Surface(Protocol):
     ) -> ChatRequest:
         """`model`: as the backend names it. Raises InvalidRequest naming the field."""
 
-    def stream(self, answer: Answer, model: str) -> Stream:
+    def stream(self, answer: ChatResponse, model: str) -> Stream:
         """`model`: as the client named it."""
 
-    def whole(self, answer: Answer, model: str) -> Whole: ...
+    def whole(self, answer: ChatResponse, model: str) -> Whole: ...
 
     def error(self, error: ToolgateError) -> dict[str, Any]:
         """The body of a response that is an error."""

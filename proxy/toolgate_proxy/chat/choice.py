@@ -11,7 +11,7 @@ from toolgate_core.plan import ChatRequest, EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
-from .held_calls import Calls
+from .held_calls import HeldCalls
 from .retries import Resample, Retries
 
 
@@ -23,11 +23,11 @@ class TokenIds:
 
 
 @dataclass(frozen=True)
-class Begun:
+class ChoiceStarted:
     """The model has begun, with tokens that show nothing yet: a mark, a tool's name."""
 
 
-Said = Event | TokenIds | Begun
+ChoiceEvent = Event | TokenIds | ChoiceStarted
 
 
 class Choice:
@@ -36,7 +36,7 @@ class Choice:
         segmenter: Segmenter,
         request: ChatRequest,
         plan: EnforcementPlan,
-        calls: Calls,
+        calls: HeldCalls,
         retries: Retries | None,
     ) -> None:
         """`retries`: None where no call may turn out invalid."""
@@ -74,7 +74,7 @@ class Choice:
     def reasoning_tokens(self) -> int:
         return self._segmenter.reasoning_tokens
 
-    async def tokens(self, event: wire.TokensEvent) -> list[Said]:
+    async def tokens(self, event: wire.TokensEvent) -> list[ChoiceEvent]:
         """Raises EnforcementFailed where they are not what the plan promised, ToolSchemaViolation
         where a call breaks its schema and the choice may not be sampled again."""
         if self.finished or self.again is not None:
@@ -88,7 +88,7 @@ class Choice:
             shown = await self._one_by_one(event)
         return self._beginning(self._said(shown, event.ids[: self.token_count - before]))
 
-    async def end(self, event: wire.EndEvent) -> list[Said]:
+    async def end(self, event: wire.EndEvent) -> list[ChoiceEvent]:
         if self.finished or self.again is not None:
             return []
         shown = self._segmenter.finish(event.finish_reason, event.stop_reason, event.text)
@@ -96,18 +96,18 @@ class Choice:
             shown[-1] = replace(last, stop_reason=event.stop_reason)
         return self._said(await self._passed(self._stops.filter(shown) if self._stops else shown))
 
-    def _said(self, shown: list[Event], taken: tuple[int, ...] = ()) -> list[Said]:
+    def _said(self, shown: list[Event], taken: tuple[int, ...] = ()) -> list[ChoiceEvent]:
         """With what the client asked to have said as well: the message it began, the ids."""
         unsaid, self._unsaid = self._unsaid, ""
-        said: list[Said] = [*([ContentDelta(unsaid)] if unsaid else ()), *shown]
+        said: list[ChoiceEvent] = [*([ContentDelta(unsaid)] if unsaid else ()), *shown]
         if self._request.return_token_ids and (ids := self._fresh_ids(taken)):
             # Before the end, which is the last thing that is said of a choice.
             said.insert(len(said) - self.finished, TokenIds(ids))
         return said
 
-    def _beginning(self, said: list[Said]) -> list[Said]:
+    def _beginning(self, said: list[ChoiceEvent]) -> list[ChoiceEvent]:
         begun, self._begun = self._begun, True
-        return said or ([] if begun else [Begun()])
+        return said or ([] if begun else [ChoiceStarted()])
 
     def _fresh_ids(self, taken: tuple[int, ...]) -> tuple[int, ...]:
         """But for those of a call that is held back: they come when it goes, or never."""

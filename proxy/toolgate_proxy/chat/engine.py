@@ -19,11 +19,11 @@ from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
-from ..validation.service import Validators
+from ..validation.service import ValidationService
 from .backend_request import backend_request, schema_params
 from .held_calls import CallCheck
 from .images import Images
-from .response import Answer, Piece
+from .response import ChatResponse, ResponseEvent
 from .retries import Resample, of_choice, request_again
 
 SENDS = 6
@@ -44,13 +44,13 @@ class Generation:
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self._validators = Validators(settings)
+        self._validators = ValidationService(settings)
         self._images = Images(settings)
         self._resamples = settings.resamples
 
     async def begin(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
-    ) -> tuple[Answer, Generation]:
+    ) -> tuple[ChatResponse, Generation]:
         """Raises ToolgateError where the request is refused or the backend fails."""
         if request.images:
             info = await deployment.backend.info()
@@ -61,7 +61,7 @@ class Engine:
         unsure = [tool.name for tool in plan.candidates if tool.hash in residual]
         check = CallCheck(plan.candidates, unsure, self._validators)
         dialect, info = generation.dialect, generation.info
-        return Answer(request, plan, dialect, info, check, self._resamples), generation
+        return ChatResponse(request, plan, dialect, info, check, self._resamples), generation
 
     async def generate(
         self,
@@ -98,11 +98,11 @@ class Engine:
 
     async def events(
         self,
-        answer: Answer,
+        answer: ChatResponse,
         generation: Generation,
         context: RequestContext,
         resample: Resample | None = None,
-    ) -> AsyncGenerator[list[Piece], None]:
+    ) -> AsyncGenerator[list[ResponseEvent], None]:
         """segment → validate, in batches: all that had arrived when the backend was read."""
         async with aclosing(generation.events) as batches:
             async for batch in batches:

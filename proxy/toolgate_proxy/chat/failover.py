@@ -18,7 +18,7 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from . import resampling
 from .engine import Engine
-from .response import Answer, Piece
+from .response import ChatResponse, ResponseEvent
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ LOST_AT_MOST = 2
 """Backends that may be lost with a request that they had accepted: a request that crashes backends
 must not be passed from one to the next."""
 
-Events = AsyncIterator[list[Piece]]
-Responding = AbstractAsyncContextManager[tuple[Answer, Events]]
+Events = AsyncIterator[list[ResponseEvent]]
+Responding = AbstractAsyncContextManager[tuple[ChatResponse, Events]]
 Alternatives = Callable[[Deployment], Sequence[Placement]]
 """The other placements of the model, given the deployment that was tried; asked for only when that
 one is lost."""
@@ -41,7 +41,7 @@ async def respond(
     first: Placement,
     alternatives: Alternatives,
     context: RequestContext,
-) -> AsyncIterator[tuple[Answer, Events]]:
+) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """The response, begun, and its events in batches, from `first` or one of its alternatives."""
     left: list[Placement] = [first]
     others: Sequence[Placement] | None = None
@@ -71,7 +71,7 @@ async def respond(
             return
 
 
-async def _first_shown(events: Events) -> list[Piece]:
+async def _first_shown(events: Events) -> list[ResponseEvent]:
     """The first batch that is not empty."""
     async for batch in events:
         if batch:
@@ -79,7 +79,7 @@ async def _first_shown(events: Events) -> list[Piece]:
     return []
 
 
-async def _all(first: list[Piece], rest: Events) -> Events:
+async def _all(first: list[ResponseEvent], rest: Events) -> Events:
     yield first
     async for batch in rest:
         yield batch

@@ -16,14 +16,14 @@ from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import Tool
 
 from .. import metrics
-from ..validation.service import Validators
+from ..validation.service import ValidationService
 from ..validation.validator import Violation, half_a_pair
 
 logger = logging.getLogger("toolgate")
 
 
 @dataclass(frozen=True)
-class Wrong:
+class InvalidCall:
     """A call that violates a keyword that masks do not enforce."""
 
     tool: str
@@ -37,7 +37,7 @@ class CallCheck:
     back until they are known to be valid."""
 
     def __init__(
-        self, tools: Iterable[Tool], residual: Iterable[str], validators: Validators
+        self, tools: Iterable[Tool], residual: Iterable[str], validators: ValidationService
     ) -> None:
         self.residual = frozenset(residual)
         self._tools = {tool.name: tool for tool in tools}
@@ -74,7 +74,7 @@ class CallCheck:
         return None
 
 
-class Calls:
+class HeldCalls:
     def __init__(self, check: CallCheck) -> None:
         self._check = check
         self._name = ""
@@ -94,7 +94,7 @@ class Calls:
         """A call begins; its tool is not known yet."""
         self._held = []
 
-    async def passed(self, events: Iterable[Event]) -> tuple[list[Event], Wrong | None]:
+    async def passed(self, events: Iterable[Event]) -> tuple[list[Event], InvalidCall | None]:
         """The events that may go on to the client. With a wrong call, what was held is gone, and so
         are the events after it."""
         shown: list[Event] = []
@@ -108,7 +108,7 @@ class Calls:
                     violation = await self._check.check(self._name, "".join(self._arguments))
                     if violation is not None:
                         self._held = None
-                        return shown, Wrong(self._name, violation)
+                        return shown, InvalidCall(self._name, violation)
             if self._held is None:
                 shown.append(event)
                 continue

@@ -16,14 +16,14 @@ from .. import metrics
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from .engine import Engine, Generation
-from .response import Answer, Piece
+from .response import ChatResponse, ResponseEvent
 from .retries import Resample
 
 
 @asynccontextmanager
 async def respond(
     engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
-) -> AsyncIterator[tuple[Answer, AsyncIterator[list[Piece]]]]:
+) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
     """The response, begun, and its events in batches. Leaving the context ends the backend's work.
 
     Raises ToolSchemaViolation from the events where every attempt at a call failed validation.
@@ -35,11 +35,11 @@ async def respond(
 
 async def _events(
     engine: Engine,
-    answer: Answer,
+    answer: ChatResponse,
     generation: Generation,
     deployment: Deployment,
     context: RequestContext,
-) -> AsyncGenerator[list[Piece], None]:
+) -> AsyncGenerator[list[ResponseEvent], None]:
     resample: Resample | None = None
     while True:
         async with aclosing(engine.events(answer, generation, context, resample)) as batches:

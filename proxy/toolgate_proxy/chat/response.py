@@ -16,8 +16,8 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import ChatRequest, EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
-from .choice import Choice, Said
-from .held_calls import CallCheck, Calls
+from .choice import Choice, ChoiceEvent
+from .held_calls import CallCheck, HeldCalls
 from .retries import Resample, Retries
 
 ALPHABET = string.ascii_letters + string.digits
@@ -27,13 +27,13 @@ busy go out in fewer chunks, and the arguments of a long call still arrive in pa
 
 
 @dataclass(frozen=True)
-class Piece:
+class ResponseEvent:
     choice: int
-    event: Said
+    event: ChoiceEvent
 
 
 @dataclass(frozen=True)
-class Head:
+class ResponseHead:
     """What an answer, and every chunk of it, says of itself."""
 
     id: str
@@ -66,7 +66,7 @@ class CallIds:
         return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))
 
 
-class Answer:
+class ChatResponse:
     """The answer to one request. `feed` it the wire's events, in order and in lists of any length.
 
     Raises EnforcementFailed where a choice is not what the plan promised, ToolSchemaViolation where
@@ -84,7 +84,7 @@ class Answer:
     ) -> None:
         """`resamples`: how often a choice may be sampled again at most."""
         answer_id = request.answer_id or request.request_id
-        self.head = Head(answer_id, int(time.time()), request.model, _fingerprint(info))
+        self.head = ResponseHead(answer_id, int(time.time()), request.model, _fingerprint(info))
         self.request = request
         self._plan = plan
         self._dialect = dialect
@@ -103,9 +103,9 @@ class Answer:
         self._check = check
         self._most_resamples = resamples
 
-    async def feed(self, events: Iterable[wire.StreamEvent]) -> list[Piece]:
+    async def feed(self, events: Iterable[wire.StreamEvent]) -> list[ResponseEvent]:
         """Of one choice, the pieces come in order; neighbours of one kind come joined."""
-        fresh: dict[int, list[Said]] = {}
+        fresh: dict[int, list[ChoiceEvent]] = {}
         for event in events:
             match event:
                 case wire.TokensEvent():
@@ -120,7 +120,7 @@ class Answer:
                     self._start(event)
                 case wire.UsageEvent():
                     self._usage = event
-        return [Piece(at, event) for at, shown in fresh.items() for event in _joined(shown)]
+        return [ResponseEvent(at, event) for at, shown in fresh.items() for event in _joined(shown)]
 
     def call_id(self, start: CallStart) -> str:
         """The same for the same event, however many shapes are made of it."""
@@ -173,7 +173,7 @@ class Answer:
                 ),
                 self.request,
                 self._plan,
-                Calls(self._check),
+                HeldCalls(self._check),
                 self._retries(at, event),
             )
             for at in range(self.request.sampling.n)
@@ -197,8 +197,8 @@ def _fingerprint(info: wire.Info) -> str:
     return "fp_" + hashlib.sha256("\0".join(made_by).encode()).hexdigest()[:10]
 
 
-def _joined(events: list[Said]) -> list[Said]:
-    joined: list[Said] = []
+def _joined(events: list[ChoiceEvent]) -> list[ChoiceEvent]:
+    joined: list[ChoiceEvent] = []
     for event in events:
         last = joined[-1] if joined else None
         match last, event:

@@ -12,7 +12,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from .. import metrics
-from .held_calls import Wrong
+from .held_calls import InvalidCall
 
 GREEDY = 1e-5
 """Temperatures below it are greedy (vllm/sampling_params.py:29)."""
@@ -61,7 +61,7 @@ class Retries:
         """The tokens noted so far, without those of wrong calls."""
         return tuple(self._accepted)
 
-    def again(self, wrong: Wrong, spent: int) -> Resample:
+    def again(self, wrong: InvalidCall, spent: int) -> Resample:
         """After so many tokens of the choice, those of all attempts. Raises ToolSchemaViolation
         where it may not be sampled again."""
         assert self._before is not None
@@ -81,7 +81,7 @@ class Retries:
         return segmenter, stops
 
 
-def _violated(wrong: Wrong, times: int) -> ToolSchemaViolation:
+def _violated(wrong: InvalidCall, times: int) -> ToolSchemaViolation:
     violation = wrong.violation
     where = violation.pointer or "their root"
     sampled = "once" if times == 1 else f"{times} times"

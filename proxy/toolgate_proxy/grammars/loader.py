@@ -13,7 +13,7 @@ from toolgate_core.errors import BackendFailed
 from .. import metrics
 from ..backend_client.client import Backend
 from ..context import Tier
-from .redis_cache import Claim, FleetCache
+from .redis_cache import Claim, RedisCache
 from .sealed_record import GrammarRecord
 
 FIRST_POLL = 0.01
@@ -32,7 +32,7 @@ class Found:
 class Loader:
     """Loads into one backend. Without a fleet, every grammar is the backend's to compile."""
 
-    def __init__(self, backend: Backend, fleet: FleetCache | None, patience: float) -> None:
+    def __init__(self, backend: Backend, fleet: RedisCache | None, patience: float) -> None:
         """`patience`: seconds to wait for another gateway's compile before doing it again."""
         self._backend = backend
         self._fleet = fleet
@@ -70,7 +70,7 @@ class Loader:
         return _found([*verdicts, *await self._ask(ready)], "redis")
 
     async def _compile_once(
-        self, fleet: FleetCache, sources: Sequence[wire.GrammarSource]
+        self, fleet: RedisCache, sources: Sequence[wire.GrammarSource]
     ) -> dict[str, Found]:
         """What no other gateway is compiling is compiled here; the rest is waited for, and taken
         over where the other one dies. Nobody waits while holding locks, so nobody waits forever."""
@@ -93,7 +93,7 @@ class Loader:
         return found
 
     async def _compile(
-        self, fleet: FleetCache, claim: Claim, sources: Sequence[wire.GrammarSource]
+        self, fleet: RedisCache, claim: Claim, sources: Sequence[wire.GrammarSource]
     ) -> dict[str, Found]:
         async with fleet.holding(claim):
             verdicts = await self._ask(sources, want_blobs=True)

@@ -13,7 +13,7 @@ MAX_READY = 100_000
 MAX_REFUSED = 10_000
 
 
-class KnownGrammars:
+class MemoryCache:
     """Keys that the backend holds, and refusals, which are believed for a while."""
 
     def __init__(

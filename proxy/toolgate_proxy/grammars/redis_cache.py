@@ -57,7 +57,7 @@ class Claim:
     """What came of `won`; written as the locks are released."""
 
 
-class FleetCache:
+class RedisCache:
     def __init__(
         self,
         redis: SharedRedis,
@@ -75,7 +75,7 @@ class FleetCache:
         self._background: set[asyncio.Task[Any]] = set()
 
     @classmethod
-    def of(cls, settings: Settings) -> FleetCache | None:
+    def of(cls, settings: Settings) -> RedisCache | None:
         """None where there is no Redis, or no secret to seal records with."""
         if settings.redis_url is None:
             return None

@@ -25,8 +25,8 @@ from ..backend_client.client import Backend
 from ..context import Tier, slowest
 from ..settings import Settings
 from .loader import Found, Loader
-from .memory_cache import KnownGrammars
-from .redis_cache import FleetCache
+from .memory_cache import MemoryCache
+from .redis_cache import RedisCache
 
 FLEET_PATIENCE = 5.0
 """Seconds, at most, to wait for what another gateway is having compiled: as long as one compile may
@@ -57,19 +57,19 @@ class _Batch:
     task: asyncio.Task[dict[str, Found]]
 
 
-class Grammars:
+class GrammarService:
     def __init__(
         self,
         backend: Backend,
         settings: Settings,
-        fleet: FleetCache | None = None,
+        fleet: RedisCache | None = None,
         label: str = "",
     ) -> None:
         """`label` names the backend in metrics."""
         self._limits = settings.schema_limits
         self._loader = Loader(backend, fleet, min(settings.grammar_timeout, FLEET_PATIENCE))
         self._fleet = fleet
-        self._known = KnownGrammars(settings.verdict_ttl)
+        self._known = MemoryCache(settings.verdict_ttl)
         self._loading: dict[str, _Batch] = {}
         self._gauge = metrics.KNOWN.labels(label)
 

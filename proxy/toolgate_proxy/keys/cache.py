@@ -26,7 +26,7 @@ class _Known:
     lasting: bool
 
 
-class Ring:
+class KeyCache:
     """`grace`: seconds for which keys are believed after the last news of them."""
 
     def __init__(

@@ -18,7 +18,7 @@ ADDRESSES = 10_000
 """Addresses remembered; the one that has been quiet longest is forgotten first."""
 
 
-class Guesses:
+class FailedAttempts:
     """A token bucket for each address."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:

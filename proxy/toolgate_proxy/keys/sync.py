@@ -14,7 +14,7 @@ from .. import metrics
 from ..polling import keep_looking
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from .cache import Ring
+from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
 from .hashing import Hasher
 from .key import Key
@@ -34,10 +34,10 @@ class _Seen:
     version: float = 0
 
 
-class Watch:
+class KeySync:
     """Fills the ring from where the settings say keys are. `start` it in the loop of the app."""
 
-    def __init__(self, ring: Ring, hasher: Hasher, settings: Settings) -> None:
+    def __init__(self, ring: KeyCache, hasher: Hasher, settings: Settings) -> None:
         self.ring = ring
         self._hasher = hasher
         self._settings = settings

@@ -8,12 +8,12 @@ from typing import Any
 from toolgate_core.errors import RateLimited
 
 from ..context import RequestContext
-from ..state import Service
+from ..state import GatewayState
 from .estimate import tokens
 
 
 async def reserve(
-    here: Service, context: RequestContext, body: Mapping[str, Any], *, output: bool = True
+    here: GatewayState, context: RequestContext, body: Mapping[str, Any], *, output: bool = True
 ) -> None:
     """`body`: as the client sent it; `output`: whether the response has tokens. Sets the headers of
     rate limits. Raises RateLimited and LimitsUnavailable."""

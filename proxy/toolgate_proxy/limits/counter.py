@@ -22,7 +22,7 @@ LIMITS: tuple[Limit, ...] = ("requests", "tokens", "parallel_requests", "tokens_
 
 
 @dataclass(frozen=True)
-class Use:
+class LimitUsage:
     """Of one limit: what is used of it, and the milliseconds until nothing of that counts."""
 
     used: int
@@ -30,11 +30,11 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Counted:
+class AdmissionResult:
     """One request was let in, or refused by a limit; the uses are those after it."""
 
-    requests: Use
-    tokens: Use
+    requests: LimitUsage
+    tokens: LimitUsage
     parallel: int
     tokens_today: int
     slice: int
@@ -48,7 +48,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Ask:
+class AdmissionRequest:
     """A request that wants in."""
 
     key_id: str
@@ -59,7 +59,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Note:
+class UsageUpdate:
     """News of a request that was let in."""
 
     key_id: str
@@ -80,8 +80,8 @@ class Unavailable(Exception):
 
 
 class Counter(Protocol):
-    async def admit(self, ask: Ask) -> Counted:
+    async def admit(self, ask: AdmissionRequest) -> AdmissionResult:
         """Checks every limit and counts the request, or counts nothing. Raises Unavailable."""
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: UsageUpdate) -> None:
         """Raises Unavailable."""

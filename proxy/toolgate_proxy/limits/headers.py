@@ -8,13 +8,13 @@ import math
 from toolgate_core.errors import QuotaExceeded, RateLimited
 
 from ..keys.key import Key
-from .counter import Ask, Counted
+from .counter import AdmissionRequest, AdmissionResult
 
 PARALLEL_RETRY_AFTER = 1
 """Seconds; when a request in flight will end nobody knows."""
 
 
-def headers(key: Key, counted: Counted) -> dict[str, str]:
+def headers(key: Key, counted: AdmissionResult) -> dict[str, str]:
     """For the limits that the key has."""
     told: dict[str, str] = {}
     for unit, limit, use in (
@@ -34,7 +34,7 @@ def headers(key: Key, counted: Counted) -> dict[str, str]:
     return told
 
 
-def refusal(key: Key, ask: Ask, counted: Counted) -> RateLimited:
+def refusal(key: Key, ask: AdmissionRequest, counted: AdmissionResult) -> RateLimited:
     """The error for a request that was not let in."""
     limits = key.limits
     whose = f"of the key {key.alias!r}"

@@ -14,20 +14,20 @@ from .. import metrics
 from ..keys.key import Key
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from .counter import DAY_MS, Ask, Counted, Counter, Unavailable, Use
+from .counter import DAY_MS, AdmissionRequest, AdmissionResult, Counter, LimitUsage, Unavailable
 from .headers import headers, refusal
-from .memory_counter import LocalCounter
+from .memory_counter import MemoryCounter
 from .redis_counter import RedisCounter
-from .reservations import Entry, Ledger
+from .reservations import Reservation, Reservations
 
 FIRST_CONNECTION = 2.0
 """Seconds that a starting gateway waits for Redis before it takes requests."""
-_NOTHING = Use(0, 0)
+_NOTHING = LimitUsage(0, 0)
 
 
 @dataclass(frozen=True)
 class Admission:
-    entry: Entry
+    entry: Reservation
     headers: dict[str, str]
 
 
@@ -36,7 +36,7 @@ class Limiter:
 
     def __init__(self, settings: Settings) -> None:
         self._open = settings.limits_without_redis == "open"
-        self._local = LocalCounter()
+        self._local = MemoryCounter()
         self._redis: SharedRedis | None = None
         self._shared: Counter | None = None
         if settings.redis_url is not None:
@@ -48,7 +48,7 @@ class Limiter:
                 metrics.KEYS_REDIS_BREAKER,
             )
             self._shared = RedisCounter(self._redis, settings.limit_lease)
-        self.ledger = Ledger(settings.limit_lease)
+        self.ledger = Reservations(settings.limit_lease)
 
     async def admit(
         self, key: Key, request_id: str, tokens: int, used: Callable[[], int]
@@ -56,7 +56,7 @@ class Limiter:
         """Raises RateLimited, and LimitsUnavailable where it fails closed."""
         if not key.limits.any:
             return self._unlimited(key, request_id, used)
-        ask = Ask(key.id, key.limits, request_id, tokens)
+        ask = AdmissionRequest(key.id, key.limits, request_id, tokens)
         counted, counter = await self._count(ask)
         told = headers(key, counted)
         if counted.refused is not None:
@@ -91,7 +91,7 @@ class Limiter:
             return "fleet"
         return "process" if self._open else "unavailable"
 
-    async def _count(self, ask: Ask) -> tuple[Counted, Counter]:
+    async def _count(self, ask: AdmissionRequest) -> tuple[AdmissionResult, Counter]:
         if self._shared is not None:
             try:
                 return await self._shared.admit(ask), self._shared
@@ -109,7 +109,7 @@ class Limiter:
     def _unlimited(self, key: Key, request_id: str, used: Callable[[], int]) -> Admission:
         """Waits for nobody; what it uses is counted for the record."""
         day = int(time.time() * 1000) // DAY_MS
-        counted = Counted(_NOTHING, _NOTHING, parallel=0, tokens_today=0, slice=0, day=day)
+        counted = AdmissionResult(_NOTHING, _NOTHING, parallel=0, tokens_today=0, slice=0, day=day)
         counter = self._shared or self._local
         entry = self.ledger.open(key.id, request_id, counted, 0, False, used, counter)
         return Admission(entry, {})

@@ -11,7 +11,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .counter import DAY_MS, SLICES, WINDOW_MS, Ask, Counted, Limit, Note, Use
+from .counter import (
+    DAY_MS,
+    SLICES,
+    WINDOW_MS,
+    AdmissionRequest,
+    AdmissionResult,
+    Limit,
+    LimitUsage,
+    UsageUpdate,
+)
 
 KEYS = 10_000
 """Keys remembered; the one that has been quiet longest is forgotten first."""
@@ -25,14 +34,14 @@ class _Counts:
     days: dict[int, int] = field(default_factory=dict)
 
 
-class LocalCounter:
+class MemoryCounter:
     def __init__(self, window_ms: int = WINDOW_MS, clock: Callable[[], float] = time.time) -> None:
         self._window = window_ms
         self._width = window_ms / SLICES
         self._clock = clock
         self._keys: OrderedDict[str, _Counts] = OrderedDict()
 
-    async def admit(self, ask: Ask) -> Counted:
+    async def admit(self, ask: AdmissionRequest) -> AdmissionResult:
         now = self._now()
         at, day = math.floor(now / self._width), now // DAY_MS
         counts, limits = self._counts(ask.key_id), ask.limits
@@ -60,7 +69,7 @@ class LocalCounter:
             counts.days = {day: today + ask.tokens}
             if limits.max_parallel_requests is not None:
                 counts.in_flight.add(ask.request_id)
-        return Counted(
+        return AdmissionResult(
             requests=self._use(counts.requests, now),
             tokens=self._use(counts.tokens, now),
             parallel=len(counts.in_flight),
@@ -71,7 +80,7 @@ class LocalCounter:
             wait_ms=math.ceil(wait),
         )
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: UsageUpdate) -> None:
         counts = self._counts(note.key_id)
         at = math.floor(self._now() / self._width)
         if note.tokens > 0 and note.slice:
@@ -106,7 +115,7 @@ class LocalCounter:
                 return self._leaves(began, now)
         return 0
 
-    def _use(self, slices: dict[int, int], now: int) -> Use:
+    def _use(self, slices: dict[int, int], now: int) -> LimitUsage:
         last = max((began for began, count in slices.items() if count > 0), default=None)
         reset = 0 if last is None else math.ceil(max(0, self._leaves(last, now)))
-        return Use(sum(slices.values()), reset)
+        return LimitUsage(sum(slices.values()), reset)

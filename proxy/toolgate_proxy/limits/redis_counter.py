@@ -18,7 +18,16 @@ from redis.exceptions import NoScriptError
 
 from ..redis.batch import RedisBatch
 from ..redis.client import Argument, Command, SharedRedis
-from .counter import LIMITS, SLICES, WINDOW_MS, Ask, Counted, Note, Unavailable, Use
+from .counter import (
+    LIMITS,
+    SLICES,
+    WINDOW_MS,
+    AdmissionRequest,
+    AdmissionResult,
+    LimitUsage,
+    Unavailable,
+    UsageUpdate,
+)
 
 
 class _Script:
@@ -55,7 +64,7 @@ class RedisCounter:
         self._lease_ms = round(lease * 1000)
         self._window_ms = window_ms
 
-    async def admit(self, ask: Ask) -> Counted:
+    async def admit(self, ask: AdmissionRequest) -> AdmissionResult:
         limits = ask.limits
         wanted = (limits.rpm, limits.tpm, limits.max_parallel_requests, limits.tokens_per_day)
         said = await ADMIT.run(
@@ -71,9 +80,9 @@ class RedisCounter:
         refused, wait, asked, asked_ms, used, used_ms, parallel, today, at, day = cast(
             list[int], said
         )
-        return Counted(
-            requests=Use(asked, asked_ms),
-            tokens=Use(used, used_ms),
+        return AdmissionResult(
+            requests=LimitUsage(asked, asked_ms),
+            tokens=LimitUsage(used, used_ms),
             parallel=parallel,
             tokens_today=today,
             slice=at,
@@ -82,7 +91,7 @@ class RedisCounter:
             wait_ms=wait,
         )
 
-    async def note(self, note: Note) -> None:
+    async def note(self, note: UsageUpdate) -> None:
         lease = -1 if not note.parallel else 0 if note.ended else self._lease_ms
         await NOTE.run(
             self._redis,

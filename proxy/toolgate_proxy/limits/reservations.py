@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .counter import Counted, Counter, Note, Unavailable
+from .counter import AdmissionResult, Counter, Unavailable, UsageUpdate
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ PATIENCE = 100_000
 
 
 @dataclass
-class Entry:
+class Reservation:
     """One request that was let in. `used` says the tokens it has used so far."""
 
     key_id: str
@@ -40,25 +40,25 @@ class Entry:
     ended: bool = False
 
 
-class Ledger:
+class Reservations:
     """`lease`: seconds after which a request that is not noted counts no longer as in flight."""
 
     def __init__(self, lease: float) -> None:
         self._pause = lease / ROUNDS_PER_LEASE
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, Reservation] = {}
         self._task: asyncio.Task[None] | None = None
 
     def open(
         self,
         key_id: str,
         request_id: str,
-        counted: Counted,
+        counted: AdmissionResult,
         charged: int,
         parallel: bool,
         used: Callable[[], int],
         counter: Counter,
-    ) -> Entry:
-        entry = Entry(
+    ) -> Reservation:
+        entry = Reservation(
             key_id, request_id, counted.slice, counted.day, parallel, charged, used, counter
         )
         self._enter(entry)
@@ -67,10 +67,10 @@ class Ledger:
     def abandon(self, key_id: str, request_id: str, counter: Counter) -> None:
         """No answer came to whether the request was let in. A server that hung may yet carry out
         what it was sent: the place in flight is given back with the next round."""
-        entry = Entry(key_id, request_id, 0, 0, True, 0, lambda: 0, counter, ended=True)
+        entry = Reservation(key_id, request_id, 0, 0, True, 0, lambda: 0, counter, ended=True)
         self._enter(entry)
 
-    async def close(self, entry: Entry) -> None:
+    async def close(self, entry: Reservation) -> None:
         """The request has ended: what it used is settled, its place is free."""
         entry.ended = True
         await self._note(entry)
@@ -83,7 +83,7 @@ class Ledger:
         if self._task is not None:
             self._task.cancel()
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: Reservation) -> None:
         self._entries[entry.request_id] = entry
         if self._task is None:
             self._task = asyncio.create_task(self._rounds())
@@ -99,14 +99,14 @@ class Ledger:
             for request_id in list(self._entries)[: max(0, len(self._entries) - PATIENCE)]:
                 del self._entries[request_id]
 
-    async def _note(self, entry: Entry) -> bool:
+    async def _note(self, entry: Reservation) -> bool:
         used = entry.used()
         beyond = used - entry.charged if entry.ended else max(0, used - entry.charged)
         if not (beyond or entry.parallel):
             if entry.ended:
                 self._entries.pop(entry.request_id, None)
             return True
-        note = Note(
+        note = UsageUpdate(
             entry.key_id, entry.request_id, beyond, entry.slice, entry.day, entry.parallel,
             entry.ended,
         )  # fmt: skip

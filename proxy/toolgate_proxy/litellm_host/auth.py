@@ -31,7 +31,7 @@ from ..context import SCOPE, RequestContext
 from ..keys.cache import WRONG
 from ..keys.key import Key
 from ..keys.permissions import may_open
-from ..state import Service, service
+from ..state import GatewayState, service
 from .errors import proxy_exception
 from .limit_hook import hook
 
@@ -102,7 +102,7 @@ def address_of(scope: object) -> str:
     return str(client[0]) if client else "?"
 
 
-async def _find(here: Service, sent: str) -> Key:
+async def _find(here: GatewayState, sent: str) -> Key:
     """Raises InvalidKey and KeysUnavailable."""
     if not sent or here.watch is None:
         raise InvalidKey(WRONG)

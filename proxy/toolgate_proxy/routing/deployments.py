@@ -13,8 +13,8 @@ import httpx
 from pydantic import SecretStr
 
 from ..backend_client.client import Backend
-from ..grammars.redis_cache import FleetCache
-from ..grammars.service import Grammars
+from ..grammars.redis_cache import RedisCache
+from ..grammars.service import GrammarService
 from ..settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Deployment:
     url: str
     """As it may be shown: without user and password."""
     backend: Backend
-    grammars: Grammars
+    grammars: GrammarService
     state: State
     load: Load = field(default_factory=Load)
 
@@ -110,7 +110,7 @@ class Deployments:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.fleet = FleetCache.of(settings)
+        self.fleet = RedisCache.of(settings)
         self._known: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
@@ -120,7 +120,7 @@ class Deployments:
         name = (url, key.get_secret_value() if key else "")
         if name not in self._known:
             backend = Backend(url, key, self._settings)
-            grammars = Grammars(backend, self._settings, self.fleet, label=_shown(url))
+            grammars = GrammarService(backend, self._settings, self.fleet, label=_shown(url))
             self._known[name] = Deployment(_shown(url), backend, grammars, State(_shown(url)))
         return self._known[name]
 

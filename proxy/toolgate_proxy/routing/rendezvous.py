@@ -29,7 +29,7 @@ MEMORY = 1024
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankedDeployment:
     """A deployment as it is at the moment."""
 
     name: str
@@ -41,13 +41,13 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    seat: Seat
+class Selected:
+    seat: RankedDeployment
     preferred: bool
     """Whether it is the one that the prompt prefers."""
 
 
-class Spread:
+class Rendezvous:
     """Of one model, in one process. What is remembered is how much the heads ask for; where
     requests went is not."""
 
@@ -56,7 +56,7 @@ class Spread:
         self._seen = 0
         self._level = 0.0
 
-    def choose(self, prefix: Prefix, seats: Sequence[Seat]) -> Chosen:
+    def choose(self, prefix: Prefix, seats: Sequence[RankedDeployment]) -> Selected:
         """Among one or more."""
         under_way = sum(seat.requests for seat in seats)
         weights = sum(seat.weight for seat in seats)
@@ -72,7 +72,7 @@ class Spread:
         # Together they have room for more than is under way, so one of them has room.
         roomy = (seat for seat in order if seat.requests < _room(seat, under_way + 1, weights))
         seat = next(roomy, order[0])
-        return Chosen(seat, preferred=seat is order[0])
+        return Selected(seat, preferred=seat is order[0])
 
     def _note(self, head: bytes, under_way: int) -> float:
         """How many with this head are under way, on the average."""
@@ -86,15 +86,15 @@ class Spread:
         return demand
 
 
-def _room(seat: Seat, under_way: float, weights: float) -> float:
+def _room(seat: RankedDeployment, under_way: float, weights: float) -> float:
     return max(SPARE, FACTOR * under_way * seat.weight / weights)
 
 
-def _ranked(key: bytes, seats: Iterable[Seat]) -> list[Seat]:
+def _ranked(key: bytes, seats: Iterable[RankedDeployment]) -> list[RankedDeployment]:
     return sorted(seats, key=lambda seat: _score(key, seat), reverse=True)
 
 
-def _score(key: bytes, seat: Seat) -> float:
+def _score(key: bytes, seat: RankedDeployment) -> float:
     """Schindelhauer and Schomaker, Weighted distributed hash tables (2005): the highest score is a
     seat's with a probability in proportion to its weight."""
     drawn = hashlib.blake2b(seat.name.encode(), digest_size=8, key=key).digest()

@@ -108,7 +108,7 @@ def create() -> Any:
     from ..litellm_host.probe import check_touches
     from . import access_log
     from .own_route import OwnRoute
-    from .request_scope import Gate
+    from .request_scope import RequestScope
 
     check_touches()
     access_log.set_up()
@@ -116,7 +116,7 @@ def create() -> Any:
     routes.attach(app)
     # Inside LiteLLM's own middleware: cross-origin headers and its metrics are for our route, too.
     app.user_middleware.append(Middleware(OwnRoute))
-    app.add_middleware(Gate)
+    app.add_middleware(RequestScope)
     return app
 
 

@@ -41,7 +41,7 @@ BEARER = re.compile(rb"\s*bearer ", re.IGNORECASE)
 Header = tuple[bytes, bytes]
 
 
-class Gate:
+class RequestScope:
     """ASGI middleware."""
 
     def __init__(self, app: ASGIApp) -> None:

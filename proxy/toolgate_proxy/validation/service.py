@@ -38,7 +38,7 @@ class _Known:
     steps: int
 
 
-class Validators:
+class ValidationService:
     """By tool, the least recently used go first."""
 
     def __init__(self, settings: Settings) -> None:

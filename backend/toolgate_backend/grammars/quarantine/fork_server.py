@@ -51,7 +51,7 @@ class Worker:
 
     def __init__(
         self,
-        zygote: Zygote,
+        zygote: ForkServer,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         status: asyncio.Future[int],
@@ -99,7 +99,7 @@ class Worker:
         return signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
 
 
-class Zygote:
+class ForkServer:
     """The warm process. `start` it once; a dead one is not brought back: take a new one."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
@@ -111,7 +111,7 @@ class Zygote:
         asyncio.get_running_loop().add_reader(control.fileno(), self._heard)
 
     @classmethod
-    async def start(cls, vocabulary: Vocabulary) -> Zygote:
+    async def start(cls, vocabulary: Vocabulary) -> ForkServer:
         """Raises QuarantineDown when it does not come up."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)

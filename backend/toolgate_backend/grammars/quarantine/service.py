@@ -18,7 +18,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from ... import metrics
 from ...errors import QuarantineDown
-from .fork_server import Worker, WorkerEnded, Zygote
+from .fork_server import ForkServer, Worker, WorkerEnded
 from .protocol import Answer, Job, Limits
 
 ATTEMPTS = 2
@@ -44,14 +44,14 @@ class Quarantine:
     """`examine` from any task of one event loop; `workers` schemas are compiled at a time."""
 
     def __init__(
-        self, start: Callable[[], Awaitable[Zygote]], limits: Limits, *, workers: int
+        self, start: Callable[[], Awaitable[ForkServer]], limits: Limits, *, workers: int
     ) -> None:
         self._start = start
         self._limits = limits
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._slots = workers
         self._tasks: list[asyncio.Task[None]] = []
-        self._starting: asyncio.Task[Zygote] | None = None
+        self._starting: asyncio.Task[ForkServer] | None = None
 
     def start(self) -> None:
         """Begin to warm up; whoever examines meanwhile waits."""
@@ -165,7 +165,7 @@ class Quarantine:
             code=SchemaTooComplex.code,
         )
 
-    async def _zygote(self) -> Zygote:
+    async def _zygote(self) -> ForkServer:
         """The living one; of many who find it dead, one starts the next."""
         while True:
             starting = self._starting
@@ -175,7 +175,7 @@ class Quarantine:
             if zygote.alive:
                 return zygote
 
-    async def _start_zygote(self) -> Zygote:
+    async def _start_zygote(self) -> ForkServer:
         return await self._start()
 
 
@@ -183,7 +183,7 @@ def _limit(ended_by: signal.Signals | None) -> str:
     return _BY_SIGNAL.get(ended_by, "crash") if ended_by is not None else "crash"
 
 
-def _alive(starting: asyncio.Task[Zygote]) -> bool:
+def _alive(starting: asyncio.Task[ForkServer]) -> bool:
     failed = starting.cancelled() or starting.exception() is not None
     return not failed and starting.result().alive
 

@@ -12,8 +12,8 @@ import orjson
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
 
-from ...chat.choice import Begun, Said, TokenIds
-from ...chat.response import Answer, Piece
+from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
+from ...chat.response import ChatResponse, ResponseEvent
 from .fields import finish_fields, finish_reason, prompt_fields, usage
 from .logprobs import Logprobs, logprobs_of
 
@@ -32,7 +32,7 @@ class Chunks:
     """Every choice begins with its role and ends with its finish_reason. `model`: as the client
     named it."""
 
-    def __init__(self, answer: Answer, model: str | None = None) -> None:
+    def __init__(self, answer: ChatResponse, model: str | None = None) -> None:
         self._answer = answer
         self._legacy = answer.request.legacy_functions
         head = answer.head
@@ -49,7 +49,7 @@ class Chunks:
         """Choices of which only the role was sent."""
         self._prompt_sent = False
 
-    def of(self, pieces: Iterable[Piece]) -> Iterator[Chunk]:
+    def of(self, pieces: Iterable[ResponseEvent]) -> Iterator[Chunk]:
         for piece in pieces:
             choice, event = piece.choice, piece.event
             if choice not in self._opened:
@@ -60,7 +60,7 @@ class Chunks:
             self._silent.discard(choice)
             logprobs = logprobs_of(event) if getattr(event, "logprobs", None) else None
             match event:
-                case Begun():
+                case ChoiceStarted():
                     self._silent.add(choice)
                 case TokenIds(ids):
                     yield self._chunk(choice, {}, token_ids=list(ids))
@@ -76,7 +76,7 @@ class Chunks:
         """The last chunk of a stream whose client asked for include_usage."""
         return self._response([], usage=usage(self._answer.counts))
 
-    def _delta(self, event: Said) -> dict[str, Any] | None:
+    def _delta(self, event: ChoiceEvent) -> dict[str, Any] | None:
         match event:
             case ContentDelta(text):
                 return {"content": text}
@@ -130,7 +130,7 @@ def server_sent(chunks: Iterable[Chunk]) -> bytes:
     return events
 
 
-def _opening(event: Said) -> dict[str, Any]:
+def _opening(event: ChoiceEvent) -> dict[str, Any]:
     """The first delta of a choice. Its content is "", or null where something else comes first."""
     return {
         "role": "assistant",

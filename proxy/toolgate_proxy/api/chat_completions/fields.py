@@ -6,7 +6,7 @@ from typing import Any
 
 from toolgate_core.deltas import Finish
 
-from ...chat.response import Answer, TokenCounts
+from ...chat.response import ChatResponse, TokenCounts
 
 
 def finish_reason(finish: Finish, *, legacy: bool) -> str:
@@ -23,7 +23,7 @@ def finish_fields(finish: Finish) -> dict[str, Any]:
     return fields
 
 
-def prompt_fields(answer: Answer) -> dict[str, Any]:
+def prompt_fields(answer: ChatResponse) -> dict[str, Any]:
     """vLLM's fields about the prompt, where the request asked for them."""
     fields: dict[str, Any] = {}
     if answer.prompt_token_ids is not None:

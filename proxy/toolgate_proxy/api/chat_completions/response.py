@@ -11,8 +11,8 @@ from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
 
-from ...chat.choice import Said, TokenIds
-from ...chat.response import Answer, Piece
+from ...chat.choice import ChoiceEvent, TokenIds
+from ...chat.response import ChatResponse, ResponseEvent
 from .fields import finish_fields, finish_reason, prompt_fields, usage
 from .logprobs import Logprobs, logprobs_of
 
@@ -34,7 +34,7 @@ class _Choice:
     token_ids: list[int] | None = None
     finish: Finish | None = None
 
-    def add(self, event: Said) -> None:
+    def add(self, event: ChoiceEvent) -> None:
         if logprobs := logprobs_of(event):
             self.logprobs.extend(logprobs)
         match event:
@@ -55,13 +55,13 @@ class _Choice:
 class WholeResponse:
     """`model`: as the client named it."""
 
-    def __init__(self, answer: Answer, model: str | None = None) -> None:
+    def __init__(self, answer: ChatResponse, model: str | None = None) -> None:
         self._answer = answer
         self._model = model or answer.head.model
         self._legacy = answer.request.legacy_functions
         self._choices: dict[int, _Choice] = {}
 
-    def add(self, pieces: Iterable[Piece]) -> None:
+    def add(self, pieces: Iterable[ResponseEvent]) -> None:
         for piece in pieces:
             choice = self._choices.get(piece.choice)
             if choice is None:

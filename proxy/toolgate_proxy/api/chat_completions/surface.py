@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import ChatRequest
 
-from ...chat.response import Answer, Piece
+from ...chat.response import ChatResponse, ResponseEvent
 from .chunks import DONE, Chunks, server_sent
 from .request import parse_request
 from .response import WholeResponse
@@ -22,11 +22,11 @@ PATH = re.compile(
 
 
 class ChatCompletionStream:
-    def __init__(self, answer: Answer, model: str) -> None:
+    def __init__(self, answer: ChatResponse, model: str) -> None:
         self._chunks = Chunks(answer, model)
         self._include_usage = answer.request.include_usage
 
-    def events(self, pieces: Iterable[Piece]) -> bytes:
+    def events(self, pieces: Iterable[ResponseEvent]) -> bytes:
         return server_sent(self._chunks.of(pieces))
 
     def end(self) -> bytes:
@@ -49,10 +49,10 @@ class ChatCompletions:
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects)
 
-    def stream(self, answer: Answer, model: str) -> ChatCompletionStream:
+    def stream(self, answer: ChatResponse, model: str) -> ChatCompletionStream:
         return ChatCompletionStream(answer, model)
 
-    def whole(self, answer: Answer, model: str) -> WholeResponse:
+    def whole(self, answer: ChatResponse, model: str) -> WholeResponse:
         return WholeResponse(answer, model)
 
     def error(self, error: ToolgateError) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Survey:
+class SchemaCoverage:
     places: tuple[Place, ...]
     prepared: Prepared
 
@@ -42,7 +42,7 @@ class Survey:
         return tuple(place for place in self.places if place.pointer in gone)
 
 
-def survey(schema: Any, made: Prepared | None = None) -> Survey:
+def coverage(schema: Any, made: Prepared | None = None) -> SchemaCoverage:
     """Of a normalised schema (`document`), of which `made` has been made if that is known. Raises
     SchemaNotEnforceable for one that is refused."""
     if made is None:
@@ -56,7 +56,7 @@ def survey(schema: Any, made: Prepared | None = None) -> Survey:
         for keyword, value in node.items()
         if keyword not in DEFINITIONS
     ]
-    return Survey(tuple(places), made)
+    return SchemaCoverage(tuple(places), made)
 
 
 def _place(pointer: str, keyword: str, value: object, gone: set[str], bears: bool) -> Place:
