@@ -26,13 +26,13 @@ tiny: setup
 SEED ?= 1
 MINUTES ?=
 demo-model: setup
-	@OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=16000000000 \
-		MALLOC_TOP_PAD_=536870912 python -m models.demo.train .cache/models/demo-$(SEED) \
+	@cd demo_model && OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=16000000000 \
+		MALLOC_TOP_PAD_=536870912 python -m trainer.train ../.cache/models/demo-$(SEED) \
 		--seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
-	@python -m models.demo.export .cache/models/demo-$(SEED) proxy/toolgate_proxy/demo_model
+	@cd demo_model && python -m trainer.export ../.cache/models/demo-$(SEED) ../proxy/toolgate_proxy/demo_model
 
 eval-demo-model: setup
-	@python -m models.demo.evaluate $(ARGS)
+	@cd demo_model && python -m trainer.evaluate $(ARGS)
 
 serve: setup
 	@test -n "$(MODEL)" || { echo "usage: make serve MODEL=<dir or hub id> [PORT=4000]"; exit 2; }

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from models.demo import looking
-from models.demo.looking import Lists, Progress
 from tokenizers import Tokenizer
 
-from tests.demo_model.byte_tokenizer import WORDS, word_tokenizer
+from byte_tokenizer import WORDS, word_tokenizer
+from trainer import looking
+from trainer.looking import Lists, Progress
 
 
 @pytest.fixture(autouse=True)

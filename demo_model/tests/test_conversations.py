@@ -6,14 +6,15 @@ import random
 
 import jsonschema
 import pytest
-from models.demo import corpus, domains, evaluate, handwritten, talk, verbs
-from models.demo.dialogue import Assistant, Results, User, line, render
-from models.demo.drawing import MOST_TOOLS, clusters
-from models.demo.handwritten import parse
-from models.demo.politeness import mood_of, wrap
-from models.demo.samples import MIX, Source
-from models.demo.tools import Mood
-from models.demo.words import Words
+
+from trainer import corpus, domains, evaluate, handwritten, talk, verbs
+from trainer.dialogue import Assistant, Results, User, line, render
+from trainer.drawing import MOST_TOOLS, clusters
+from trainer.handwritten import parse
+from trainer.politeness import mood_of, wrap
+from trainer.samples import MIX, Source
+from trainer.tools import Mood
+from trainer.words import Words
 
 NUMBER = 150
 
@@ -143,7 +144,7 @@ def test_groups_that_are_near_each_other_are_groups() -> None:
 
 
 def test_kept_values_are_not_trained_on() -> None:
-    from models.demo.words import Words, sections
+    from trainer.words import Words, sections
 
     cities = sections("words_en")["city"]
     assert not set(cities.held) & set(cities.trained)

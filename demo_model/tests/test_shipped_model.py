@@ -8,16 +8,16 @@ from typing import Any
 import jinja2
 import jinja2.sandbox
 import pytest
-from models.demo.asking import request_of
-from models.demo.dialogue import Dialogue, head, render
-from models.demo.export import template
-from models.demo.handwritten import parse
-from models.demo.samples import Source
-from models.demo.tokenizer import composition
 from tokenizers import Tokenizer
 
 from toolgate_core.dialect import detect
 from toolgate_proxy.demo.model import DIRECTORY, is_shipped, is_there
+from trainer.asking import request_of
+from trainer.dialogue import Dialogue, head, render
+from trainer.export import template
+from trainer.handwritten import parse
+from trainer.samples import Source
+from trainer.tokenizer import composition
 
 MOST_BYTES = 8_000_000
 trained = pytest.mark.skipif(not is_there(), reason="make demo-model has not been run")

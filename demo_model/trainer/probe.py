@@ -1,5 +1,5 @@
 """Whether answers come out right, without a server, and where they go wrong: `python -m
-models.demo.probe RUN`.
+trainer.probe RUN`.
 
 Under greedy decoding an answer is exact if, and only if, each of its tokens is the likeliest after
 the ones before; one that may be worded otherwise is decoded. For the training's own watch;

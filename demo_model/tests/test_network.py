@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from models.demo.export import averaged
-from models.demo.network import BACK, Network, Sizes, rotate, rotation
-from models.demo.tokenizer import FORMS, Composition
+
+from trainer.export import averaged
+from trainer.network import BACK, Network, Sizes, rotate, rotation
+from trainer.tokenizer import FORMS, Composition
 
 
 def _plain(vocabulary: int) -> Composition:

@@ -1,4 +1,4 @@
-"""Writes the trained model as a directory that vLLM serves: `python -m models.demo.export RUN OUT`."""
+"""Writes the trained model as a directory that vLLM serves: `python -m trainer.export RUN OUT`."""
 
 from __future__ import annotations
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from models.demo import copying, corpus
-from models.demo.batches import FINE_LENGTHS, LENGTHS, batches
-from models.demo.dialogue import Assistant, Dialogue, Text, User, render
-from models.demo.muon import Muon, orthogonal
-from models.demo.renaming import Renaming
-from models.demo.tokenizer import MARKS, SPECIAL, composition
-from models.demo.tools import Call, Tool
-from models.demo.train import Plan
 from tokenizers import AddedToken, Tokenizer
 
-from tests.demo_model.byte_tokenizer import byte_tokenizer
+from byte_tokenizer import byte_tokenizer
+from trainer import copying, corpus
+from trainer.batches import FINE_LENGTHS, LENGTHS, batches
+from trainer.dialogue import Assistant, Dialogue, Text, User, render
+from trainer.muon import Muon, orthogonal
+from trainer.renaming import Renaming
+from trainer.tokenizer import MARKS, SPECIAL, composition
+from trainer.tools import Call, Tool
+from trainer.train import Plan
 
 
 @pytest.fixture(scope="module")
@@ -224,8 +224,8 @@ def test_the_rates_warm_up_stay_and_fall() -> None:
 
 
 def _train(out: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-m", "models.demo.train", str(out), "--samples", "500", "--eager")
-    root = Path(__file__).parents[2]
+    command = (sys.executable, "-m", "trainer.train", str(out), "--samples", "500", "--eager")
+    root = Path(__file__).parents[1]
     return subprocess.run((*command, *flags), capture_output=True, text=True, cwd=root, check=False)
 
 

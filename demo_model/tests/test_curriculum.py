@@ -7,9 +7,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from models.demo import corpus
-from models.demo.batches import Batch
-from models.demo.curriculum import (
+from tokenizers import Tokenizer
+
+from byte_tokenizer import word_tokenizer
+from trainer import corpus
+from trainer.batches import Batch
+from trainer.curriculum import (
     COPY_STEPS,
     FIND_EVERY,
     FIND_EVERY_SHORT,
@@ -18,9 +21,6 @@ from models.demo.curriculum import (
     Curriculum,
     Stage,
 )
-from tokenizers import Tokenizer
-
-from tests.demo_model.byte_tokenizer import word_tokenizer
 
 TOKENS = 2048
 SAID = 65

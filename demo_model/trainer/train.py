@@ -1,4 +1,4 @@
-"""Trains the demo model from scratch: `python -m models.demo.train OUT`, see `make demo-model`.
+"""Trains the demo model from scratch: `python -m trainer.train OUT`, see `make demo-model`.
 
 One process with one thread for each processor, each with batches of its own: the operations are too
 small here for threads to share. Everything is counted in steps, so that a run is a function of its

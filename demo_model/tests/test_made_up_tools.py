@@ -6,10 +6,11 @@ import random
 from itertools import combinations, pairwise
 
 import pytest
-from models.demo import domains, parts, random_tools
-from models.demo.drawing import Drawing
-from models.demo.kind_table import CHOICES, OF_ANY, OF_ANY_ZH
-from models.demo.words import Language, Words
+
+from trainer import domains, parts, random_tools
+from trainer.drawing import Drawing
+from trainer.kind_table import CHOICES, OF_ANY, OF_ANY_ZH
+from trainer.words import Language, Words
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models.demo import corpus
-from models.demo import tokenizer as made
 from tokenizers import Tokenizer
+
+from trainer import corpus
+from trainer import tokenizer as made
 
 SAID = "the weather in a dog park; Weather and weather_in, inWeather 7 of 12, dog food, Dog\n"
 

@@ -1,0 +1,1 @@
+"""Trainer of the demo model: generator of conversations, tokenizer, network, export, evaluation."""
