@@ -13,14 +13,14 @@ setup:
 
 # Our own model once `make demo-model` has made it, and random weights, the most hostile model there
 # is, until then and with MODEL=tiny-random; or any directory.
-OURS := $(wildcard proxy/toolgate_proxy/demo_model/model.safetensors)
+OURS := $(wildcard demo_model/toolgate_demo_model/weights/model.safetensors)
 demo: setup $(if $(filter tiny-random,$(MODEL))$(if $(OURS),,random),tiny)
 	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
 tiny: setup
 	@python -m tests.models.tiny_random .cache/models/tiny
 
-# From scratch, on two cores without a GPU; writes proxy/toolgate_proxy/demo_model. MINUTES=5 stops
+# From scratch, on two cores without a GPU; writes demo_model/toolgate_demo_model/weights. MINUTES=5 stops
 # then; the same command goes on. The settings keep freed memory (page faults cost more than the
 # arithmetic) and keep idle threads from spinning.
 SEED ?= 1
@@ -29,7 +29,7 @@ demo-model: setup
 	@cd demo_model && OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=16000000000 \
 		MALLOC_TOP_PAD_=536870912 python -m trainer.train ../.cache/models/demo-$(SEED) \
 		--seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
-	@cd demo_model && python -m trainer.export ../.cache/models/demo-$(SEED) ../proxy/toolgate_proxy/demo_model
+	@cd demo_model && python -m trainer.export ../.cache/models/demo-$(SEED) toolgate_demo_model/weights
 
 eval-demo-model: setup
 	@cd demo_model && python -m trainer.evaluate $(ARGS)

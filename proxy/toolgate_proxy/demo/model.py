@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DIRECTORY = Path(__file__).parent.parent / "demo_model"
-"""As vLLM serves it. Its README.md is the model card; `models/demo` holds how it is made."""
+DIRECTORY = Path(__file__).parents[3] / "demo_model" / "toolgate_demo_model" / "weights"
+"""As vLLM serves it. Its README.md is the model card; `demo_model/trainer` holds how it is made."""
 
 NAME = "toolgate-demo"
 
