@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model serve check test docs fuzz bench bench-grammars \
+.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test docs fuzz bench bench-grammars \
 	bench-growth bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks \
 	bench-affinity \
 	conformance surface compat
@@ -11,28 +11,32 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 setup:
 	@scripts/setup.sh
 
-# Our own model once `make demo-model` has made it, and random weights, the most hostile model there
-# is, until then and with MODEL=tiny-random; or any directory.
-OURS := $(wildcard demo_model/toolgate_demo_model/weights/model.safetensors)
-demo: setup $(if $(filter tiny-random,$(MODEL))$(if $(OURS),,random),tiny)
+# The shipped demo model; random weights, the most hostile model, with MODEL=tiny-random; or any
+# model directory.
+demo: setup $(if $(filter tiny-random,$(MODEL)),tiny)
 	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
 tiny: setup
 	@python -m tests.models.tiny_random .cache/models/tiny
 
-# From scratch, on two cores without a GPU; writes demo_model/toolgate_demo_model/weights. MINUTES=5 stops
-# then; the same command goes on. The settings keep freed memory (page faults cost more than the
-# arithmetic) and keep idle threads from spinning.
+# Trains a demo model from scratch, on two cores without a GPU, and replaces the weights in
+# demo_model/toolgate_demo_model. MINUTES=5 stops the training then; the same command resumes it.
+# The environment variables keep freed memory (page faults cost more than the arithmetic) and keep
+# idle threads from spinning. Paths in ARGS are relative to demo_model/, here and below.
 SEED ?= 1
 MINUTES ?=
+RUN := ../.cache/models/demo-$(SEED)
 demo-model: setup
-	@cd demo_model && OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=16000000000 \
-		MALLOC_TOP_PAD_=536870912 python -m trainer.train ../.cache/models/demo-$(SEED) \
-		--seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
-	@cd demo_model && python -m trainer.export ../.cache/models/demo-$(SEED) toolgate_demo_model/weights
+	@cd demo_model && OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 \
+		MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=536870912 \
+		python -m trainer.train $(RUN) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+	@cd demo_model && python -m trainer.export $(RUN) toolgate_demo_model/weights
 
 eval-demo-model: setup
 	@cd demo_model && python -m trainer.evaluate $(ARGS)
+
+test-demo-model: setup
+	@cd demo_model && pytest $(ARGS)
 
 serve: setup
 	@test -n "$(MODEL)" || { echo "usage: make serve MODEL=<dir or hub id> [PORT=4000]"; exit 2; }
@@ -59,7 +63,7 @@ endif
 docs: tiny
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
-	@python -m tests.backend.schema_support
+	@python -m tests.support.schema_support
 
 fuzz: setup
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }

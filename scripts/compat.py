@@ -72,6 +72,7 @@ def requirements(host: Host) -> str:
     extras = ["proxy", "demo", "dev"] + ["backend-cpu"] * host.serves_models
     optional = project["optional-dependencies"]
     text = "\n".join(sum((optional[extra] for extra in extras), project["dependencies"]))
+    text = re.sub(r"^toolgate-demo-model.*\n", "", text, flags=re.M)  # installed from the clone
     if host.serves_models:
         text = re.sub(r"^(torch|xgrammar|llguidance)[=<>~!].*", r"\1", text, flags=re.M)
     at = rf"\1=={host.version}"
@@ -103,7 +104,7 @@ def install(host: Host) -> str:
     uv("venv", "--clear", "--python", sys.executable, host.directory / "venv")
     into = ("pip", "install", "--python", host.directory / "venv", "--no-deps")
     uv(*into, *torch_source(), "-r", pins)
-    uv(*into, "--editable", ROOT)
+    uv(*into, "--editable", ROOT, "--editable", ROOT / "demo_model")
     stamp.write_text(f"{key} {how}")
     return how
 

@@ -10,7 +10,7 @@ else
     backend=backend-cpu
 fi
 stamp=.venv/.toolgate-setup
-wanted=$(cat pyproject.toml requirements/*.txt scripts/setup.sh <(echo "$backend") | sha256sum)
+wanted=$(cat pyproject.toml demo_model/pyproject.toml requirements/*.txt scripts/setup.sh <(echo "$backend") | sha256sum)
 if [ -x .venv/bin/toolgate ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     exit 0
 fi
@@ -38,5 +38,6 @@ if [ "$backend" = backend-cpu ]; then
 fi
 # Compiled now, as pip would: vLLM's import alone takes twice as long from source, in each process,
 # and where PYTHONDONTWRITEBYTECODE is set it would be compiled anew every time.
-.venv/bin/uv pip install --quiet --compile-bytecode "${options[@]}" --editable ".[proxy,$backend,demo,dev]"
+.venv/bin/uv pip install --quiet --compile-bytecode "${options[@]}" \
+    --editable ".[proxy,$backend,demo,dev]" --editable ./demo_model
 echo "$wanted" >"$stamp"

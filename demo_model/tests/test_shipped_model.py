@@ -1,4 +1,4 @@
-"""The model in the package: its files, its tokenizer, its template."""
+"""Files, tokenizer and chat template of the shipped model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from toolgate_core.dialect import detect
-from toolgate_proxy.demo.model import DIRECTORY, is_shipped, is_there
+from toolgate_demo_model import path
 from trainer.asking import request_of
 from trainer.dialogue import Dialogue, head, render
 from trainer.export import template
@@ -20,12 +20,11 @@ from trainer.samples import Source
 from trainer.tokenizer import composition
 
 MOST_BYTES = 8_000_000
-trained = pytest.mark.skipif(not is_there(), reason="make demo-model has not been run")
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.from_file(str(DIRECTORY / "tokenizer.json"))
+    return Tokenizer.from_file(str(path() / "tokenizer.json"))
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +50,14 @@ def prompt(shown: jinja2.Template, dialogue: Dialogue) -> str:
     )
 
 
-@trained
 def test_it_is_small_and_whole() -> None:
-    names = {path.name for path in DIRECTORY.iterdir()}
+    names = {path.name for path in path().iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
-    assert (DIRECTORY / "model.safetensors").stat().st_size <= MOST_BYTES
-    assert is_shipped(str(DIRECTORY))
-    assert not is_shipped(".cache/models/tiny")
+    assert (path() / "model.safetensors").stat().st_size <= MOST_BYTES
 
 
-@trained
 def test_its_template_is_the_one_in_the_sources() -> None:
-    config = json.loads((DIRECTORY / "tokenizer_config.json").read_text(encoding="utf-8"))
+    config = json.loads((path() / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert config["chat_template"] == template()
 
 
@@ -96,12 +91,10 @@ def test_schemas_of_others_are_shown_in_one_line(shown: jinja2.Template) -> None
     assert "\ng()<|im_end|>" in bare
 
 
-@trained
 def test_it_speaks_qwen3s_dialect(tokenizer: Tokenizer) -> None:
     assert detect(tokenizer.get_vocab()).name == "qwen3"
 
 
-@trained
 @pytest.mark.parametrize(
     "value", ["Austin, TX", "Ouagadougou", "青岛", "T-1013", "a@b.org", "7:30 pm"]
 )
@@ -122,7 +115,6 @@ def test_a_value_is_cut_alike_in_prose_and_in_json(tokenizer: Tokenizer, value: 
     assert tokenizer.decode(tokens) == value
 
 
-@trained
 def test_text_comes_back_from_its_tokens(tokenizer: Tokenizer) -> None:
     tool = parse("Order food: order(items: [{name, quantity: integer}])")
     for text in (

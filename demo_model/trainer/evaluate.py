@@ -18,7 +18,8 @@ from pathlib import Path
 import jsonschema
 from rich.console import Console
 
-from toolgate_proxy.demo.model import DIRECTORY, NAME
+from toolgate_demo_model import path
+from toolgate_proxy.demo.model import NAME
 from toolgate_proxy.stack.processes import free_port
 from toolgate_proxy.stack.stack import Stack, StackOptions
 
@@ -187,7 +188,7 @@ def table(rows: list[Figures]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, default=DIRECTORY)
+    parser.add_argument("--model", type=Path, default=path())
     parser.add_argument("--number", type=int, default=100, help="conversations of each kind")
     parser.add_argument("--card", action="store_true", help="write the figures into the model card")
     parser.add_argument("--misses", type=Path, help="write what went wrong under enforcement here")

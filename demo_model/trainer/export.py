@@ -20,7 +20,7 @@ SHARE = 0.4
 
 
 def export(run: Path, out: Path, before: Path | None = None, share: float = SHARE) -> None:
-    """`run` holds checkpoint.pt and tokenizer.json. The card's figures are yet to be measured.
+    """`run` holds checkpoint.pt and tokenizer.json. The new card has no figures and no history yet.
 
     `before`: an exported model of the same sizes and tokenizer, of which the weights are this `share`
     (model soups, arXiv:2203.05482)."""

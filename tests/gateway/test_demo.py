@@ -1,19 +1,15 @@
-"""`toolgate demo --once` as a user runs it: the model that comes with us answers truly."""
+"""`toolgate demo --once` with the shipped model, as a user runs it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import pytest
-
-from toolgate_proxy.demo.model import is_there
 from toolgate_proxy.stack.processes import free_port
 
 SECONDS = 300
 
 
-@pytest.mark.skipif(not is_there(), reason="make demo-model has not been run")
 def test_the_demo_holds_and_answers_truly() -> None:
     command = [sys.executable, "-m", "toolgate_proxy", "demo", "--once", "--port", str(free_port())]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -13,9 +13,6 @@ from ..settings import settings
 from .config_check import BadConfig, check
 from .keys import app as keys
 
-RANDOM_MODEL = ".cache/models/tiny"
-"""Where `make tiny` puts it."""
-
 app = typer.Typer(
     name="toolgate",
     help="Tool calls that cannot be malformed: vLLM behind a LiteLLM gateway.",
@@ -115,19 +112,24 @@ def demo(
     context: typer.Context,
     model: Annotated[
         str | None,
-        typer.Option(help="A model directory; ours by default, once trained, or a random one."),
+        typer.Option(help="A model directory. Default: the demo model of the extra [demo]."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
     once: Annotated[bool, typer.Option("--once", help="End after the cases.")] = False,
 ) -> None:
     """The six cases and a tool loop through the OpenAI SDK, every property checked. Needs the extra
     [demo]."""
-    from ..demo.model import DIRECTORY, NAME, is_there
+    from ..demo.model import MISSING, NAME, directory, is_shipped
+
+    chosen = model or directory()
+    if chosen is None:
+        typer.echo(MISSING, err=True)
+        raise typer.Exit(2)
     from ..demo.run import demo as run
     from ..stack.stack import StackOptions
 
-    chosen = model or (str(DIRECTORY) if is_there() else RANDOM_MODEL)
-    name = NAME if chosen == str(DIRECTORY) else None
+    chosen = str(chosen)
+    name = NAME if is_shipped(chosen) else None
     options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)
     raise typer.Exit(run(options, once=once))
 

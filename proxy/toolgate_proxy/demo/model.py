@@ -1,19 +1,25 @@
-"""The package's own model: very small, trained from scratch to call tools, for the demo."""
+"""The demo model: a very small model of the distribution toolgate-demo-model, extra [demo]."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-DIRECTORY = Path(__file__).parents[3] / "demo_model" / "toolgate_demo_model" / "weights"
-"""As vLLM serves it. Its README.md is the model card; `demo_model/trainer` holds how it is made."""
-
 NAME = "toolgate-demo"
+
+MISSING = (
+    "The demo model is not installed. Run `pip install 'toolgate[demo]'`, or in a clone"
+    " `pip install ./demo_model`, or give another model with --model DIR."
+)
+
+
+def directory() -> Path | None:
+    """Return the demo model's directory, None if its distribution is not installed."""
+    try:
+        import toolgate_demo_model
+    except ModuleNotFoundError:
+        return None
+    return toolgate_demo_model.path()
 
 
 def is_shipped(model: str) -> bool:
-    return Path(model).resolve() == DIRECTORY
-
-
-def is_there() -> bool:
-    """Whether it was trained: `make demo-model` writes it."""
-    return (DIRECTORY / "model.safetensors").exists()
+    return Path(model).resolve() == directory()
