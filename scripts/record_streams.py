@@ -3,7 +3,7 @@
     python scripts/record_streams.py URL KEY
 
 The backend serves the tiny random model (`make tiny`) as `tiny`. Writes
-tests/proxy/recorded_streams.json.
+tests/proxy/chat/recorded_streams.json.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-TARGET = ROOT / "tests" / "proxy" / "recorded_streams.json"
+TARGET = ROOT / "tests" / "proxy" / "chat" / "recorded_streams.json"
 
 from tests import tools  # noqa: E402
 from toolgate_proxy.demo.run import closers  # noqa: E402

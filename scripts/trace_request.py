@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "proxy"))
+sys.path.insert(0, str(ROOT))
 PACKAGES = (ROOT / "proxy" / "toolgate_proxy", ROOT / "core" / "toolgate_core")
 SETTINGS = {
     "TOOLGATE_MASTER_KEY": "sk-traced-0123456789",
@@ -84,10 +84,10 @@ def main() -> None:
 
 
 async def traced(*, limits: bool) -> None:
-    from fake_backend import FakeBackend, running
-    from key_maker import key_of, new_key, put
-    from redis_server import redis_server
-    from script import Script, call
+    from tests.support.fake_backend import FakeBackend, running
+    from tests.support.redis_server import redis_server
+    from tests.support.script import Script, call
+    from tests.support.virtual_keys import key_of, new_key, put
 
     with ExitStack() as held:
         backend = held.enter_context(running(FakeBackend()))

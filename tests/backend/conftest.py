@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.backend.registering import Bench, Clock, WorkerRpc, registry_over
 from tests.models import tiny_model
+from tests.support.registry_bench import Bench, Clock, WorkerRpc, registry_over
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import Rules

@@ -12,7 +12,7 @@ import pytest
 SCRAPE = """
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from toolgate_backend import metrics
+from toolgate_backend.grammars import metrics
 from toolgate_core.wire import GrammarVerdict
 from vllm.entrypoints.serve.instrumentator.metrics import attach_router
 

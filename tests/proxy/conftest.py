@@ -9,12 +9,12 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend, running
-from gateway_process import MASTER_KEY, Gateway, serving
-from key_maker import make_key
-from redis_server import RedisServer, redis_server
-from script import Script
 
+from tests.support.fake_backend import FakeBackend, running
+from tests.support.gateway_process import MASTER_KEY, Gateway, serving
+from tests.support.redis_server import RedisServer, redis_server
+from tests.support.script import Script
+from tests.support.virtual_keys import make_key
 from toolgate_proxy.stack.processes import free_port
 
 

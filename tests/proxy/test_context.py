@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from fake_backend import FakeBackend
-from redis_server import RedisServer
-from script import Script, call
 
+from tests.support.fake_backend import FakeBackend
+from tests.support.redis_server import RedisServer
+from tests.support.script import Script, call
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import litellm
 import pytest
-from fake_backend import KEY, FakeBackend
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from pydantic import SecretStr
-from routers import reset_litellm
-from script import Script, call
 
+from tests.support.fake_backend import KEY, FakeBackend
+from tests.support.litellm_router import reset_litellm
+from tests.support.script import Script, call
 from toolgate_proxy import provider
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.litellm_host.context import carry

@@ -1,0 +1,191 @@
+"""The quarantine as a real process: what is over a limit dies there, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests import tools
+from tests.support import hostile_schemas
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.quarantine.fork_server import ForkServer
+from toolgate_backend.grammars.quarantine.protocol import Limits
+from toolgate_backend.grammars.quarantine.service import Quarantine
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core import grammar_key
+from toolgate_core.plan import parse_tools
+from toolgate_core.wire import GrammarSource, GrammarVerdict
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+AMPLE = Limits(cpu_seconds=60, wall_seconds=120, memory_bytes=2**30)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def quarantine(vocabulary: Vocabulary) -> AsyncIterator[Quarantine]:
+    async with running(vocabulary, AMPLE) as quarantine:
+        yield quarantine
+
+
+class running:
+    """A quarantine for the length of a `with`, and its process."""
+
+    def __init__(self, vocabulary: Vocabulary, limits: Limits, workers: int = 2) -> None:
+        self._quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits, workers=workers)
+
+    async def __aenter__(self) -> Quarantine:
+        self._quarantine.start()
+        return self._quarantine
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._quarantine.close()
+
+
+def limited(quarantine: Quarantine, **limits: float) -> Quarantine:
+    """The same process under other limits."""
+    return Quarantine(quarantine._zygote, AMPLE.model_copy(update=limits), workers=1)
+
+
+def source(schema: dict[str, Any], name: str = "f") -> GrammarSource:
+    parameters = grammar_key.canonical_parameters(schema)
+    return GrammarSource(key=f"key of {name}", name=name, parameters=parameters)
+
+
+def workers_of(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in children.split()]
+
+
+def wait_for_end(pid: int) -> None:
+    """Of a process that is not our child."""
+    status = Path(f"/proc/{pid}/stat")
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while status.read_text().rpartition(") ")[2][0] not in "ZX":
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("schema", "limits", "named"),
+    [
+        (hostile_schemas.PROCESSOR, {"cpu_seconds": 0.3}, "0.3 s of processor time"),
+        (hostile_schemas.PROCESSOR, {"wall_seconds": 0.3}, "longer than 0.3 s"),
+        (hostile_schemas.MEMORY, {"memory_bytes": 64 * 2**20}, "64 MB of memory"),
+    ],
+)
+async def test_over_a_limit_is_a_refusal_that_names_it(
+    quarantine: Quarantine, schema: dict[str, Any], limits: dict[str, float], named: str
+) -> None:
+    strict = limited(quarantine, **limits)
+    verdict = await strict.examine(source(schema))
+    assert (verdict.status, verdict.code) == ("refused", "schema_too_complex")
+    assert named in (verdict.reason or "")
+    # The next one is served by the same quarantine, and by the same process behind it.
+    assert (await strict.examine(source({}, "next"))).status == "ready"
+    await asyncio.gather(*(_cancel(task) for task in strict._tasks))
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_neighbours_are_served_while_one_compiles_for_seconds(
+    quarantine: Quarantine,
+) -> None:
+    slow = asyncio.create_task(quarantine.examine(source(hostile_schemas.PROCESSOR, "slow")))
+    for i in range(20):
+        assert (await quarantine.examine(source({}, f"quick{i}"))).status == "ready"
+        assert not slow.done()
+    await slow
+
+
+async def test_both_engines_come_to_a_verdict_with_its_figures(quarantine: Quarantine) -> None:
+    for tool, engine in ((tools.WEATHER, "xgrammar"), (tools.TAGS, "llguidance")):
+        [parsed] = parse_tools([tool])
+        verdict = await quarantine.examine(source(parsed.parameters, parsed.name))
+        assert (verdict.status, verdict.engine) == ("ready", engine)
+        assert verdict.compile_ms is not None
+        assert (verdict.least_tokens or 0) > 0
+        assert (verdict.growth or 0) > 0
+
+
+async def test_a_dead_quarantine_comes_back(vocabulary: Vocabulary) -> None:
+    async with running(vocabulary, AMPLE, workers=1) as quarantine:
+        assert (await quarantine.examine(source({}, "a"))).status == "ready"
+        zygote = await quarantine._zygote()
+        [worker] = workers_of(zygote.pid)
+        os.kill(zygote.pid, signal.SIGKILL)
+        await asyncio.to_thread(wait_for_end, worker)  # workers die with what forked them
+        assert (await quarantine.examine(source({}, "b"))).status == "ready"
+        assert (await quarantine._zygote()).pid != zygote.pid
+
+
+async def test_the_process_ends_when_its_parent_closes_the_line(vocabulary: Vocabulary) -> None:
+    zygote = await ForkServer.start(vocabulary)
+    worker = await zygote.fork()
+    asyncio.get_running_loop().remove_reader(zygote._control.fileno())
+    zygote._control.close()
+    assert await asyncio.to_thread(zygote._process.wait, 30) == 0
+    worker.close()
+
+
+async def test_it_gives_way_to_the_engine(quarantine: Quarantine) -> None:
+    pid = (await quarantine._zygote()).pid
+    assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
+    # Linux weighs sessions against each other, whatever the niceness in them; a Ctrl-C in ours,
+    # though, is not meant for it.
+    assert os.getsid(pid) == os.getsid(0)
+    assert os.getpgid(pid) != os.getpgid(0)
+
+
+async def test_the_quarantine_never_imports_vllm(quarantine: Quarantine) -> None:
+    maps = Path(f"/proc/{(await quarantine._zygote()).pid}/maps").read_text()
+    assert "xgrammar" in maps
+    assert "/vllm/" not in maps
+
+
+@pytest.mark.parametrize("what", hostile_schemas.WORKS)
+async def test_the_hostile_that_work(quarantine: Quarantine, what: str) -> None:
+    verdict = await quarantine.examine(source(hostile_schemas.WORKS[what], what))
+    assert verdict.status == "ready", verdict
+
+
+@pytest.mark.parametrize("what", hostile_schemas.REFUSED)
+async def test_the_hostile_that_are_refused_at_their_place(
+    quarantine: Quarantine, what: str
+) -> None:
+    schema, pointer = hostile_schemas.REFUSED[what]
+    verdict = await quarantine.examine(source(schema, "hostile"))
+    assert (verdict.status, verdict.pointer) == ("refused", pointer), verdict
+    assert verdict.reason
+    GrammarVerdict.model_validate_json(verdict.model_dump_json())
+
+
+async def test_a_blob_comes_with_what_was_dear_to_compile(
+    quarantine: Quarantine, vocabulary: Vocabulary
+) -> None:
+    """And loads, in another process, into the grammar that the compile would have given."""
+    values = [f"{'x' * 40}-{i}" for i in range(500)]
+    dear = source(hostile_schemas.of(**{"a": {"type": "string", "enum": values}}))
+    verdict = await quarantine.examine(dear)
+    assert verdict.blob is not None
+    assert verdict.load_ms is not None
+    assert verdict.compile_ms is not None
+    assert verdict.load_ms * 5 <= verdict.compile_ms
+    compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+    loaded = compiler.load(dear.key, verdict.blob, grammar_key.canonical_json(dear.parameters))
+    assert loaded.grammar is not None
+
+
+async def test_what_compiles_at_once_has_no_blob(quarantine: Quarantine) -> None:
+    await quarantine.examine(source({}, "first"))
+    assert (await quarantine.examine(source({}, "second"))).blob is None

@@ -1,0 +1,110 @@
+"""What the registry refuses, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support import hostile_schemas
+from tests.support.registry_bench import Bench, Clock, WorkerRpc, source
+from toolgate_backend.grammars.registry import LIMIT_SECONDS, GrammarRegistry
+from toolgate_core.errors import (
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+)
+from toolgate_core.wire import GrammarSource, GrammarVerdict
+
+
+async def test_a_refusal_is_remembered(
+    registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench
+) -> None:
+    bad = source("a", type="strange")
+    for _ in range(2):
+        [verdict] = await registry.load([bad])
+        assert (verdict.status, verdict.pointer) == ("refused", "/properties/x/type")
+        assert verdict.code == "schema_not_enforceable"
+    assert bench.examined == [bad.key]
+    assert not ranks.calls  # it never came near the engine
+    with pytest.raises(SchemaNotEnforceable), registry.pin([bad.key]):
+        registry.require_ready([bad.key])
+
+
+@pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)
+async def test_a_schema_over_its_limits_is_refused_before_anything_else_sees_it(
+    registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench, what: str
+) -> None:
+    big = GrammarSource.model_construct(
+        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what], examined=False, blob=None
+    )
+    good = source("a")
+    refused, ready = await registry.load([big, good])
+    assert (refused.status, refused.code) == ("refused", "schema_too_complex")
+    assert ready.status == "ready"
+    assert bench.examined == [good.key]
+
+
+async def test_a_request_that_names_a_schema_refused_as_too_complex_is_told_so(
+    registry: GrammarRegistry, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def examine(source: GrammarSource) -> GrammarVerdict:
+        return GrammarVerdict(
+            key=source.key, status="refused", reason="too slow", code="schema_too_complex"
+        )
+
+    monkeypatch.setattr(bench, "examine", examine)
+    tool = source("a")
+    await registry.load([tool])
+    with pytest.raises(SchemaTooComplex), registry.pin([tool.key]):
+        registry.require_ready([tool.key])
+
+
+async def test_what_cost_too_much_is_tried_again_after_a_while(
+    registry: GrammarRegistry, bench: Bench, clock: Clock
+) -> None:
+    tool = source("a")
+    bench.too_dear = True
+    assert (await registry.load([tool]))[0].status == "refused"
+    bench.too_dear = False
+    assert (await registry.load([tool]))[0].status == "refused"
+    clock.now = LIMIT_SECONDS
+    assert (await registry.load([tool]))[0].status == "ready"
+    assert len(bench.examined) == 2
+
+
+async def test_what_is_tried_again_is_not_evicted_meanwhile(
+    registry: GrammarRegistry, bench: Bench, clock: Clock
+) -> None:
+    """Its old verdict is the least used there is; released now, no rank would ever give another."""
+    tool, others = source("a"), [source(name) for name in "bcdefgh"]
+    bench.too_dear = True
+    await registry.load([tool])
+    bench.too_dear, clock.now = False, LIMIT_SECONDS
+    bench.held.clear()
+    gone = asyncio.create_task(registry.load([tool]))
+    await asyncio.sleep(0)
+    gone.cancel()
+    bench.held.set()
+    for other in others:
+        await registry.load([other])
+    async with asyncio.timeout(20):
+        assert [v.status for v in await registry.load([tool])] == ["ready"]
+
+
+async def test_so_is_what_was_too_much_for_a_rank(
+    registry: GrammarRegistry, ranks: WorkerRpc, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = source("a")
+
+    def out_of_memory(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ranks.stores[1], "_made", out_of_memory)
+        [verdict] = await registry.load([tool])
+    assert (verdict.status, verdict.code) == ("refused", SchemaTooComplex.code)
+    clock.now = LIMIT_SECONDS
+    [verdict] = await registry.load([tool])
+    assert verdict.status == "ready"
+    assert all(store.get(tool.key) for store in ranks.stores)

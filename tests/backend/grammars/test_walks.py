@@ -1,0 +1,111 @@
+"""Whatever masks let come to its end is JSON, and valid by the schema or caught by the check."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from hypothesis_jsonschema import from_schema
+
+from tests.support.mask_walks import Walker
+from tests.support.schema_judge import Judge
+from tests.support.schemas import schemas
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.grammar_key import canonical_json, canonical_schema
+from toolgate_core.schema.document import normalised
+
+FEW = settings(
+    max_examples=60,
+    deadline=None,
+    database=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def compiler(vocabulary: Vocabulary) -> Compiler:
+    return Compiler.of(vocabulary, cache_bytes=2**26)
+
+
+@pytest.fixture(scope="module")
+def walker(vocabulary: Vocabulary) -> Walker:
+    return Walker(vocabulary)
+
+
+def compiled(compiler: Compiler, schema: dict[str, Any]) -> Any:
+    """The schema as it is checked, and the outcome; only of what is not refused."""
+    canonical = canonical_schema(schema, param="schema")
+    outcome = compiler.compile("key", "t", canonical_json(canonical))
+    assume(outcome.grammar is not None)
+    return canonical, outcome
+
+
+@FEW
+@given(schema=schemas(), seed=st.integers(0, 2**32))
+def test_what_ends_is_valid(
+    compiler: Compiler, walker: Walker, schema: dict[str, Any], seed: int
+) -> None:
+    canonical, outcome = compiled(compiler, schema)
+    text = walker.walk(outcome.grammar, seed)
+    assume(text is not None)
+    assert text is not None
+    value = json.loads(text)
+    valid = jsonschema_rs.validator_for(canonical, validate_formats=True).is_valid(value)
+    assert valid or outcome.verdict.residual
+
+
+@FEW
+@given(schema=schemas(), data=st.data())
+def test_what_a_grammar_refuses_is_no_instance(
+    compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any], data: st.DataObject
+) -> None:
+    """Instances are drawn from the schema itself, by hypothesis-jsonschema."""
+    assume(not _names_objects(schema))
+    canonical, _ = compiled(compiler, schema)
+    draft7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    try:
+        value = data.draw(from_schema(canonical | draft7))
+    except Exception:  # noqa: BLE001 - what that library can't read is not what is tested here
+        assume(False)
+    judged = Judge(compiler, vocabulary).judge(schema, [(None, value)])
+    for instance in judged.instances:
+        assert not instance.passed or instance.taken or instance.by_decision or not _plain(value)
+
+
+def _names_objects(schema: Any) -> bool:
+    """Whether it gives whole objects of several members: a grammar writes those in their order
+    only, and their instances may have any."""
+    if isinstance(schema, list):
+        return any(map(_names_objects, schema))
+    if not isinstance(schema, dict):
+        return False
+    given = [schema[keyword] for keyword in ("const", "enum") if keyword in schema]
+    return any(map(_has_members, given)) or any(map(_names_objects, schema.values()))
+
+
+def _has_members(value: Any) -> bool:
+    if isinstance(value, dict):
+        return len(value) > 1 or any(map(_has_members, value.values()))
+    return isinstance(value, list) and any(map(_has_members, value))
+
+
+def _plain(value: Any) -> bool:
+    """Spelt in the one way in which our grammars spell it: not so large numbers, and control
+    characters, which have several escapes."""
+    text = json.dumps(value)
+    return "\\u00" not in text and "e" not in text.replace("false", "").replace("true", "")
+
+
+def test_a_reference_that_leads_out_never_reaches_a_grammar() -> None:
+    with pytest.raises(SchemaNotEnforceable):
+        normalised({"properties": {"a": {"$ref": "other.json"}}})

@@ -1,0 +1,72 @@
+"""Opened, a schema has the instances that it had; what it says nothing of is said."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.schemas import instances, schemas
+from toolgate_core.grammar_key import canonical_schema
+from toolgate_core.plan import content_format, parse_tools
+from toolgate_core.schema.additional_properties import opened
+from toolgate_core.schema.prepare import prepared
+from toolgate_core.schema.walk import subschemas
+
+MANY = st.lists(instances, min_size=5, max_size=15)
+NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+@given(schemas(), MANY)
+def test_the_instances_are_the_same(schema: dict[str, Any], values: list[Any]) -> None:
+    canonical = canonical_schema(schema, param="schema")
+    before, after = (
+        jsonschema_rs.validator_for(each, validate_formats=True)
+        for each in (canonical, opened(canonical))
+    )
+    assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
+
+
+@pytest.mark.parametrize(
+    "said", [{"additionalProperties": False}, {"patternProperties": {"^x": {"type": "integer"}}}]
+)
+def test_what_is_said_stays(said: dict[str, Any]) -> None:
+    inner = NAMED | said
+    made = opened({"type": "object", "properties": {"b": inner}})
+    assert made == {
+        "type": "object",
+        "properties": {"b": inner},
+        "additionalProperties": True,
+    }
+
+
+def test_beside_unevaluated_properties_nothing_is_opened() -> None:
+    schema = {"allOf": [NAMED], "unevaluatedProperties": False}
+    assert opened(schema) == schema
+
+
+def test_tools_and_content_have_keys_of_their_own_when_opened() -> None:
+    entry = {"type": "function", "function": {"name": "f", "parameters": copy.deepcopy(NAMED)}}
+    [closed], [open_] = parse_tools([entry]), parse_tools([entry], open_objects=True)
+    assert open_.parameters["additionalProperties"] is True
+    assert open_.hash != closed.hash
+    assert open_.definition == closed.definition == entry  # the model reads what was given
+    formats = [content_format(NAMED, param="p", open_objects=each) for each in (False, True)]
+    assert formats[0].hash != formats[1].hash
+
+
+def test_what_is_said_to_be_open_stays_so_when_it_is_rewritten() -> None:
+    """Members beyond those that a schema names, in one whose `oneOf` no engine takes as it is."""
+    either = [{"properties": {"b": {"const": n}}, "required": ["b"]} for n in (1, 2)]
+    schema = NAMED | {"additionalProperties": True, "oneOf": either}
+    made = prepared(canonical_schema(schema, param="schema")).schema
+    objects = [node for _, node in subschemas(made) if "properties" in node]
+    assert objects
+    assert all(node["additionalProperties"] is True for node in objects)

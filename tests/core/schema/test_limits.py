@@ -1,0 +1,123 @@
+"""Limits on a schema's size: exact at their edge, whatever the schema."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import hostile_schemas
+from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.grammar_key import canonical_json, canonical_parameters
+from toolgate_core.schema.limits import SchemaLimits, check_limits
+
+FAR = 10**9
+NONE = SchemaLimits(bytes=FAR, depth=FAR, nodes=FAR, properties=FAR, enum_values=FAR, text=FAR)
+
+
+def refused(schema: dict[str, Any], **limits: int) -> SchemaTooComplex | None:
+    held = SchemaLimits(**{name: limits.get(name, FAR) for name in vars(NONE)})
+    try:
+        check_limits(schema, held, param="tools[0].function.parameters")
+    except SchemaTooComplex as error:
+        return error
+    return None
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "enum": ["Oslo", "Rome"]},
+        "more": {"type": "object", "properties": {"kind": {"const": "far"}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "used"),
+    [
+        ("bytes", len(canonical_json(SCHEMA))),
+        ("depth", 6),
+        ("nodes", 13),
+        ("properties", 3),
+        ("enum_values", 2),
+        ("text", len("citymorekindOsloRomefar")),
+    ],
+)
+def test_each_limit_holds_to_the_unit(name: str, used: int) -> None:
+    assert refused(SCHEMA, **{name: used}) is None
+    error = refused(SCHEMA, **{name: used - 1})
+    assert error is not None
+    assert error.code == "schema_too_complex"
+    assert f"{used - 1:,} " in error.message
+    assert error.param == "tools[0].function.parameters"
+
+
+def test_the_pointer_names_the_place() -> None:
+    error = refused({"properties": {"a/b": {"enum": [1, 2, 3]}}}, enum_values=2)
+    assert error is not None
+    assert error.pointer == "/properties/a~1b"
+
+
+@pytest.mark.parametrize("properties", [{}, {"a": {"$ref": "#/$defs/b"}}])
+def test_many_values_below_a_long_name_take_no_memory_for_it_each(
+    properties: dict[str, Any],
+) -> None:
+    defs = {"n" * 10_000: {"allOf": [True] * 40_000}, "b": {}}
+    tracemalloc.start()
+    schema = canonical_parameters({"$defs": defs, "properties": properties})
+    check_limits(schema, SchemaLimits(), param="x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60 * 2**20
+
+
+@pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)
+def test_the_hostile_are_over_the_defaults(what: str) -> None:
+    with pytest.raises(SchemaTooComplex):
+        check_limits(hostile_schemas.OVER_LIMITS[what], SchemaLimits(), param="x")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"const": float("nan")},
+        {"enum": ["\ud800"]},
+        {"maximum": 10**5000},
+        {"properties": {"\udc00": True}},
+        {"properties": [1], "enum": {"a": 1}, "const": {}},
+    ],
+)
+def test_what_is_no_schema_or_no_json_passes_to_those_who_name_it(schema: dict[str, Any]) -> None:
+    check_limits(schema, SchemaLimits(), param="x")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=9),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(
+        st.sampled_from(["properties", "enum", "const", "a", "/~"]) | st.text(max_size=3),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=30,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
+def test_any_value_is_counted_as_a_plain_recursion_would(schema: dict[str, Any]) -> None:
+    def nodes(value: Any) -> int:
+        inner = value.values() if isinstance(value, dict) else value
+        return 1 + sum(map(nodes, inner)) if isinstance(value, dict | list) else 1
+
+    def depth(value: Any) -> int:
+        inner = [*value.values()] if isinstance(value, dict) else value
+        return 1 + max(map(depth, inner), default=0) if isinstance(value, dict | list) else 1
+
+    for name, used in (("nodes", nodes(schema)), ("depth", depth(schema))):
+        assert refused(schema, **{name: used}) is None
+        assert refused(schema, **{name: used - 1}) is not None
+    check_limits(schema, NONE, param="x")

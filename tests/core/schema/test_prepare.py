@@ -1,0 +1,279 @@
+"""Rewriting says the same, relaxing says less and says where. jsonschema-rs is the judge."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.schemas import TEXTS, instances, schemas
+from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.grammar_key import canonical_schema
+from toolgate_core.schema.engine_form import Order, fitted
+from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
+from toolgate_core.schema.prepare import anything, loosened, merged, prepared
+from toolgate_core.schema.relaxation import (
+    EVALUATING,
+    UNEVALUATED,
+    hard_ones,
+    left_open,
+    relaxed,
+    within,
+)
+from toolgate_core.schema.strings import holdable, none_of
+from toolgate_core.schema.unsupported import obstacles
+
+SOME = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+MANY = st.lists(instances, min_size=5, max_size=15)
+
+
+def validator(schema: Any) -> Any:
+    return jsonschema_rs.validator_for(schema, validate_formats=True)
+
+
+@SOME
+@given(schemas(), MANY)
+def test_reading_a_schema_changes_nothing(schema: dict[str, Any], values: list[Any]) -> None:
+    before, after = validator(schema), validator(canonical_schema(schema, param="schema"))
+    assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
+
+
+@SOME
+@given(schemas(), MANY)
+def test_valid_before_if_and_only_if_after(schema: dict[str, Any], values: list[Any]) -> None:
+    """Nothing that is valid is lost, and where nothing is left open, nothing is gained."""
+    schema = canonical_schema(schema, param="schema")
+    before = validator(schema)
+    try:
+        made = prepared(schema)
+    except SchemaNotEnforceable:
+        assert not any(before.is_valid(v) for v in values)
+        return
+    assert not list(obstacles(made.schema))
+    after = validator(made.schema)
+    for value in values:
+        if before.is_valid(value):
+            assert after.is_valid(value)
+        elif not made.residual:
+            assert not after.is_valid(value)
+
+
+@SOME
+@given(schemas(), MANY, st.randoms(use_true_random=False))
+@example(
+    {
+        "oneOf": [{"not": {"$ref": "#/$defs/x"}}],
+        "$defs": {"x": {"contains": {}}},
+    },
+    [[]],
+    Random(0),
+)
+def test_relaxing_only_ever_admits_more(
+    schema: dict[str, Any], values: list[Any], dice: Random
+) -> None:
+    """Whatever goes: what is kept is kept with all that is inside it, as the search does it."""
+    schema = canonical_schema(schema, param="schema")
+    hard = hard_ones(schema)
+    gone = {o for o in hard if dice.random() < 0.5}
+    gone -= {inside for o in set(hard) - gone for inside in within(schema, o, hard)}
+    silenced = any(o.keyword in EVALUATING for o in gone)
+    if silenced and any(o.keyword in UNEVALUATED for o in set(hard) - gone):
+        gone = set(hard)
+    loose = validator(relaxed(schema, gone))
+    assert all(loose.is_valid(v) for v in values if validator(schema).is_valid(v))
+    assert {o.pointer for o in gone} <= {o.pointer for o in left_open(schema, gone)}
+
+
+@SOME
+@given(schemas(), MANY)
+def test_the_way_out_admits_everything_valid(schema: dict[str, Any], values: list[Any]) -> None:
+    schema = canonical_schema(schema, param="schema")
+    valid = [v for v in values if validator(schema).is_valid(v)]
+    for made in (loosened(schema), anything(schema)):
+        assert all(validator(made.schema).is_valid(v) for v in valid)
+
+
+X = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "rewritten"),
+    [
+        ({"allOf": [{"minimum": 1}, {"type": "integer"}]}, {"minimum": 1, "type": "integer"}),
+        ({"allOf": [{"type": "string"}, {"enum": ["a", 1]}]}, {"const": "a"}),
+        ({"type": "integer", "not": {"const": 1}}, {"anyOf"}),
+        ({"$ref": "#/$defs/x", "minLength": 1, "$defs": {"x": X}}, {"type", "minLength"}),
+        ({"type": "object", "properties": {"a": X}, "not": {"required": ["a"]}}, {"properties"}),
+        ({"type": "number", "multipleOf": 1}, {"type": "integer"}),
+        ({"type": "object", "propertyNames": {"enum": ["a"]}}, {"properties"}),
+        ({"type": "string", "not": {"enum": ["a", "b"]}}, {"pattern"}),
+        ({"type": "array", "items": X, "uniqueItems": True, "maxItems": 1}, {"maxItems"}),
+        ({"oneOf": [{"type": "null"}, X]}, {"type": ["null", "string"]}),
+    ],
+)
+def test_what_is_rewritten_and_not_given_up(schema: dict[str, Any], rewritten: Any) -> None:
+    made = prepared(schema)
+    assert not made.residual
+    if isinstance(rewritten, dict):
+        assert made.schema == rewritten
+    else:
+        assert made.schema.keys() & rewritten
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointers"),
+    [
+        ({"items": {"uniqueItems": True, "items": X}}, ["/items/uniqueItems"]),
+        ({"properties": {"a/b": {"format": "regex"}}}, ["/properties/a~1b/format"]),
+        ({"properties": {"a": {"pattern": "(?=a)"}, "b": X}}, ["/properties/a/pattern"]),
+        ({"multipleOf": 2, "type": "integer"}, ["/multipleOf"]),
+        ({"const": 2**53 + 1}, ["/const"]),
+        ({"oneOf": [{"minLength": 2, "format": "regex"}, {"maxLength": 3}]}, 2),
+        ({"not": {"$ref": "#/$defs/x"}, "items": {"$ref": "#/$defs/x"}}, 2),
+        (
+            {
+                "properties": {"a": {"oneOf": [{"type": "null"}, X]}, "b": {"uniqueItems": True}},
+                "type": "object",
+            },
+            ["/properties/b/uniqueItems"],
+        ),
+        (
+            {"contains": X, "unevaluatedItems": False, "type": "array"},
+            ["/contains", "/unevaluatedItems"],
+        ),
+    ],
+)
+def test_what_stays_open_is_named_at_its_place(schema: dict[str, Any], pointers: Any) -> None:
+    schema = schema | {"$defs": {"x": {"type": "array", "uniqueItems": True}}}
+    found = [occurrence.pointer for occurrence in prepared(schema).residual]
+    assert found == pointers if isinstance(pointers, list) else len(found) == pointers
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"properties": {"a": {"type": "strange"}}}, "/properties/a/type"),
+        ({"minLength": -1}, "/minLength"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, ""),
+        ({"not": {}}, ""),
+    ],
+)
+def test_what_is_no_schema_or_is_never_met_is_refused(schema: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(SchemaNotEnforceable) as refused:
+        prepared(schema)
+    assert refused.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        {"type": "number", "minimum": 1, "maximum": 0},
+        {"type": "array", "minItems": 3, "maxItems": 1},
+    ],
+)
+def test_what_contradicts_itself_is_gone_from_the_canonical_form(
+    contradiction: dict[str, Any],
+) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
+    made = merged(schema)
+    assert made is not None
+    assert not made.residual
+    assert validator(made.schema).is_valid({"b": "x"})
+    assert not validator(made.schema).is_valid({"a": []})
+    with pytest.raises(SchemaNotEnforceable):
+        merged(schema | {"required": ["a"]})
+    assert merged({"allOf": [schema, X]}) is None  # not plain: `prepared` goes by that form
+
+
+def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"name": X},
+        "propertyNames": {"pattern": "^[a-z]+$"},
+        "additionalProperties": {"type": "integer"},
+    }
+    made = prepared(schema)
+    assert validator(made.schema).is_valid({"name": "x", "b": 1})
+    assert [occurrence.pointer for occurrence in made.residual] == ["/propertyNames"]
+    assert not prepared(schema | {"additionalProperties": True}).residual
+
+
+def test_depth_is_refused_before_native_code_meets_it() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(5_000):
+        schema = {"not": schema}
+    with pytest.raises(SchemaTooComplex):
+        prepared(schema)
+
+
+def test_properties_keep_their_order() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"z": X, "a": X, "m": {"oneOf": [{"type": "null"}, X]}},
+        "allOf": [{"required": ["z"]}],
+    }
+    assert list(prepared(schema).schema["properties"]) == ["z", "a", "m"]
+
+
+@SOME
+@given(
+    st.lists(st.sampled_from([*TEXTS, "abd", "-]^"]) | st.text(max_size=4), max_size=5), st.text()
+)
+def test_none_of_is_the_complement(texts: list[str], other: str) -> None:
+    pattern = none_of(texts)
+    assert pattern is not None
+    for text in [*texts, other, *(t + "x" for t in texts), *(t[:-1] for t in texts)]:
+        assert jsonschema_rs.is_valid({"pattern": pattern}, text) == (text not in texts)
+
+
+def test_none_of_gives_up_before_it_grows_large() -> None:
+    assert none_of(["x" * 1_000]) is None
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+def test_the_pattern_of_a_format_admits_nothing_else(name: str) -> None:
+    check = validator({"format": name})
+
+    @SOME
+    @given(st.from_regex(PATTERNS[name][0], fullmatch=False, alphabet=st.characters(codec="ascii")))
+    def holds(text: str) -> None:
+        text = text.strip("\n")  # Python's $ lets one pass
+        fits = len(text) <= LENGTHS.get(name, len(text))
+        if fits and all(re.search(pattern, text) for pattern in PATTERNS[name]):
+            assert check.is_valid(text), text
+
+    holds()
+
+
+@pytest.mark.parametrize("name", sorted(CHECKED | BUILT_IN | PATTERNS.keys()))
+def test_the_check_knows_every_format_that_we_know(name: str) -> None:
+    assert not validator({"format": name}).is_valid("[\\{ %")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "can"),
+    [
+        ("^a$", True),
+        (r"\\b", True),
+        (r"(?:a)\d", True),
+        (r"(?=a)", False),
+        (r"(?<!a)b", False),
+        (r"\bword", False),
+        (r"(a)\1", False),
+    ],
+)
+def test_patterns_that_no_mask_holds(pattern: str, can: bool) -> None:
+    assert holdable(pattern) == can
+
+
+def test_fitting_twice_is_fitting_once() -> None:
+    schema = {"properties": {"a": {"$ref": "#/properties/b"}, "b": {"format": "email"}}}
+    once = fitted(schema, Order(schema))
+    assert fitted(once, Order(once)) == once

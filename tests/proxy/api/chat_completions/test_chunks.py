@@ -1,0 +1,191 @@
+"""Streamed responses: chunks, and their bytes as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from litellm.types.utils import ModelResponseStream
+
+from tests.support.chat_events import answer_to, events, fed, request, responses
+from tests.support.read_responses import collected, of_whole
+from tests.support.script import call, tokenize
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Finish,
+    ReasoningDelta,
+)
+from toolgate_core.wire import TokenLogprob
+from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
+from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
+from toolgate_proxy.backend_client.read_ahead import SseParser
+from toolgate_proxy.chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
+from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
+
+LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
+
+
+def plain_answer(**changes: Any) -> Any:
+    """What chunks are made of, besides the events; each call id is `call_1`."""
+    fields = {"legacy_functions": False, "continuous_usage": False, "include_usage": False}
+    return SimpleNamespace(
+        head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
+        request=SimpleNamespace(**{name: changes.pop(name, fields[name]) for name in fields}),
+        prompt_token_ids=changes.pop("prompt_token_ids", None),
+        prompt_text=None,
+        prompt_logprobs=None,
+        call_id=lambda start: "call_1",
+        counts=TokenCounts(prompt=3, cached=0, completion=2, reasoning=0),
+    )
+
+
+TEXTS = st.text(max_size=8)
+LOGPROB = TokenLogprob(token="a", bytes=(97,), logprob=-0.5)
+LOGPROBS = st.sampled_from([(), (LOGPROB,)])
+EVENTS: st.SearchStrategy[ChoiceEvent] = st.one_of(
+    st.builds(ContentDelta, TEXTS, LOGPROBS),
+    st.builds(ReasoningDelta, TEXTS, LOGPROBS),
+    st.builds(ArgumentsDelta, st.integers(0, 2), TEXTS, LOGPROBS),
+    st.just(TokenIds((1, 2))),
+    st.builds(CallStart, st.integers(0, 2), st.sampled_from(["a", "b"])),
+    st.just(CallEnd(0)),
+    st.just(Finish("stop")),
+    st.just(ChoiceStarted()),
+)
+BATCHES = st.lists(
+    st.lists(st.builds(ResponseEvent, st.integers(0, 1), EVENTS), max_size=4), max_size=5
+)
+
+
+def parsed(data: bytes) -> list[Any]:
+    return [json.loads(payload) for payload in SseParser().feed(data)]
+
+
+def as_litellm_writes(chunk: dict[str, Any], model: str) -> dict[str, Any]:
+    """A chunk of our provider as LiteLLM's handler sends it, but for two differences that OpenAI's
+    API allows: it leaves out a `finish_reason` that is null, and repeats the `type` of a call."""
+    made = ModelResponseStream(**chunk)
+    made.model = model
+    event: dict[str, Any] = json.loads(made.model_dump_json(exclude_none=True, exclude_unset=True))
+    for choice in event["choices"]:
+        choice.setdefault("finish_reason", None)
+        for part in choice["delta"].get("tool_calls") or []:
+            if "id" not in part:
+                assert part.pop("type", "function") == "function"
+    return event
+
+
+def without_null_content(event: dict[str, Any]) -> dict[str, Any]:
+    """LiteLLM leaves out the null content of a first delta."""
+    for choice in event["choices"]:
+        if choice["delta"].get("content", "") is None:
+            del choice["delta"]["content"]
+    return event
+
+
+@given(BATCHES, st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
+def test_both_routes_send_the_same_events(
+    batches: list[list[ResponseEvent]],
+    legacy: bool,
+    continuous: bool,
+    prompt: tuple[int, ...] | None,
+) -> None:
+    """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
+    given_to = plain_answer(
+        legacy_functions=legacy, continuous_usage=continuous, prompt_token_ids=prompt
+    )
+    chunks, stream = Chunks(given_to), ChatCompletionStream(given_to, "asked-for")
+    shaped = [chunk for batch in batches for chunk in chunks.of(batch)]
+    expected = [as_litellm_writes(chunk, "asked-for") for chunk in shaped]
+    written = b"".join(stream.events(batch) for batch in batches)
+    assert [*map(without_null_content, parsed(written))] == expected
+    assert all(event["object"] == "chat.completion.chunk" for event in parsed(written))
+
+
+def test_the_events_of_a_batch_are_sent_in_one_piece() -> None:
+    stream = ChatCompletionStream(plain_answer(), "m")
+    pieces = [
+        ResponseEvent(0, ContentDelta("a")),
+        ResponseEvent(0, ReasoningDelta("b")),
+        ResponseEvent(1, Finish("stop")),
+    ]
+    assert len(parsed(stream.events(pieces))) == 5
+    assert stream.events([ResponseEvent(0, CallEnd(0))]) == b""
+    assert stream.events([]) == b""
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\r", "\n"])
+def test_a_text_with_line_separators_stays_in_one_line(character: str) -> None:
+    """Some clients decode before they split lines, and Unicode has more line ends than
+    server-sent events."""
+    text = f"a{character}b{character * 2}c"
+    written = ChatCompletionStream(plain_answer(), "m").events(
+        [ResponseEvent(0, ContentDelta(text))]
+    )
+    lines = [line for line in written.decode().splitlines() if line]
+    assert all(line.startswith("data: ") for line in lines)
+    deltas = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"] for line in lines]
+    assert "".join(delta.get("content") or "" for delta in deltas) == text
+
+
+def test_the_stream_ends_with_done_and_with_the_usage_where_asked() -> None:
+    assert ChatCompletionStream(plain_answer(), "m").end() == DONE
+    end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
+    assert end.endswith(DONE)
+    [event] = parsed(end.removesuffix(DONE))
+    assert (event["model"], event["choices"]) == ("m", [])
+    assert event["usage"]["completion_tokens"] == 2
+
+
+def test_the_model_is_named_as_the_client_named_it() -> None:
+    [first, *_] = Chunks(plain_answer(), "alias").of([ResponseEvent(0, ContentDelta("a"))])
+    [other, *_] = Chunks(plain_answer()).of([ResponseEvent(0, ContentDelta("a"))])
+    assert (first["model"], other["model"]) == ("alias", "backend-model")
+
+
+def test_no_chunks_are_no_bytes() -> None:
+    assert server_sent([]) == b""
+
+
+def test_a_long_call_arrives_in_parts_however_late_it_is_read() -> None:
+    chunks, _ = responses(request(), events(call("look", LONG)), [])
+    parts = [
+        part["function"]["arguments"]
+        for chunk in chunks
+        for choice in chunk["choices"]
+        for part in choice["delta"].get("tool_calls") or []
+    ]
+    assert "".join(parts) == json.dumps(LONG)
+    assert len(json.dumps(LONG)) >= 80
+    assert 3 <= len(parts) < 10
+    assert max(map(len, parts)) <= MAX_JOINED
+
+
+def test_continuous_usage_grows_with_the_chunks() -> None:
+    asked, sent = request(continuous_usage=True), events("Hello there, you")
+    chunks, _ = responses(asked, sent, list(range(len(sent))))
+    counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+    assert counted == sorted(counted)
+    assert counted[0] <= 2
+    assert counted[-1] == len(tokenize("Hello there, you<|im_end|>"))
+
+
+@pytest.mark.parametrize(
+    "text", ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', ""]
+)
+def test_a_stream_begins_with_the_first_token_even_if_that_has_no_text(text: str) -> None:
+    asked, sent = request(), events(text)
+    answer = answer_to(asked)
+    [first] = Chunks(answer).of(fed(answer, sent[:2]))
+    [choice] = first["choices"]
+    assert choice["delta"]["role"] == "assistant"
+    assert choice["delta"]["content"] is None
+    streamed, whole = responses(asked, sent, list(range(len(sent))))
+    assert collected(streamed) == of_whole(whole)

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from tests.support.fake_backend import INFO, KEY, FakeBackend
+from tests.support.script import Script
+from toolgate_core import wire
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendLost,
+    BackendTimeout,
+    BackendUnavailable,
+    ContextLengthExceeded,
+    EnforcementFailed,
+    GrammarUnknown,
+    InvalidRequest,
+)
+from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.stack.processes import free_port
+
+QUICK = Settings(first_token_timeout=0.5, idle_timeout=0.5, request_timeout=1.0)
+
+
+@pytest.fixture
+async def seam(backend: FakeBackend) -> AsyncIterator[Backend]:
+    client = Backend(f"{backend.url}/v1/", SecretStr(KEY), Settings())
+    yield client
+    await client.aclose()
+
+
+def request(script: str, *, stream: bool = True, key: str | None = None) -> wire.GenerateRequest:
+    candidates = (wire.Candidate(name="look", key=key),) if key else ()
+    return wire.GenerateRequest(
+        request_id="r",
+        model="tiny",
+        prompt=wire.ChatPrompt(messages=({"role": "user", "content": script},)),
+        enforcement=wire.Enforcement(candidates=candidates),
+        stream=stream,
+    )
+
+
+async def events(
+    client: Backend, message: wire.GenerateRequest, deadline: float | None = None
+) -> list[wire.StreamEvent]:
+    stream = await client.generate(message, deadline)
+    try:
+        return [event async for batch in stream for event in batch]
+    finally:
+        await stream.aclose()
+
+
+@pytest.mark.parametrize("content", ["\ud83d", [[]]])
+async def test_what_json_can_not_say_is_the_clients_matter(seam: Backend, content: object) -> None:
+    for _ in range(300):
+        content = [content] if isinstance(content, list) else content
+    prompt = wire.ChatPrompt(messages=({"role": "user", "content": content},))
+    with pytest.raises(InvalidRequest, match="as JSON"):
+        await seam.generate(request("hi").model_copy(update={"prompt": prompt}))
+
+
+async def test_streamed_and_whole_answers_hold_the_same_events(
+    seam: Backend, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello",))
+    streamed = await events(seam, request("hi"))
+    assert streamed == await events(seam, request("hi", stream=False))
+    assert [event.event for event in streamed][-2:] == ["end", "usage"]
+
+
+async def test_info_is_believed_for_a_while(seam: Backend, backend: FakeBackend) -> None:
+    assert await seam.info() == INFO
+    backend.info = INFO.model_copy(update={"model": "other"})
+    try:
+        assert (await seam.info()).model == "tiny"
+        seam.forget_info()
+        assert (await seam.info()).model == "other"
+    finally:
+        backend.info = INFO
+
+
+async def test_info_is_asked_once_however_many_want_it(backend: FakeBackend) -> None:
+    asked = 0
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        return httpx.Response(200, text=INFO.model_dump_json())
+
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(answer))
+    await asyncio.gather(*(client.info() for _ in range(5)))
+    assert asked == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(200, json={"format": 99}),
+        httpx.Response(200, json={"format": wire.FORMAT}),
+        httpx.Response(200, json=[]),
+        httpx.Response(200, text="<html>"),
+        httpx.Response(404, json={"detail": "Not Found"}),
+        httpx.Response(401, json={"error": "Unauthorized"}),
+    ],
+)
+async def test_a_peer_of_another_kind_is_refused(answer: httpx.Response) -> None:
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _: answer))
+    with pytest.raises(BackendFailed):
+        await client.info()
+
+
+async def test_no_one_listening() -> None:
+    client = Backend(f"http://127.0.0.1:{free_port()}", None, Settings())
+    with pytest.raises(BackendUnavailable) as failure:
+        await client.info()
+    assert failure.value.retry_after
+
+
+async def test_a_line_that_breaks_before_the_answer_means_unavailable() -> None:
+    def broken(_: httpx.Request) -> httpx.Response:
+        raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(broken))
+    with pytest.raises(BackendUnavailable):
+        await client.generate(request("hi"))
+
+
+async def test_errors_before_the_answer_are_rebuilt(seam: Backend, backend: FakeBackend) -> None:
+    backend.scripts["long"] = Script(
+        ("",),
+        error_status=400,
+        error={"message": "Too long.", "code": "context_length_exceeded", "param": "messages"},
+    )
+    with pytest.raises(ContextLengthExceeded) as failure:
+        await seam.generate(request("long"))
+    assert (failure.value.message, failure.value.param) == ("Too long.", "messages")
+
+
+async def test_an_answer_that_goes_on_with_another_has_its_deadline(
+    seam: Backend, backend: FakeBackend
+) -> None:
+    backend.scripts["slow"] = Script(("Hello",), hang_after=1)
+    first = await seam.generate(request("slow"))
+    await first.aclose()
+    again = await seam.generate(request("slow"), first.deadline)
+    assert again.deadline == first.deadline
+    await again.aclose()
+    with pytest.raises(BackendTimeout):
+        await events(seam, request("slow"), time.monotonic() + 0.3)
+    with pytest.raises(BackendTimeout):
+        await seam.generate(request("slow"), time.monotonic() - 1)
+
+
+async def test_lost_grammars_are_told(seam: Backend) -> None:
+    with pytest.raises(GrammarUnknown) as failure:
+        await seam.generate(request("hi", key="lost"))
+    assert failure.value.keys == ("lost",)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_error_event_is_raised_after_what_came_before(
+    seam: Backend, backend: FakeBackend, stream: bool
+) -> None:
+    backend.scripts["err"] = Script(("Hello you",), error_after=2)
+    answer = await seam.generate(request("err", stream=stream))
+    seen: list[str] = []
+
+    async def read() -> None:
+        async for batch in answer:
+            seen.extend(event.event for event in batch)
+
+    with pytest.raises(EnforcementFailed):
+        await read()
+    assert seen == ["start", "tokens", "tokens"]
+    await answer.aclose()
+
+
+async def test_a_line_that_breaks_in_mid_answer(seam: Backend, backend: FakeBackend) -> None:
+    backend.scripts["break"] = Script(("Hello you",), break_after=2)
+    with pytest.raises(BackendFailed):
+        await events(seam, request("break"))
+
+
+async def test_a_stream_that_ends_before_its_choices() -> None:
+    start = wire.StartEvent(prompt_tokens=1, reasoning_open=False).model_dump_json()
+    for message, text in ((request("x"), f"data: {start}\n\n"), (request("x", stream=False), "[]")):
+        answer = httpx.Response(200, text=text)
+        client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _, a=answer: a))
+        with pytest.raises(BackendFailed):
+            await events(client, message)
+
+
+async def test_an_event_that_is_not_understood() -> None:
+    answer = httpx.Response(200, text='data: {"event": "surprise"}\n\n')
+    client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _: answer))
+    with pytest.raises(BackendFailed):
+        await events(client, request("x"))
+
+
+async def test_silence_is_timed(backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
+    client = Backend(backend.url, SecretStr(KEY), QUICK)
+    with pytest.raises(BackendTimeout):  # keep-alives go on, the request's time does not
+        await events(client, request("hang"))
+    with pytest.raises(BackendTimeout):
+        await client.generate(request("hang", stream=False))
+    await client.aclose()
+
+
+async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
+    answer = await seam.generate(request("hang"))
+    await anext(aiter(answer))
+    assert backend.running == 1
+    await answer.aclose()
+    assert await backend.idle_within(1.0)
+
+
+async def test_an_engine_that_dies_is_lost_in_a_stream_as_it_is_before_one() -> None:
+    start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
+    died = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])
+    text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, died))
+    for answer in (httpx.Response(200, text=text), httpx.Response(502, json=died.error)):
+        client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _, a=answer: a))
+        with pytest.raises(BackendLost):
+            await events(client, request("x"))
+
+
+async def test_the_first_token_is_waited_for_through_keep_alives(backend: FakeBackend) -> None:
+    backend.scripts["hang"] = Script(("Hello you",), hang_after=0)
+    backend.scripts["slow"] = Script(("Hello you",), pause=0.5)
+    patient = Settings(first_token_timeout=0.4, idle_timeout=60, request_timeout=60)
+    client = Backend(backend.url, SecretStr(KEY), patient)
+    with pytest.raises(BackendTimeout):
+        await events(client, request("hang"))
+    assert (await events(client, request("slow")))[-1].event == "usage"  # longer, once it has begun
+    await client.aclose()

@@ -1,0 +1,74 @@
+"""Backend events → events of a response: where a choice ends, and what is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.chat_events import answer_to, events, fed, request, responses
+from tests.support.read_responses import of_whole
+from tests.support.script import call, tokenize
+from toolgate_core import wire
+from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
+from toolgate_core.plan import ChatRequest, NamedTool
+
+
+def test_stop_strings_in_all_choices_complete_the_answer_early() -> None:
+    asked = request(n=2, stop=("the", "far"))
+    sent = events("Over the old bridge", "So far, so good")
+    answer = answer_to(asked)
+    at = 0
+    while not answer.complete:
+        fed(answer, sent[at : at + 1])
+        at += 1
+    assert at < len(sent) - 3
+    assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
+    fed(answer, sent[at:])
+    assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
+
+
+def test_a_stop_string_does_not_prevent_a_required_call() -> None:
+    asked = request(choice="required", stop=("look",))
+    _, whole = responses(asked, events("I look.\n" + call("walk", {})), [])
+    assert of_whole(whole)[0]["finish"] == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        (request(), events(call("fly", {}))),
+        (request(choice="none"), events(call("look", {}))),
+        (request(choice=NamedTool("walk")), events(call("look", {}))),
+        (request(parallel=False), events(call("look", {}) + "\n" + call("look", {}))),
+        (request(choice="required"), events("Hello")),
+        (request(), events(call("look", "[1]"))),
+        (request(), events("Hello", finish="error")),
+        (request(), events("Hello</tool_call>")),
+    ],
+)
+def test_an_answer_that_breaks_the_plan_is_an_error(
+    asked: ChatRequest, sent: list[wire.StreamEvent]
+) -> None:
+    with pytest.raises(EnforcementFailed):
+        fed(answer_to(asked), sent)
+
+
+def test_half_a_surrogate_pair_in_arguments_is_a_schema_violation() -> None:
+    with pytest.raises(ToolSchemaViolation, match="surrogate"):
+        fed(answer_to(request()), events(call("look", {"where": "\ud83d"})))
+    fed(answer_to(request()), events(call("look", {"where": "\ud83d\ude42"})))
+
+
+def test_an_unrequested_choice_is_the_backends_failure() -> None:
+    with pytest.raises(BackendFailed):
+        fed(answer_to(request()), events("a", "b"))
+
+
+def test_cached_tokens_are_counted_when_the_answer_ends_early() -> None:
+    asked, sent = request(stop=("Hel",)), events("Hello there")
+    tokens = sent[1]
+    assert isinstance(tokens, wire.TokensEvent)
+    sent[1] = tokens.model_copy(update={"cached_tokens": 4})
+    answer = answer_to(asked)
+    fed(answer, sent[:2])
+    assert answer.complete
+    assert answer.counts.cached == 4

@@ -1,0 +1,143 @@
+"""What is wrong in a configuration is told before anything starts, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from litellm.types.router import RoutingStrategy
+from typer.testing import CliRunner
+
+from toolgate_proxy.cli.config_check import BLIND, STRATEGIES, BadConfig, check
+from toolgate_proxy.cli.main import app
+from toolgate_proxy.server.app import Route, make_config
+
+SHIPPED = Path(__file__).parents[3] / "litellm_config.yaml"
+GOOD = SHIPPED.read_text()
+SET = {"TOOLGATE_MASTER_KEY": "sk-x"}
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def line_of(text: str, part: str) -> int:
+    return text[: text.index(part)].count("\n") + 1
+
+
+def test_the_shipped_configuration_is_in_order() -> None:
+    assert check(SHIPPED, SET) == []
+
+
+def test_so_is_what_we_write(tmp_path: Path) -> None:
+    text = yaml.safe_dump(make_config([Route("m", "m")]))
+    assert check(written(tmp_path, text), SET) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "said"),
+    [
+        ("model_list:", "model_lists:", "model_lists", "'model_list' is"),
+        ("general_settings:", "generel_settings:", "generel", "'general_settings' is"),
+        (
+            "    - provider: toolgate\n",
+            "    - provider: toolgate: x\n",
+            "toolgate: x",
+            "not allowed",
+        ),
+        ("  - model_name: toolgate\n", "  - name: toolgate\n", "name: toolgate", "model_name"),
+        (
+            "toolgate_proxy.provider.toolgate",
+            "toolgate_proxy.provider.tool",
+            "model: toolgate/toolgate",
+            "custom_provider_map",
+        ),
+        (
+            "master_key: os.environ/TOOLGATE_MASTER_KEY",
+            "master_key: sk-very-secret",
+            "master_key: sk",
+            "in clear",
+        ),
+        (
+            "os.environ/TOOLGATE_MASTER_KEY",
+            "os.environ/NOT_SET_ANYWHERE",
+            "os.environ/NOT_SET",
+            "NOT_SET_ANYWHERE is not set",
+        ),
+        ("  master_key: os.environ/TOOLGATE_MASTER_KEY\n", "", "cancel_on", "anyone would be let"),
+        (
+            "custom_auth_run_common_checks: true",
+            "custom_auth_run_common_checks: false",
+            "custom_auth: ",
+            "custom_auth_run_common_checks",
+        ),
+        (
+            "  enable_post_custom_auth_checks: true",
+            "  # enable_post_custom_auth_checks: true",
+            "custom_auth: ",
+            "enable_post_custom_auth_checks",
+        ),
+        (
+            "router_settings:\n",
+            "router_settings:\n  routing_strategy: least-bussy\n",
+            "least-bussy",
+            "not one of simple-shuffle, least-busy",
+        ),
+        (
+            "router_settings:\n",
+            "router_settings:\n  routing_groups: [{models: [toolgate], routing_strategy: x}]\n",
+            "routing_groups",
+            "not one of",
+        ),
+        (
+            "model: toolgate/toolgate",
+            "weight: heavy\n      model: toolgate/toolgate",
+            "weight: heavy",
+            "must be a number",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, before: str, after: str, at: str, said: str
+) -> None:
+    assert before in GOOD
+    text = GOOD.replace(before, after)
+    with pytest.raises(BadConfig) as refused:
+        check(written(tmp_path, text), SET)
+    assert said in str(refused.value)
+    assert f"line {line_of(text, at)}:" in str(refused.value)
+    assert "sk-very-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "just text", "model_list: []", "model_list: 3"])
+def test_what_is_no_configuration(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadConfig, match="line 1"):
+        check(written(tmp_path, text), SET)
+
+
+@pytest.mark.parametrize("setting", ["disable_cooldowns", "cancel_on_disconnect"])
+def test_what_may_be_meant_is_a_warning(tmp_path: Path, setting: str) -> None:
+    path = written(tmp_path, GOOD.replace(f"{setting}: true", f"{setting}: false"))
+    (doubt,) = check(path, SET)
+    assert setting in doubt
+
+
+@pytest.mark.parametrize("strategy", BLIND)
+def test_a_strategy_that_asks_nobody_is_a_warning(tmp_path: Path, strategy: str) -> None:
+    setting = f"router_settings:\n  routing_strategy: {strategy}\n"
+    (doubt,) = check(written(tmp_path, GOOD.replace("router_settings:\n", setting)), SET)
+    assert strategy in doubt
+
+
+def test_litellm_s_strategies_are_known() -> None:
+    assert {each.value for each in RoutingStrategy} <= {*STRATEGIES, *BLIND}
+
+
+def test_the_gateway_does_not_start_on_it(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace("model_list:", "model_lists:"))
+    result = CliRunner().invoke(app, ["proxy", "--config", str(path)])
+    assert result.exit_code == 2
+    assert "line" in result.output

@@ -1,0 +1,226 @@
+"""Several gateways over one Redis: what one knows, all know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.fake_backend import INFO, FakeBackend, blob_of, running
+from tests.support.fleet import SECRET, gateway, tool, tools
+from tests.support.redis_server import RedisServer
+from toolgate_core.errors import BackendFailed, BackendUnavailable, SchemaNotEnforceable
+from toolgate_proxy.grammars import service as grammars
+from toolgate_proxy.grammars.service import grammar_key
+
+
+@pytest.fixture
+def other_backend() -> Iterator[FakeBackend]:
+    with running(FakeBackend()) as backend:
+        yield backend
+
+
+async def test_a_grammar_is_compiled_once_for_two_gateways_and_two_backends(
+    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    wanted = (*tools(3, "shared"), tool("heavy_one"))
+    async with (
+        gateway(backend.url, redis_at_hand.url) as first,
+        gateway(other_backend.url, redis_at_hand.url) as second,
+    ):
+        assert (await first.ask(*wanted)).tier == "compiled"
+        assert (await first.ask(*wanted)).tier == "memory"
+        await first.fleet.settle()
+        assert (await second.ask(*wanted)).tier == "redis"
+    assert len(backend.compiles) == 4
+    assert not other_backend.compiles
+    assert all(source.examined for source in other_backend.sources)
+    blobs = {source.name: source.blob for source in other_backend.sources}
+    assert blobs["heavy_one"] == blob_of("heavy_one")
+    assert blobs["shared0"] is None
+
+
+async def test_eight_clients_ask_two_gateways_for_64_new_tools_at_once(
+    backend: FakeBackend,
+    other_backend: FakeBackend,
+    redis_at_hand: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Who loses patience with a compile does it again, as a busy machine may make anyone here.
+    monkeypatch.setattr(grammars, "BATCH_PATIENCE", 60.0)
+    monkeypatch.setattr(grammars, "FLEET_PATIENCE", 60.0)
+    settings = {"redis_timeout": 60.0, "grammar_lock_ttl": 60.0}
+    backend.load_pause = other_backend.load_pause = 0.2
+    new = tools(64, "rush")
+    async with (
+        gateway(backend.url, redis_at_hand.url, **settings) as first,
+        gateway(other_backend.url, redis_at_hand.url, **settings) as second,
+    ):
+        sets = [new[at * 8 : at * 8 + 24] or new for at in range(8)]
+        await asyncio.gather(*(each.ask(*some) for some in sets for each in (first, second)))
+    compiles = backend.compiles + other_backend.compiles
+    assert len(compiles) == 64
+    assert set(compiles.values()) == {1}
+    assert backend.loaded >= set(compiles)
+    assert other_backend.loaded >= set(compiles)
+
+
+async def test_one_mget_however_many_tools(
+    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    many = tools(60, "many")
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        await first.ask(*many)
+    assert redis_at_hand.calls("mget") == 2  # before the locks are taken, and with them
+    async with gateway(other_backend.url, redis_at_hand.url) as second:
+        await second.ask(*many)
+        assert redis_at_hand.calls("mget") == 3
+        before = redis_at_hand.client.info("stats")["total_commands_processed"]
+        await second.ask(*many)
+        after = redis_at_hand.client.info("stats")["total_commands_processed"]
+        # Nothing but this test's own INFO and its connection's greeting: memory asks nobody.
+        assert after - before < 6
+        assert redis_at_hand.calls("mget") == 3
+
+
+async def test_a_refusal_is_known_to_the_fleet(
+    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    good, refused = tool("good"), tool("refused_by_all")
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        with pytest.raises(SchemaNotEnforceable):
+            await first.ask(good, refused)
+        loads = len(backend.loads)
+        with pytest.raises(SchemaNotEnforceable):
+            await first.ask(refused)
+        assert len(backend.loads) == loads
+    async with gateway(other_backend.url, redis_at_hand.url) as second:
+        with pytest.raises(SchemaNotEnforceable) as refusal:
+            await second.ask(refused)
+        assert not other_backend.loads
+    assert (refusal.value.pointer, refusal.value.param) == ("/not", "tools[0].function.parameters")
+    (key,) = [k for k in redis_at_hand.client.keys("toolgate:grammar:*") if refused.hash in str(k)]
+    assert 0 < redis_at_hand.client.ttl(key) <= 600
+    (key,) = [k for k in redis_at_hand.client.keys("toolgate:grammar:*") if good.hash in str(k)]
+    assert redis_at_hand.client.ttl(key) > 600
+
+
+async def test_a_dead_gateway_is_replaced(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    wanted = tool("orphan")
+    settings = {"grammar_lock_ttl": 0.5}
+    async with gateway(backend.url, redis_at_hand.url, **settings) as dead:
+        key = grammar_key(wanted, INFO)
+        claim = await dead.fleet.claim([key])  # … and never a word again
+        assert claim.won == (key,)
+        async with gateway(backend.url, redis_at_hand.url, **settings) as heir:
+            seconds = await heir.timed(wanted)
+            assert 0.3 < seconds < 3.0
+    assert backend.compiles[key] == 1
+
+
+async def test_patience_with_another_gateway_ends(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    wanted = tool("stuck")
+    key = grammar_key(wanted, INFO)
+    redis_at_hand.client.set(f"toolgate:lock:{key}", "someone", ex=60)
+    async with gateway(backend.url, redis_at_hand.url, grammar_timeout=0.5) as waiting:
+        assert 0.4 < await waiting.timed(wanted) < 5.0
+        await waiting.fleet.settle()
+        assert await waiting.fleet.find([key]), "the record helps the others nevertheless"
+    assert redis_at_hand.client.get(f"toolgate:lock:{key}") == b"someone", "not ours to release"
+
+
+async def test_a_lock_outlives_a_long_compile(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    backend.load_pause = 1.5
+    wanted = tool("slow")
+    settings = {"grammar_lock_ttl": 0.4, "redis_timeout": 1.0}
+    async with (
+        gateway(backend.url, redis_at_hand.url, **settings) as first,
+        gateway(backend.url, redis_at_hand.url, **settings) as second,
+    ):
+        await asyncio.gather(first.ask(wanted), second.ask(wanted))
+        await first.fleet.settle()
+        await second.fleet.settle()
+        assert not redis_at_hand.client.keys("toolgate:lock:*")
+    assert list(backend.compiles.values()) == [1]
+
+
+async def test_who_fails_to_compile_leaves_it_to_the_next(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    wanted = tool("tossed")
+    async with (
+        gateway("http://127.0.0.1:1", redis_at_hand.url) as broken,
+        gateway(backend.url, redis_at_hand.url) as sound,
+    ):
+        with pytest.raises(BackendUnavailable):
+            await broken.ask(wanted)
+        await broken.fleet.settle()
+        assert await sound.timed(wanted) < 2.0  # not the lock's three seconds
+        assert backend.compiles.total() == 1
+
+
+async def test_another_secret_is_another_fleet(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    wanted = tool("secretive")
+    async with gateway(backend.url, redis_at_hand.url) as ours:
+        await ours.ask(wanted)
+    async with gateway(backend.url, redis_at_hand.url, secret="theirs") as theirs:
+        assert (await theirs.ask(wanted)).tier == "compiled"
+
+
+async def test_uses_are_counted_and_the_most_used_are_found(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    often, seldom, once = tool("often"), tool("seldom"), tool("once")
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        for asked in ([often, seldom, once], [often, seldom], [often]):
+            await first.ask(*asked)
+        await first.fleet.settle()
+        most = await first.fleet.most_used(2)
+    assert [(record.name, record.parameters) for record in most] == [
+        ("often", often.parameters),
+        ("seldom", seldom.parameters),
+    ]
+
+
+async def test_redis_holds_no_secret(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
+    held = redis_at_hand.everything()
+    assert b"toolgate:grammar:" in held
+    assert b"toolgate:used:" in held
+    assert b"city" in held
+    for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
+        assert hidden not in held
+
+
+async def test_a_large_blob_is_left_out(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    async with gateway(backend.url, redis_at_hand.url, grammar_blob_limit=10) as first:
+        await first.ask(tool("heavy_two"))
+        await first.fleet.settle()
+        backend.forget()
+        backend.sources.clear()
+    async with gateway(backend.url, redis_at_hand.url) as second:
+        assert (await second.ask(tool("heavy_two"))).tier == "redis"
+    assert [(source.examined, source.blob) for source in backend.sources] == [(True, None)]
+
+
+async def test_an_error_of_the_backend_is_no_record(
+    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as first:
+
+        async def fail(*_: object, **__: object) -> None:
+            raise BackendFailed("by script")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(first.backend, "load_grammars", fail)
+            with pytest.raises(BackendFailed):
+                await first.ask(tool("tried_again"))
+        assert (await first.ask(tool("tried_again"))).tier == "compiled"

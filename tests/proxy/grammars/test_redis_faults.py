@@ -1,0 +1,250 @@
+"""Whatever happens to Redis: every request has its grammars, none of them a wrong one, in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import REGISTRY
+from pydantic import SecretStr
+
+from tests.support.fake_backend import INFO, FakeBackend
+from tests.support.fleet import SECRET, Gateway, gateway, tool, tools
+from tests.support.redis_server import RedisServer
+from toolgate_proxy.grammars.sealed_record import Seal
+from toolgate_proxy.grammars.service import grammar_key
+from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis
+from toolgate_proxy.settings import Settings
+
+SLACK = 2.0
+"""Seconds that a busy machine may add to anything. What hangs would take ten times as long."""
+
+
+def total(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  the server's state, not ours
+            await asyncio.sleep(0.02)
+
+
+def up(gateway: Gateway) -> bool:
+    return gateway.fleet._redis.available
+
+
+async def test_killed_and_restarted(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        assert (await asked.ask(tool("before"))).tier == "compiled"
+        redis_at_hand.kill()
+        for name in ("down1", "down2", "down3"):
+            assert await asked.timed(tool(name)) < SLACK
+        assert not up(asked)
+        redis_at_hand.restart()
+        await until(lambda: up(asked))
+        await asked.ask(tool("after"))
+        await asked.fleet.settle()
+    assert redis_at_hand.client.keys("toolgate:grammar:*")
+
+
+async def test_a_restart_between_requests_is_not_noticed(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        await asked.ask(tool("first"))
+        await asked.fleet.settle()
+        redis_at_hand.kill()
+        redis_at_hand.restart()
+        failures = total("toolgate_redis_errors_total", kind="connection")
+        await asked.ask(tool("second"))
+        assert total("toolgate_redis_errors_total", kind="connection") == failures
+
+
+async def test_hung_costs_one_time_out_and_recovers(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        await asked.ask(tool("before"))
+        await asked.fleet.settle()
+        timeouts = total("toolgate_redis_errors_total", kind="timeout")
+        redis_at_hand.hang()
+        try:
+            times = [await asked.timed(tool(f"hung{at}")) for at in range(20)]
+            met = total("toolgate_redis_errors_total", kind="timeout") - timeouts
+            assert total("toolgate_redis_breaker_open") == 1
+        finally:
+            redis_at_hand.wake()
+        assert max(times) < SLACK
+        assert met == 1, "one request met the time-out; the breaker spared the others"
+        await until(lambda: up(asked))
+        assert total("toolgate_redis_breaker_open") == 0
+        await asked.ask(tool("woken"))
+        await asked.fleet.settle()
+        assert (await asked.fleet.find([grammar_key(tool("woken"), INFO)])) != {}
+
+
+async def test_a_hung_redis_adds_no_more_than_its_time_out(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    """The best of some rounds: a busy machine adds to any of them."""
+    added: list[float] = []
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        for at in range(5):
+            usual = await asked.timed(tool(f"usual{at}"))
+            await asked.fleet.settle()
+            redis_at_hand.hang()
+            try:
+                added.append(await asked.timed(tool(f"late{at}")) - usual)
+            finally:
+                redis_at_hand.wake()
+            await until(lambda: up(asked))
+    assert min(added) < 0.15, added
+
+
+async def test_a_longer_time_out_is_waited_for(redis_at_hand: RedisServer) -> None:
+    redis = SharedRedis(SecretStr(redis_at_hand.url), timeout=30.0)
+    await redis.connected()
+    redis_at_hand.hang()
+    try:
+        asked = asyncio.create_task(redis.run([("PING",)]))
+        await asyncio.sleep(PATIENT_TIMEOUT + 0.5)
+    finally:
+        redis_at_hand.wake()
+    assert await asked == [True]
+    await redis.aclose()
+
+
+async def test_hung_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+
+        async def client(number: int) -> list[float]:
+            return [await asked.timed(tool(f"c{number}_{at}")) for at in range(10)]
+
+        clients = asyncio.gather(*(client(number) for number in range(8)))
+        await asyncio.sleep(0.05)
+        redis_at_hand.hang()
+        try:
+            times = await clients
+        finally:
+            redis_at_hand.wake()
+    assert max(map(max, times)) < SLACK
+    assert len(backend.compiles) == 80
+
+
+async def test_full(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        await asked.ask(tool("roomy"))
+        await asked.fleet.settle()
+        client = redis_at_hand.client
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 1)
+        assert (await asked.ask(tool("cramped"))).tier == "compiled"
+        await asked.fleet.settle()
+        assert up(asked), "a full Redis is still one to read from"
+        async with gateway(backend.url, redis_at_hand.url) as reader:
+            assert (await reader.ask(tool("roomy"))).tier == "redis"
+        client.config_set("maxmemory", 0)
+        await asked.ask(tool("roomy_again"))
+        await asked.fleet.settle()
+        assert await asked.fleet.find([grammar_key(tool("roomy_again"), INFO)])
+
+
+async def test_flushed_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        new = tools(60, "flush")
+        asking = asyncio.gather(*(asked.ask(*new[at : at + 6]) for at in range(0, 60, 2)))
+        for _ in range(10):
+            redis_at_hand.client.flushall()
+            await asyncio.sleep(0.01)
+        assert len(await asking) == 30
+        assert {grammar_key(each, INFO) for each in new} <= backend.loaded
+
+
+GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/2 \n{}", b"\x80\x04K\x01.", b"a" * 9]
+
+
+async def test_filled_with_garbage(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    wanted = tools(len(GARBAGE), "garbage")
+    for each, value in zip(wanted, GARBAGE, strict=True):
+        redis_at_hand.client.set(f"toolgate:grammar:{grammar_key(each, INFO)}", value)
+    dropped = total("toolgate_records_dropped_total", reason="form")
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        assert (await asked.ask(*wanted)).tier == "compiled"
+        assert len(backend.compiles) == len(wanted)
+        assert total("toolgate_records_dropped_total", reason="form") > dropped
+    async with gateway(backend.url, redis_at_hand.url) as next_one:
+        assert (await next_one.ask(*wanted)).tier == "redis", "the garbage has been replaced"
+
+
+async def test_values_of_other_types(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+    wanted = tool("typed")
+    key = grammar_key(wanted, INFO)
+    redis_at_hand.client.rpush(f"toolgate:grammar:{key}", "a list")
+    redis_at_hand.client.hset(f"toolgate:lock:{key}", "a", "hash")
+    redis_at_hand.client.pexpire(f"toolgate:lock:{key}", 300)
+    redis_at_hand.client.set(f"toolgate:used:{key}", "x")
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        assert await asked.timed(wanted) < SLACK
+        await asked.fleet.most_used(10)
+
+
+@pytest.mark.parametrize(
+    ("poison", "reason"),
+    [
+        ("wrong secret", "signature"),
+        ("another key's", "signature"),
+        ("older version", "version"),
+        ("changed", "signature"),
+        ("cut", "signature"),
+        ("no seal", "form"),
+    ],
+)
+async def test_poisoned_records(
+    backend: FakeBackend, redis_at_hand: RedisServer, poison: str, reason: str
+) -> None:
+    """Each one names a blob that no backend may ever see."""
+    wanted, other = tool("heavy_target", a={"type": "integer"}), tool("heavy_other")
+    key, other_key = grammar_key(wanted, INFO), grammar_key(other, INFO)
+    client = redis_at_hand.client
+    async with gateway(backend.url, redis_at_hand.url) as honest:
+        await honest.ask(wanted, other)
+    held, other_held = (client.get(f"toolgate:grammar:{each}") for each in (key, other_key))
+    assert isinstance(held, bytes)
+    assert isinstance(other_held, bytes)
+    record = Seal(SECRET.encode()).open(key, held)
+    forged = {
+        "wrong secret": Seal(b"guessed").close(record),
+        "another key's": other_held,
+        "older version": held.replace(b"toolgate/2 ", b"toolgate/1 ", 1),
+        "changed": held.replace(b'"integer"', b'"boolean"'),
+        "cut": held[:-20],
+        "no seal": held.partition(b"\n")[2],
+    }[poison]
+    assert forged != held
+    client.set(f"toolgate:grammar:{key}", forged)
+    backend.forget()
+    backend.sources.clear()
+    dropped = total("toolgate_records_dropped_total", reason=reason)
+    async with gateway(backend.url, redis_at_hand.url) as asked:
+        assert (await asked.ask(wanted)).tier == "compiled"
+    (source,) = backend.sources
+    assert (source.examined, source.blob) == (False, None)
+    assert source.parameters == wanted.parameters
+    assert total("toolgate_records_dropped_total", reason=reason) > dropped
+    replaced = client.get(f"toolgate:grammar:{key}")
+    assert isinstance(replaced, bytes)
+    assert json.loads(replaced.partition(b"\n")[2])["name"] == "heavy_target"
+
+
+async def test_redis_that_is_not_there_at_all(backend: FakeBackend) -> None:
+    settings = Settings(
+        redis_url=SecretStr("redis://127.0.0.1:1/0"), fleet_secret=SecretStr(SECRET)
+    )
+    lone = Gateway(backend.url, settings)
+    assert await lone.timed(tool("alone")) < SLACK
+    assert (await lone.ask(tool("alone"))).tier == "memory"
+    await lone.fleet.aclose()
+    await lone.backend.aclose()

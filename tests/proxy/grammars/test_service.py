@@ -1,0 +1,154 @@
+"""Tests of toolgate_proxy.grammars.service; the backend has a module of that name as well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.support.fake_backend import INFO
+from tests.support.fleet import places
+from toolgate_core import wire
+from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
+from toolgate_core.plan import Tool, parse_tools
+from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.grammars.service import GrammarService
+from toolgate_proxy.settings import Settings
+
+
+class Loader(Backend):
+    """Answers about grammars by their tools' names, after a moment."""
+
+    def __init__(self) -> None:
+        super().__init__("http://x", None, Settings())
+        self.loads: list[list[str]] = []
+        self.fail = False
+        self.stuck = ""
+        """The name of a tool that takes until `released`."""
+        self.released = asyncio.Event()
+        self.failing = ""
+        """The name of a tool with which a load fails."""
+
+    async def load_grammars(
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
+    ) -> tuple[wire.GrammarVerdict, ...]:
+        taken = list(sources)
+        self.loads.append([source.name for source in taken])
+        await asyncio.sleep(0.02)
+        if self.stuck in [source.name for source in taken]:
+            await self.released.wait()
+        if self.fail or self.failing in [source.name for source in taken]:
+            raise BackendFailed("by script")
+        return tuple(
+            wire.GrammarVerdict(key=source.key, status="refused", reason="why", pointer="/not")
+            if source.name.startswith("bad")
+            else wire.GrammarVerdict(key=source.key, status="ready")
+            for source in taken
+        )
+
+
+def tools(*names: str) -> tuple[Tool, ...]:
+    entries: list[dict[str, Any]] = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in names
+    ]
+    return parse_tools(entries)
+
+
+async def test_only_unknown_grammars_are_loaded() -> None:
+    loader = Loader()
+    grammars = GrammarService(loader, Settings())
+    first = await grammars.ensure(tools("a", "b"), places(tools("a", "b")), INFO)
+    second = await grammars.ensure(tools("b", "c"), places(tools("b", "c")), INFO)
+    assert loader.loads == [["a", "b"], ["c"]]
+    (key_of_b,) = set(first.keys.values()) & set(second.keys.values())
+    assert key_of_b.endswith(":qwen3:tok:1")
+
+
+async def test_many_at_once_load_a_grammar_once() -> None:
+    loader = Loader()
+    grammars = GrammarService(loader, Settings())
+    both = tools("a", "b")
+    await asyncio.gather(*(grammars.ensure(both, places(both), INFO) for _ in range(10)))
+    assert loader.loads == [["a", "b"]]
+
+
+async def test_what_others_asked_for_beside_it_holds_nobody_up() -> None:
+    loader = Loader()
+    loader.stuck = "hostile"
+    grammars = GrammarService(loader, Settings())
+    beside, alone = tools("a", "b", "hostile"), tools("a")
+    first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
+    await asyncio.sleep(0)
+    asked = (grammars.ensure(each, places(each), INFO) for each in (alone, alone, tools("a", "c")))
+    await asyncio.gather(*asked)
+    assert not first.done()
+    assert loader.loads == [["a", "b", "hostile"], ["c"], ["a"]]
+    loader.released.set()
+    await first
+    await grammars.ensure(beside, places(beside), INFO)
+    assert len(loader.loads) == 3
+
+
+async def test_what_others_asked_for_beside_it_fails_nobody() -> None:
+    loader = Loader()
+    loader.failing = "hostile"
+    grammars = GrammarService(loader, Settings())
+    beside, alone = tools("a", "hostile"), tools("a")
+    first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
+    await asyncio.sleep(0)
+    await grammars.ensure(alone, places(alone), INFO)
+    with pytest.raises(BackendFailed):
+        await first
+
+
+async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
+    loader = Loader()
+    grammars = GrammarService(loader, Settings())
+    one = tools("a")
+    first = asyncio.create_task(grammars.ensure(one, places(one), INFO))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(grammars.ensure(one, places(one), INFO))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert loader.loads == [["a"]]
+
+
+async def test_a_refusal_names_tool_and_place() -> None:
+    grammars = GrammarService(Loader(), Settings())
+    all_tools = tools("good", "bad")
+    with pytest.raises(SchemaNotEnforceable) as refusal:
+        await grammars.ensure(all_tools, places(all_tools), INFO)
+    assert refusal.value.param == "tools[1].function.parameters"
+    assert refusal.value.pointer == "/not"
+    assert "'bad'" in refusal.value.message
+    with pytest.raises(SchemaNotEnforceable):
+        await grammars.ensure(all_tools[1:], places(all_tools), INFO)
+
+
+async def test_what_the_backend_lost_is_loaded_again() -> None:
+    loader = Loader()
+    grammars = GrammarService(loader, Settings())
+    loaded = await grammars.ensure(tools("a"), places(tools("a")), INFO)
+    grammars.forget([*loaded.keys.values(), "never heard of"])
+    await grammars.ensure(tools("a"), places(tools("a")), INFO)
+    assert loader.loads == [["a"], ["a"]]
+
+
+async def test_a_failed_load_is_tried_anew() -> None:
+    loader = Loader()
+    grammars = GrammarService(loader, Settings())
+    loader.fail = True
+    with pytest.raises(BackendFailed):
+        await grammars.ensure(tools("a"), places(tools("a")), INFO)
+    loader.fail = False
+    await grammars.ensure(tools("a"), places(tools("a")), INFO)
+
+
+async def test_more_tools_than_the_backend_holds_grammars() -> None:
+    many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
+    with pytest.raises(InvalidTools):
+        await GrammarService(Loader(), Settings()).ensure(many, places(many), INFO)

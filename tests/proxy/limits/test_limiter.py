@@ -1,0 +1,196 @@
+"""The limiter in one process: what is set aside, what is settled, what a missing Redis means."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from tests.support.redis_server import RedisServer
+from tests.support.virtual_keys import key_of
+from toolgate_core.errors import LimitsUnavailable, RateLimited
+from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import Key, Limits
+from toolgate_proxy.limits import estimate
+from toolgate_proxy.limits.counter import AdmissionResult, LimitUsage, UsageUpdate
+from toolgate_proxy.limits.headers import duration
+from toolgate_proxy.limits.limiter import Limiter
+from toolgate_proxy.limits.memory_counter import MemoryCounter
+from toolgate_proxy.limits.reservations import Reservations
+from toolgate_proxy.settings import Settings
+
+SLACK = 2.0
+"""Seconds that a busy machine may add to anything."""
+
+
+def limiter_of(redis: RedisServer | None, **more: Any) -> Limiter:
+    return Limiter(Settings(redis_url=SecretStr(redis.url) if redis else None, **more))
+
+
+def limited(**limits: int) -> Key:
+    return key_of(new_key(), **limits)
+
+
+def uses(tokens: int) -> Callable[[], int]:
+    return lambda: tokens
+
+
+async def test_closed(redis_at_hand: RedisServer) -> None:
+    limiter, key, free = limiter_of(redis_at_hand), limited(rpm=5), key_of(new_key())
+    await limiter.started()
+    assert (await limiter.admit(key, "r1", 1, uses(1))).headers
+    redis_at_hand.hang()
+    try:
+        times = []
+        for at in range(10):
+            began = time.monotonic()
+            with pytest.raises(LimitsUnavailable):
+                await limiter.admit(key, f"h{at}", 1, uses(1))
+            times.append(time.monotonic() - began)
+        assert max(times) < SLACK
+        assert min(times) < 0.1, "after the first, nobody waits"
+        assert limiter.counted == "unavailable"
+        assert (await limiter.admit(free, "f", 0, uses(1))).headers == {}
+    finally:
+        redis_at_hand.wake()
+    await limiter.started()
+    assert (await limiter.admit(key, "r2", 1, uses(1))).headers
+    assert limiter.counted == "fleet"
+    await limiter.aclose()
+
+
+async def test_open(redis_at_hand: RedisServer) -> None:
+    limiter = limiter_of(redis_at_hand, limits_without_redis="open")
+    key = limited(rpm=3)
+    await limiter.started()
+    await limiter.admit(key, "r1", 1, uses(1))
+    redis_at_hand.kill()
+    for at in range(3):
+        await limiter.admit(key, f"k{at}", 1, uses(1))
+    with pytest.raises(RateLimited):
+        await limiter.admit(key, "k3", 1, uses(1))
+    assert limiter.counted == "process"
+    await limiter.aclose()
+
+
+async def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
+    redis_at_hand: RedisServer,
+) -> None:
+    limiter = limiter_of(redis_at_hand, limit_lease=1)
+    key = limited(tpm=100, max_parallel_requests=1)
+    await limiter.started()
+    admission = await limiter.admit(key, "r1", 90, uses(20))
+    redis_at_hand.hang()
+    try:
+        await limiter.ledger.close(admission.entry)
+    finally:
+        redis_at_hand.wake()
+    await limiter.started()
+    await limiter.ledger.close(admission.entry)  # as the next round does
+    after = await limiter.admit(key, "r2", 70, uses(70))
+    assert after.headers["x-ratelimit-remaining-tokens"] == "10"
+    await limiter.aclose()
+
+
+async def test_a_long_answer_counts_while_it_is_written() -> None:
+    limiter, written = limiter_of(None), [0]
+    key = limited(tpm=100)
+    admission = await limiter.admit(key, "r1", 10, lambda: written[0])
+    written[0] = 95
+    await limiter.ledger._note(admission.entry)
+    with pytest.raises(RateLimited) as refused:
+        await limiter.admit(key, "r2", 10, uses(10))
+    assert "used 95" in refused.value.message
+    await limiter.aclose()
+
+
+async def test_settling_twice_counts_once() -> None:
+    limiter, key = limiter_of(None), limited(tpm=100)
+    admission = await limiter.admit(key, "r1", 90, uses(20))
+    for _ in range(3):
+        await limiter.ledger.close(admission.entry)
+    after = await limiter.admit(key, "r2", 10, uses(10))
+    assert after.headers["x-ratelimit-remaining-tokens"] == "70"
+    assert limiter.ledger.in_flight == 1
+    await limiter.aclose()
+
+
+async def test_a_round_notes_many_at_once() -> None:
+    """One after another, the leases of many would run out meanwhile."""
+    waiting, met = asyncio.Barrier(20), asyncio.Event()
+
+    class Meeting(MemoryCounter):
+        async def note(self, note: UsageUpdate) -> None:
+            await waiting.wait()
+            met.set()
+
+    ledger, counter = Reservations(lease=0.3), Meeting()
+    nothing = AdmissionResult(
+        LimitUsage(0, 0), LimitUsage(0, 0), parallel=1, tokens_today=0, slice=1, day=1
+    )
+    for at in range(20):
+        ledger.open("key_1", f"r{at}", nothing, 0, True, uses(0), counter)
+    async with asyncio.timeout(10):
+        await met.wait()
+    await ledger.aclose()
+
+
+MESSAGES = [{"role": "user", "content": "x" * 400}]
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        ({"messages": MESSAGES, "max_tokens": 50}, 196),
+        ({"messages": MESSAGES, "max_completion_tokens": 50, "n": 3}, 296),
+        ({"input": "x" * 400, "max_output_tokens": 10}, 151),
+        ({"messages": MESSAGES}, 146 + 1024),
+        ({"prompt": "é" * 200, "max_tokens": 0}, 141),
+        ({"messages": MESSAGES, "max_tokens": "many", "n": True}, 146 + 1024),
+        ({"messages": MESSAGES, "max_tokens": 50.0, "n": 3.0}, 296),
+        ({"messages": [{"role": "user", "content": "data:" + "x" * 9000}], "max_tokens": 1}, 3015),
+        ({"functions": ["x" * 300], "max_tokens": 1}, 109),
+        (
+            {"documents": ["x" * 300], "chat_template_kwargs": {"a": "x" * 299}, "max_tokens": 1},
+            209,
+        ),
+        ({}, 8 + 1024),
+        ({"max_tokens": 10**30}, estimate.MOST),
+    ],
+)
+def test_what_is_set_aside(body: dict[str, Any], tokens: int) -> None:
+    assert estimate.tokens(body, Limits(), 1024, output=True) == tokens
+
+
+def test_small_limits_and_pictures() -> None:
+    assert estimate.tokens({"input": "x" * 30}, Limits(tpm=100), 1024, output=True) == 43
+    assert estimate.tokens({"input": "x" * 30}, Limits(), 1024, output=False) == 18
+    url = "data:image/png;base64," + "A" * 1_000_000
+    picture = {"messages": [{"content": [{"image_url": {"url": url}}]}], "max_tokens": 1}
+    assert estimate.tokens(picture, Limits(), 1024, output=True) < 1500
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(estimate.PROMPT_FIELDS + estimate.OUTPUT_FIELDS), JSON))
+def test_anything_can_be_estimated(body: dict[str, Any]) -> None:
+    assert estimate.tokens(body, Limits(tpm=10), 1024, output=True) >= 1
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0ms"), (120, "120ms"), (1000, "1s"), (7500, "7.5s"), (60_000, "1m0s"), (360_000, "6m0s")],
+)
+def test_durations_are_openai_s(milliseconds: int, text: str) -> None:
+    assert duration(milliseconds) == text

@@ -1,0 +1,141 @@
+"""Limits of keys on LiteLLM's way, through its hook before a request."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import litellm
+import pytest
+
+from tests.support.virtual_keys import key_of
+from toolgate_core.errors import RateLimited
+from toolgate_proxy.context import RequestContext
+from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.limits import admission
+from toolgate_proxy.litellm_host import limit_hook
+from toolgate_proxy.litellm_host.context import carried, carry, current
+from toolgate_proxy.litellm_host.limit_hook import hook
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import GatewayState
+
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 100}
+
+
+@pytest.fixture
+def _service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without Redis, which counts limits by itself."""
+    made = GatewayState(Settings(redis_url=None, limits_without_redis="open"))
+    monkeypatch.setattr(limit_hook, "service", lambda: made)
+
+
+async def before(context: RequestContext | None, data: dict[str, Any], call: str) -> None:
+    async def request() -> None:
+        if context is not None:
+            carry(context)
+        await hook.async_pre_call_hook(None, None, data, call)
+
+    await asyncio.create_task(request())
+
+
+async def after(context: RequestContext | None, response: object) -> None:
+    async def request() -> None:
+        if context is not None:
+            carry(context)
+        await hook.async_log_success_event({}, response, None, None)
+
+    await asyncio.create_task(request())
+
+
+async def test_outside_of_our_gateway_the_hook_does_nothing() -> None:
+    data: dict[str, Any] = {"model": "m"}
+    await before(None, data, "acompletion")
+    assert data == {"model": "m"}
+    await after(None, SimpleNamespace(usage=SimpleNamespace(prompt_tokens=1)))
+
+
+async def test_a_context_is_carried_within_its_request_only() -> None:
+    assert carried() is None
+    context = RequestContext("mine")
+
+    async def request() -> RequestContext:
+        carry(context)
+        return await asyncio.create_task(asyncio.sleep(0, current()))
+
+    assert await asyncio.create_task(request()) is context
+    assert carried() is None
+    assert current() is not current()
+
+
+@pytest.mark.usefixtures("_service")
+async def test_tokens_are_reserved_under_litellms_call_id() -> None:
+    context = RequestContext(key=key_of(new_key(), tpm=1000))
+    await before(context, {**CHAT, "litellm_call_id": "call-1"}, "acompletion")
+    assert (context.model, context.call_id, context.admitted) == ("tiny", "call-1", True)
+    assert context.reserved_tokens > 100
+    assert context.headers()["x-ratelimit-limit-tokens"] == "1000"
+    assert context.on_settle is not None
+
+
+@pytest.mark.usefixtures("_service")
+async def test_embeddings_reserve_no_output_tokens() -> None:
+    context = RequestContext(key=key_of(new_key(), tpm=5000))
+    await before(context, {"model": "tiny", "input": "hi"}, "aembedding")
+    assert 0 < context.reserved_tokens < 100
+    assert context.call_id
+
+
+@pytest.mark.usefixtures("_service")
+async def test_a_request_is_admitted_once() -> None:
+    """LiteLLM may call the hook again, for a fallback."""
+    context = RequestContext(key=key_of(new_key(), rpm=1))
+    for _ in range(2):
+        await before(context, CHAT, "acompletion")
+    assert context.admitted
+
+
+@pytest.mark.usefixtures("_service")
+async def test_a_request_over_the_limit_is_litellms_rate_limit_error() -> None:
+    key = key_of(new_key(), rpm=1)
+    await before(RequestContext(key=key), CHAT, "acompletion")
+    context = RequestContext(key=key)
+    with pytest.raises(litellm.RateLimitError) as refusal:
+        await before(context, CHAT, "acompletion")
+    assert (refusal.value.status_code, context.admitted) == (429, False)
+    assert isinstance(getattr(refusal.value, "toolgate_error", None), RateLimited)
+    assert context.headers()["x-ratelimit-limit-requests"] == "1"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 10, "total_tokens": 15},
+        {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
+    ],
+)
+async def test_tokens_of_other_providers_are_counted_and_settled(usage: dict[str, int]) -> None:
+    settled: list[tuple[int, int]] = []
+    context = RequestContext(reserved_tokens=60)
+
+    async def settle() -> None:
+        settled.append((context.prompt_tokens, context.completion_tokens))
+
+    context.on_settle = settle
+    await after(context, SimpleNamespace(usage=SimpleNamespace(**usage)))
+    assert settled == [(10, 5)]
+    assert context.used_tokens() == 15
+
+
+async def test_tokens_that_the_engine_counted_are_not_counted_again() -> None:
+    context = RequestContext()
+    context.note_tokens(3, 4)
+    await after(context, SimpleNamespace(usage=SimpleNamespace(prompt_tokens=1, total_tokens=9)))
+    assert (context.prompt_tokens, context.completion_tokens) == (3, 4)
+
+
+async def test_the_master_key_has_no_limits() -> None:
+    here: Any = SimpleNamespace()  # no limiter
+    context = RequestContext()
+    await admission.reserve(here, context, CHAT)
+    assert not context.admitted

@@ -1,0 +1,425 @@
+"""Which way requests for a model go, by what is configured in LiteLLM's real Router and globals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import litellm
+import pytest
+from litellm.caching.caching import Cache
+from litellm.proxy import proxy_server
+from litellm.router import Router
+from litellm.types.router import RoutingStrategy
+
+from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
+from toolgate_proxy.litellm_host import ways as module
+from toolgate_proxy.litellm_host.router import rows_of
+from toolgate_proxy.litellm_host.ways import Way, Ways, target_of, why_litellm
+from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.settings import Settings
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
+
+
+def way_of(model: str = "tiny") -> Way:
+    way = Ways(Settings(route="auto")).of(model)
+    assert way is not None
+    return way
+
+
+def reason(
+    monkeypatch: pytest.MonkeyPatch, *rows: Row, model: str = "tiny", **settings: Any
+) -> Any:
+    use(monkeypatch, *(rows or (row("a"),)), **settings)
+    return why_litellm(model, rows_of(model))
+
+
+# --- our own route --------------------------------------------------------------------------------
+
+
+def test_the_configuration_of_toolgate_proxy_goes_by_our_own_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = make_config([Route("tiny", "org/T", "http://a"), Route("tiny", "org/T", "http://b")])
+    router = Router(model_list=config["model_list"], **config["router_settings"])
+    monkeypatch.setattr(proxy_server, "llm_router", router)
+    monkeypatch.setattr(proxy_server, "general_settings", config["general_settings"])
+    way = way_of()
+    assert (way.model, way.reason, way.strategy) == ("tiny", None, "simple-shuffle")
+    assert not way.hooks
+    assert not way.events
+    assert {each.placement.api_base for each in way.targets} == {"http://a", "http://b"}
+
+
+@pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
+def test_our_route_has_the_strategy_itself(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    use(monkeypatch, row("a"), row("b", weight=2), routing_strategy=strategy)
+    assert (way_of().reason, way_of().strategy) == (None, strategy)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 0.5, "max_tokens": 7, "seed": 1, "stop": ["x"], "top_k": 3},
+        {"extra_body": {"top_k": 3}},
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"timeout": 5, "stream_timeout": 5, "max_retries": 2, "request_timeout": 9},
+        {"num_retries": 2},
+        {"input_cost_per_token": 0.1, "output_cost_per_token": 0.2},
+        {"mock_response": None, "cooldown_time": None, "tools": []},
+    ],
+    ids=lambda params: next(iter(params)),
+)
+def test_parameters_costs_and_time_outs_of_a_deployment_are_carried(
+    monkeypatch: pytest.MonkeyPatch, params: Row
+) -> None:
+    assert reason(monkeypatch, row("a", **params)) is None
+    assert way_of().strategy == "simple-shuffle"
+
+
+def test_an_alias_goes_the_way_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    aliases = {"nick": "tiny", "hidden": {"model": "tiny", "hidden": True}}
+    use(monkeypatch, row("a"), model_group_alias=aliases)
+    for name in ("nick", "hidden"):
+        way = way_of(name)
+        assert (way.model, way.reason, len(way.targets)) == (name, None, 1)
+    monkeypatch.setattr(litellm, "model_alias_map", {"global": "tiny"})
+    way = way_of("global")
+    assert (way.model, way.reason, len(way.targets)) == ("tiny", None, 1)
+
+
+def test_a_wildcards_models_go_by_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
+    assert (way_of("team/tiny").reason, way_of("team/tiny").model) == (None, "team/tiny")
+
+
+@pytest.mark.parametrize(
+    ("rows", "model"),
+    [
+        ([row("a")], "unheard of"),
+        ([row("a")], ""),
+        ([foreign("hosted")], "hosted"),
+        ([row("a"), foreign("tiny")], "tiny"),
+        ([row("a", model="openai/gpt-4o")], "tiny"),
+    ],
+)
+def test_a_model_with_deployments_of_others_has_no_way_of_ours(
+    monkeypatch: pytest.MonkeyPatch, rows: list[Row], model: str
+) -> None:
+    use(monkeypatch, *rows)
+    assert Ways(Settings(route="auto")).of(model) is None
+
+
+def test_without_a_router_no_model_has_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "llm_router", None)
+    assert Ways(Settings(route="auto")).of("tiny") is None
+
+
+# --- LiteLLM's way --------------------------------------------------------------------------------
+
+
+def test_the_setting_sends_all_requests_litellms_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, row("a"))
+    way = Ways(Settings(route="litellm")).of("tiny")
+    assert way is not None
+    assert way.reason == "TOOLGATE_ROUTE=litellm"
+    assert Ways(Settings(route="litellm")).of("unheard of") is None
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"tools": [TOOL]}, "tools"),
+        ({"mock_response": "Hello"}, "mock_response"),
+        ({"max_parallel_requests": 3}, "max_parallel_requests"),
+        ({"a_new_field_of_litellm": 1}, "a_new_field_of_litellm"),
+        ({"drop_params": True}, "drop_params"),
+        ({"cooldown_time": 3}, "cooldown_time"),
+        ({"fallbacks": ["other"]}, "fallbacks"),
+        ({"guardrails": ["x"]}, "guardrails"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
+        ({"stream": True}, "stream"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_field_of_a_deployment_that_is_not_carried_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, params: Row, field: str
+) -> None:
+    found = reason(monkeypatch, row("a"), row("b", **params))
+    assert found in {f"`{name}` in litellm_params" for name in params}
+    assert f"`{field}` in litellm_params" in set(module._reasons("tiny", rows_of("tiny")))
+    assert way_of().reason == found
+
+
+@pytest.mark.parametrize(
+    "name", ["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
+)
+@pytest.mark.parametrize(
+    ("configured", "concerned"),
+    [
+        ([{"tiny": ["other"]}], True),
+        ([{"another": ["other"]}], False),
+        ([{"another": ["other"]}, {"tiny": ["other"]}], True),
+        ([{"*": ["other"]}], True),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_fallbacks_for_the_model_or_for_all_are_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str, configured: Any, concerned: bool
+) -> None:
+    found = reason(monkeypatch, row("a"), row("b", group="other"), **{name: configured})
+    assert found == (f"`{name}` for this model" if concerned else None)
+
+
+def test_default_fallbacks_are_fallbacks_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (row("a"), row("b", group="other"))
+    assert reason(monkeypatch, *rows, default_fallbacks=["other"]) == "`fallbacks` for this model"
+    monkeypatch.setattr(litellm, "default_fallbacks", ["other"])
+    assert reason(monkeypatch, *rows) == "`fallbacks` for this model"
+
+
+@pytest.mark.parametrize(("name", "concerned"), [("nick", True), ("tiny", False)])
+async def test_an_alias_has_its_own_fallbacks(
+    monkeypatch: pytest.MonkeyPatch, name: str, concerned: bool
+) -> None:
+    """As in LiteLLM, which does not fall back by the model that an alias stands for."""
+    tried: list[str] = []
+
+    async def fail(**arguments: Any) -> None:
+        tried.append(arguments["api_base"])
+        raise litellm.InternalServerError("No.", "toolgate", "tiny")
+
+    router = use(
+        monkeypatch,
+        row("a"),
+        row("b", group="other"),
+        model_group_alias={"nick": "tiny"},
+        fallbacks=[{name: ["other"]}],
+    )
+    found = why_litellm("nick", rows_of("nick"))
+    assert found == ("`fallbacks` for this model" if concerned else None)
+    monkeypatch.setattr(litellm, "acompletion", fail)
+    with pytest.raises(litellm.InternalServerError):
+        await router.acompletion("nick", messages=[{"role": "user", "content": "hi"}])
+    assert tried == (["http://a", "http://b"] if concerned else ["http://a"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "concerned"),
+    [
+        ({"retry_policy": {"TimeoutErrorRetries": 1}}, True),
+        ({"model_group_retry_policy": {"tiny": {"TimeoutErrorRetries": 1}}}, True),
+        ({"model_group_retry_policy": {"other": {"TimeoutErrorRetries": 1}}}, False),
+        ({"num_retries": 3}, False),
+    ],
+)
+def test_a_retry_policy_of_the_model_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, settings: Row, concerned: bool
+) -> None:
+    """But not retries: our own route moves a request to another backend by itself."""
+    assert reason(monkeypatch, **settings) == ("a retry policy" if concerned else None)
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"timeout": 3, "metadata": {"a": 1}}, None),
+        ({"mock_response": "x"}, "mock_response"),
+        ({"temperature": 0.5}, "temperature"),
+    ],
+)
+def test_default_parameters_of_the_router_are_a_reason(
+    monkeypatch: pytest.MonkeyPatch, params: Row, field: str | None
+) -> None:
+    expected = None if field is None else f"`{field}` in default_litellm_params"
+    assert reason(monkeypatch, default_litellm_params=params) == expected
+
+
+@pytest.mark.parametrize(
+    ("types", "concerned"),
+    [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
+)
+def test_a_response_cache_for_chat_completions_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, types: Any, concerned: bool
+) -> None:
+    monkeypatch.setattr(litellm, "cache", Cache(type="local", supported_call_types=types))
+    assert reason(monkeypatch) == ("LiteLLM's response cache" if concerned else None)
+
+
+def test_a_response_cache_with_litellms_defaults_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(litellm, "cache", Cache(type="local"))
+    assert reason(monkeypatch) == "LiteLLM's response cache"
+
+
+def test_a_database_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "prisma_client", object())
+    assert reason(monkeypatch) == "LiteLLM's database: budgets and settings of its keys and teams"
+
+
+@pytest.mark.parametrize("name", ["max_budget"])
+def test_a_budget_of_the_whole_proxy_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(litellm, name, 1.0)
+    assert reason(monkeypatch) == f"`{name}` in litellm_settings"
+
+
+@pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])
+def test_rules_of_litellm_are_a_reason(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(litellm, name, [lambda text: True])
+    assert reason(monkeypatch) == "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
+
+
+@pytest.mark.parametrize("name", ["completion_model", "allowed_ips", "pass_through_endpoints"])
+def test_a_general_setting_that_is_not_carried_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
+    assert reason(monkeypatch) == f"`{name}` in general_settings"
+
+
+def test_a_limit_of_parallel_requests_for_all_deployments_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LiteLLM's router holds requests back by it, whatever a deployment's own limits are."""
+    assert reason(monkeypatch, default_max_parallel_requests=1) is not None
+
+
+def test_a_deployment_of_a_team_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = reason(monkeypatch, row("a", info={"team_id": "t"}))
+    assert found == "a deployment of one of LiteLLM's teams"
+
+
+# --- who chooses the deployment -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings"),
+    [
+        ([row("a", rpm=2), row("b")], {}),
+        ([row("a"), row("b", tpm=2)], {}),
+        ([row("a"), row("b", info={"rpm": 2})], {}),
+        ([row("a", tags=["x"]), row("b")], {}),
+        ([row("a", order=1), row("b", order=2)], {}),
+        ([row("a"), row("b", info={"blocked": True})], {}),
+        ([row("a")], {"enable_pre_call_checks": True}),
+        ([row("a")], {"enable_tag_filtering": True}),
+        ([row("a")], {"optional_pre_call_checks": ["enforce_model_rate_limits"]}),
+        ([row("a")], {"disable_cooldowns": False}),
+        ([row("a")], {"routing_strategy": "usage-based-routing-v2"}),
+        ([row("a")], {"routing_strategy": "latency-based-routing"}),
+        ([row("a")], {"routing_strategy": "cost-based-routing"}),
+    ],
+    ids=["rpm", "tpm", "rpm in model_info", "tags", "order", "blocked", "pre-call checks",
+         "tag filtering", "optional checks", "cooldowns", "usage", "latency", "cost"],
+)  # fmt: skip
+def test_litellms_router_chooses_where_it_is_configured_to_decide(
+    monkeypatch: pytest.MonkeyPatch, rows: list[Row], settings: Row
+) -> None:
+    """By our own route still, with events: the router counts by them."""
+    use(monkeypatch, *rows, **settings)
+    way = way_of()
+    assert (way.reason, way.strategy, way.events) == (None, None, True)
+
+
+@pytest.mark.parametrize(
+    ("configured", "strategy"),
+    [
+        ("usage-based-routing-v2", None),
+        ("latency-based-routing", None),
+        ("least-busy", "least-busy"),
+        ("simple-shuffle", "simple-shuffle"),
+    ],
+)
+def test_the_models_of_a_routing_group_have_its_strategy(
+    monkeypatch: pytest.MonkeyPatch, configured: str, strategy: str | None
+) -> None:
+    """The group itself, asked for by its name, is LiteLLM's router's choice."""
+    use(
+        monkeypatch,
+        row("a"),
+        row("b", group="other"),
+        routing_strategy="least-busy",
+        routing_groups=[{"group_name": "g", "models": ["tiny"], "routing_strategy": configured}],
+        model_group_alias={"nick": "tiny"},
+    )
+    found = {model: way_of(model).strategy for model in ("tiny", "nick", "other", "g")}
+    assert found == {"tiny": strategy, "nick": strategy, "other": "least-busy", "g": None}
+
+
+def test_a_strategy_may_be_a_member_of_litellms_enumeration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(monkeypatch, row("a"), routing_strategy=RoutingStrategy.LEAST_BUSY)
+    assert way_of().strategy == "least-busy"
+
+
+# --- defaults of deployments ----------------------------------------------------------------------
+
+
+def defaults(of: Row) -> Mapping[str, Any]:
+    target = target_of(of)
+    assert target is not None
+    return target.defaults
+
+
+def test_defaults_are_the_parameters_of_a_deployment_and_its_extra_body() -> None:
+    params = {
+        "temperature": 0.125, "max_tokens": 7, "seed": None, "extra_body": {"top_k": 3, "n": None},
+        "rpm": 3, "tags": ["x"], "input_cost_per_token": 0.1, "weight": 2, "stream_timeout": 5,
+    }  # fmt: skip
+    assert defaults(row("a", **params)) == {"temperature": 0.125, "max_tokens": 7, "top_k": 3}
+    assert defaults(row("a")) == {}
+
+
+def test_a_defaults_extra_body_goes_before_its_parameters() -> None:
+    """As LiteLLM sends it."""
+    assert defaults(row("a", top_k=1, extra_body={"top_k": 2})) == {"top_k": 2}
+
+
+@pytest.mark.parametrize("field", ["tools", "messages", "stream", "model"])
+def test_what_makes_a_request_is_no_default(field: str) -> None:
+    assert field not in defaults(row("a", **{field: "toolgate/x"}))
+
+
+# --- what is known of a model ---------------------------------------------------------------------
+
+
+def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteLLM's configuration may change while it runs."""
+    clock = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    use(monkeypatch, row("a"))
+    known = Ways(Settings(route="auto"))
+    first = known.of("tiny")
+    assert first is not None
+    use(monkeypatch, row("a"), row("b"), fallbacks=[{"*": ["tiny"]}])
+    assert known.of("tiny") is first
+    clock[0] += module.FRESH + 0.01
+    second = known.of("tiny")
+    assert second is not None
+    assert (len(second.targets), second.reason) == (2, "`fallbacks` for this model")
+    use(monkeypatch, foreign("tiny"))
+    clock[0] += module.FRESH + 0.01
+    assert known.of("tiny") is None
+
+
+def test_decisions_about_any_number_of_names_take_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
+    monkeypatch.setattr(module, "MOST", 10)
+    known = Ways(Settings(route="auto"))
+    for number in range(35):
+        assert known.of(f"team/{number}") is not None
+        assert known.of(f"unheard of {number}") is None
+    assert len(known._known) <= 10
