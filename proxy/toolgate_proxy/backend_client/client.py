@@ -1,15 +1,14 @@
-"""The seam to a backend: everything the gateway asks of one passes through `Backend`."""
+"""HTTP client of one backend. Every request from the gateway to a backend goes through `Backend`."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import aiohttp
-import httpx
-from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr, ValidationError
 from pydantic_core import PydanticSerializationError
 
@@ -21,73 +20,69 @@ from ..settings import Settings
 from .event_stream import EventStream
 from .faults import backend_error, within
 
-KEEPALIVE_EXPIRY = 4.0
-"""Seconds an idle connection is kept. vLLM closes them after 5 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); one
-that is let go earlier here can't be closed there just as a request is written to it."""
+KEEPALIVE_SECONDS = 4.0
+"""Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
+(VLLM_HTTP_TIMEOUT_KEEP_ALIVE). Closing them here first means that no request is written to a
+connection that the backend is just closing."""
+READ_BUFFER_BYTES = 128 * 1024
+"""aiohttp stops reading from the backend at twice this size until the client has caught up."""
 
 
 class Backend:
-    """One backend, by its base URL. `transport` lets tests stand in for the network."""
+    """Client of the backend at `base_url`. Use it within one event loop."""
 
-    def __init__(
-        self,
-        base_url: str,
-        key: SecretStr | None,
-        settings: Settings,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
+    def __init__(self, base_url: str, key: SecretStr | None, settings: Settings) -> None:
         self._settings = settings
-        self._http = httpx.AsyncClient(
-            base_url=base_url.rstrip("/").removesuffix("/v1"),
-            headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},
-            # Reads are timed by `_within`: httpx knows one read timeout, and the wait for a first
-            # token and the wait for the next are different matters.
-            timeout=httpx.Timeout(settings.connect_timeout, read=None),
-            transport=transport or _transport(settings),
-            trust_env=False,
-        )
+        self._base_url = base_url.rstrip("/").removesuffix("/v1")
+        self._headers = {"Accept-Encoding": "identity"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
+        self._session: aiohttp.ClientSession | None = None
         self._info: wire.Info | None = None
         self._info_at = 0.0
-        self._asking: asyncio.Task[wire.Info] | None = None
+        self._info_request: asyncio.Task[wire.Info] | None = None
 
     async def info(self) -> wire.Info:
-        """What the backend is, asked again when that is older than the setting `info_ttl`.
+        """The backend's description, cached for the setting `info_ttl`.
 
-        Raises BackendFailed when it speaks another version of the wire format.
+        Raises BackendFailed when the backend speaks another version of the wire format.
         """
         if self._info is not None and time.monotonic() - self._info_at < self._settings.info_ttl:
             return self._info
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_for_all())
-        # Shielded: who asked first may hang up while others wait for the answer.
-        return await asyncio.shield(self._asking)
+        if self._info_request is None:
+            self._info_request = asyncio.create_task(self._shared_info())
+        # Shielded: the caller that started the request may be cancelled while others await it.
+        return await asyncio.shield(self._info_request)
 
     async def probe(self) -> None:
-        """Asks whether it is there, and what it is. Raises what keeps it from answering."""
-        await self._ask_info()
+        """Requests the backend's description. Raises the error if there is no valid response."""
+        await self._fetch_info()
 
     def forget_info(self) -> None:
-        """Called where the backend may have been restarted, perhaps with another model."""
+        """Drops the cached description: the backend may have restarted with another model."""
         self._info = None
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
-        """Compiles and loads. One verdict for each source, in any order."""
+        """Compiles and loads grammars. Returns one verdict for each source, in any order."""
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
-        answer = await self._json("PUT", "/v1/toolgate/grammars", message)
+        verdicts = await self._json("PUT", "/v1/toolgate/grammars", message)
         try:
-            return wire.GrammarVerdicts.model_validate(answer).grammars
+            return wire.GrammarVerdicts.model_validate(verdicts).grammars
         except ValidationError as error:
-            raise BackendFailed("The backend's answer about grammars is not understood.") from error
+            raise BackendFailed(
+                "The backend's response to a grammar load is invalid. Install the same release of "
+                "toolgate on the gateway and the backend."
+            ) from error
 
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:
-        """Begins an answer; raises what the backend refused it with, GrammarUnknown among it.
+        """Starts a generation. Raises the backend's refusal, for example GrammarUnknown.
 
-        `deadline`, by time.monotonic, is that of the answer which this one goes on with. The stream
-        must be closed. Closing it before its end makes the backend stop generating.
+        `deadline` (time.monotonic) is set for a request that continues an earlier one. The caller
+        must close the stream. Closing it early makes the backend stop generating.
         """
         if deadline is None:
             deadline = time.monotonic() + self._settings.request_timeout
@@ -99,117 +94,130 @@ class Backend:
         return EventStream(response, request, self._settings.idle_timeout, deadline, begin_by)
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        if self._session is not None:
+            await self._session.close()
 
-    async def _ask_for_all(self) -> wire.Info:
+    async def _shared_info(self) -> wire.Info:
         try:
-            return await self._ask_info()
+            return await self._fetch_info()
         finally:
-            self._asking = None
+            self._info_request = None
 
-    async def _ask_info(self) -> wire.Info:
+    async def _fetch_info(self) -> wire.Info:
         try:
             self._info = _checked_info(await self._json("GET", "/v1/toolgate/info"))
             self._info_at = time.monotonic()
             return self._info
         except InvalidRequest as error:
             raise BackendFailed(
-                "The server behind this model does not answer as a toolgate backend; "
-                "start it by `toolgate backend`."
+                "The server behind this model is not a Toolgate backend. Start it with "
+                "`toolgate backend`."
             ) from error
 
     async def _json(self, method: str, path: str, message: wire.Message | None = None) -> Any:
         limit = self._settings.grammar_timeout
         response = await self._send(method, path, message, limit)
         try:
-            async with within(limit, "answer"):
-                await response.aread()
-            return response.json()
+            async with within(limit, "finish its response"):
+                return json.loads(await response.read())
         except ValueError as error:
-            raise BackendFailed(
-                f"The backend answered {path} with something else than JSON."
-            ) from (error)
+            raise BackendFailed(f"The backend's response to {path} is not JSON.") from error
         finally:
-            await response.aclose()
+            response.close()
 
     async def _send(
         self, method: str, path: str, message: wire.Message | None, limit: float
-    ) -> httpx.Response:
-        """The response, its body still to be read; one that is no success raises its error."""
+    ) -> aiohttp.ClientResponse:
+        """The response, with its body not read yet. Raises the error of an unsuccessful one."""
         content = _json_of(message) if message else None
-        headers = {"Content-Type": "application/json"} if message else None
-        request = self._http.build_request(method, path, content=content, headers=headers)
         try:
-            async with within(limit, "begin its answer", begun=False):
-                response = await self._sent(request)
+            async with within(limit, "start its response", begun=False):
+                response = await self._request(method, path, content)
         except ToolgateError:
             self.forget_info()
             raise
-        if response.is_success:
+        if 200 <= response.status < 300:
             return response
         try:
-            async with within(self._settings.idle_timeout, "finish its answer"):
-                await response.aread()
-            raise self._error(response)
+            async with within(self._settings.idle_timeout, "finish its response"):
+                body = await response.read()
+            raise self._error(response.status, body)
         finally:
-            await response.aclose()
+            response.close()
 
-    async def _sent(self, request: httpx.Request) -> httpx.Response:
-        """Connecting is tried twice, which repeats no request: a process that was held up for
-        longer than the connect time-out finds it run out, though the backend had answered at
-        once."""
+    async def _request(
+        self, method: str, path: str, content: bytes | None
+    ) -> aiohttp.ClientResponse:
+        """Tries to connect twice, which sends no request twice. In a process that was stalled for
+        longer than the connect time-out, the time-out expires though the backend had responded."""
+        headers = {"Content-Type": "application/json"} if content is not None else None
+        session = self._open_session()
+        url = self._base_url + path
         try:
-            return await self._http.send(request, stream=True)
-        except httpx.ConnectTimeout as error:
-            if not isinstance(error.__cause__, aiohttp.ConnectionTimeoutError):
-                raise
-            return await self._http.send(request, stream=True)
+            return await session.request(
+                method, url, data=content, headers=headers, allow_redirects=False
+            )
+        except aiohttp.ConnectionTimeoutError:
+            return await session.request(
+                method, url, data=content, headers=headers, allow_redirects=False
+            )
 
-    def _error(self, response: httpx.Response) -> ToolgateError:
-        status = response.status_code
+    def _open_session(self) -> aiohttp.ClientSession:
+        """The session, created on first use because aiohttp needs a running event loop for it."""
+        if self._session is None or self._session.closed:
+            connect = self._settings.connect_timeout
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._settings.max_connections, keepalive_timeout=KEEPALIVE_SECONDS
+                ),
+                headers=self._headers,
+                # `within` times reads: the limits for the first token and for the next one differ.
+                timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=READ_BUFFER_BYTES,
+                trust_env=False,
+            )
+        return self._session
+
+    def _error(self, status: int, body: bytes) -> ToolgateError:
         if status == 409 or status >= 500:
             self.forget_info()
         if status in (401, 403):
-            # Its body speaks of a wrong key; to our client that would mean the client's own.
+            # The body reports an invalid key. Our client would take that for its own key.
             return from_body(status, None)
-        return backend_error(status, _body(response))
+        return backend_error(status, _parsed(body))
 
 
-def _transport(settings: Settings) -> httpx.AsyncBaseTransport:
-    """aiohttp's connections, whose parser is C: httpcore's take the gateway three times as long."""
-    limits = httpx.Limits(
-        max_connections=settings.max_connections, keepalive_expiry=KEEPALIVE_EXPIRY
-    )
-    return AiohttpTransport(limits=limits, trust_env=False)
-
-
-def _checked_info(answer: object) -> wire.Info:
-    spoken = answer.get("format") if isinstance(answer, dict) else None
-    if spoken != wire.FORMAT:
+def _checked_info(body: object) -> wire.Info:
+    version = body.get("format") if isinstance(body, dict) else None
+    if version != wire.FORMAT:
         raise BackendFailed(
-            f"The backend speaks version {spoken!r} of the wire format, this gateway version "
+            f"The backend speaks version {version!r} of the wire format, this gateway version "
             f"{wire.FORMAT}: install the same release of toolgate on both."
         )
     try:
-        return wire.Info.model_validate(answer)
+        return wire.Info.model_validate(body)
     except ValidationError as error:
-        raise BackendFailed("What the backend says of itself is not understood.") from error
-
-
-def _json_of(message: wire.Message) -> str:
-    """Raises InvalidRequest for what a client sent and JSON has no way to say: pydantic nests some
-    250 levels, where what a request's fields hold is not bounded."""
-    try:
-        return message.model_dump_json(exclude_none=True)
-    except PydanticSerializationError as error:
-        raise InvalidRequest(
-            "The request can't be sent on as JSON: something in it is nested too deeply or is no "
-            "valid Unicode; look at messages, tools and chat_template_kwargs."
+        raise BackendFailed(
+            "Invalid /info response from the backend. Install the same release of toolgate on the "
+            "gateway and the backend."
         ) from error
 
 
-def _body(response: httpx.Response) -> object:
+def _json_of(message: wire.Message) -> bytes:
+    """Raises InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
+    250 levels, and the depth of a request's fields is not limited."""
     try:
-        return response.json()
+        return message.model_dump_json(exclude_none=True).encode()
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        raise InvalidRequest(
+            "The request can't be sent to the backend as JSON: a value in messages, tools or "
+            "chat_template_kwargs is nested too deeply or is not valid Unicode. Change that value."
+        ) from error
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body)
     except ValueError:
-        return response.text
+        return body.decode(errors="replace")

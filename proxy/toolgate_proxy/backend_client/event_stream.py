@@ -1,30 +1,29 @@
-"""The events of one answer, as a backend sends them."""
+"""Stream of a generation's events, as the backend sends them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing
 
-import httpx
+import aiohttp
 from pydantic import ValidationError
 
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
 from .faults import backend_error, within
-from .read_ahead import ReadAhead, SseParser
+from .sse import SseParser
 
 
 class EventStream:
-    """The events of one answer, in lists: all that had arrived when it was looked for.
+    """Iterates over lists of events: each list has all events that had arrived by then.
 
-    Raises the error of an ErrorEvent, and BackendFailed when the stream ends before its choices.
+    Raises the error of an ErrorEvent, and BackendLost when the stream ends before its choices do.
     """
 
     def __init__(
         self,
-        response: httpx.Response,
+        response: aiohttp.ClientResponse,
         request: wire.GenerateRequest,
         idle_timeout: float,
         deadline: float,
@@ -34,9 +33,9 @@ class EventStream:
         self._choices_left = request.sampling.n
         self._idle_timeout = idle_timeout
         self.deadline = deadline
-        """When it must be over, by time.monotonic."""
+        """Time (time.monotonic) by which the stream must end."""
         self._due = begin_by
-        """When its first token must have come, and once one has, the deadline."""
+        """Time by which the first token must arrive; after that, the deadline."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -44,34 +43,38 @@ class EventStream:
 
     async def aclose(self) -> None:
         await self._batches.aclose()
-        await self._response.aclose()
+        self._response.close()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        parser, ahead = SseParser(), ReadAhead(self._response.aiter_bytes())
-        async with aclosing(ahead):
-            while (data := await self._take(ahead)) is not None:
-                for batch in self._checked(_events(parser.feed(data))):
-                    yield batch
+        parser = SseParser()
+        while data := await self._read():
+            for batch in self._checked(_events(parser.feed(data))):
+                yield batch
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        async with within(self.deadline - time.monotonic(), "finish its answer"):
-            body = await self._response.aread()
+        async with within(self.deadline - time.monotonic(), "finish its response"):
+            body = await self._response.read()
         try:
             events = wire.stream_events.validate_json(body)
         except ValidationError as error:
-            raise BackendFailed("The backend's answer is not understood.") from error
+            raise BackendFailed("The backend's response is not a valid list of events.") from error
         for batch in self._checked(events):
             yield batch
         self._check_ended()
 
-    async def _take(self, ahead: ReadAhead) -> bytes | None:
+    async def _read(self) -> bytes:
+        """All bytes that have arrived, at least one; empty at the end of the response.
+
+        aiohttp's buffer joins what arrives while this process is busy, so a busy gateway handles
+        many tokens at once, and an idle one each token as it arrives.
+        """
         limit = min(self._idle_timeout, self._due - time.monotonic())
-        async with within(limit, "go on with its answer"):
-            return await ahead.take()
+        async with within(limit, "continue its response"):
+            return await self._response.content.readany()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
-        """The events up to an ErrorEvent, whose error is raised after them."""
+        """The events before an ErrorEvent; then raises that event's error."""
         for position, event in enumerate(events):
             if isinstance(event, wire.ErrorEvent):
                 if position:
@@ -86,11 +89,11 @@ class EventStream:
 
     def _check_ended(self) -> None:
         if self._choices_left > 0:
-            raise BackendLost("The backend broke off in the middle of its answer.")
+            raise BackendLost("The backend closed the connection mid-response.")
 
 
 def _events(payloads: list[bytes]) -> list[wire.StreamEvent]:
     try:
         return wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
     except ValidationError as error:
-        raise BackendFailed("The backend sent an event that is not understood.") from error
+        raise BackendFailed("The backend sent an invalid event.") from error

@@ -1,4 +1,4 @@
-"""Failures of a backend as our errors: its answers, the network, and time-outs."""
+"""Failures of a backend (error responses, network errors, time-outs) as Toolgate's errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
-import httpx
 
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
@@ -18,32 +17,37 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-UNREACHABLE = "No backend can be reached for this model; try again shortly."
-BROKE_OFF = "The connection to the backend broke off."
+UNREACHABLE = "No backend of this model can be reached. Retry shortly."
+CONNECTION_LOST = "The connection to the backend was lost. Retry the request."
 RETRY_AFTER = 2
-"""Seconds after which a client may try again when a backend could not be reached."""
+"""Seconds after which a client may retry when a backend could not be reached."""
 
 
 @asynccontextmanager
 async def within(seconds: float, what: str, *, begun: bool = True) -> AsyncIterator[None]:
-    """Times a wait on the backend and names the network's failures; `begun`: the answer has, so
-    what breaks now is lost."""
+    """Limits a wait on the backend to `seconds`, and converts network errors.
+
+    `begun`: the response has started, so a broken connection loses a part of it (BackendLost).
+    Raises BackendTimeout, BackendLost and BackendUnavailable.
+    """
     try:
         async with asyncio.timeout(seconds):
             yield
-    except (TimeoutError, httpx.WriteTimeout) as error:
+    except aiohttp.ConnectionTimeoutError as error:
+        raise BackendUnavailable(UNREACHABLE, retry_after=RETRY_AFTER) from error
+    except TimeoutError as error:
         raise BackendTimeout(f"The backend did not {what} in time.") from error
-    except (httpx.TransportError, aiohttp.ClientError) as error:
+    except (aiohttp.ClientError, ConnectionError) as error:
         if begun:
-            raise BackendLost(BROKE_OFF, retry_after=RETRY_AFTER) from error
-        unreachable = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER) from error
+        unreachable = isinstance(error, aiohttp.ClientConnectorError)
         raise BackendUnavailable(
-            UNREACHABLE if unreachable else BROKE_OFF, retry_after=RETRY_AFTER
+            UNREACHABLE if unreachable else CONNECTION_LOST, retry_after=RETRY_AFTER
         ) from error
 
 
 def backend_error(status: int, body: object) -> ToolgateError:
-    """By its HTTP status and JSON body, or by an event in the middle of a stream."""
+    """The error of an HTTP response, or of an ErrorEvent in the middle of a stream."""
     error = from_body(status, body)
-    # Of a server error that is none of ours, an engine that died is the likeliest cause.
+    # An untyped server error is most likely an engine that died.
     return BackendLost(error.message) if type(error) is BackendFailed else error

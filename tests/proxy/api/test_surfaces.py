@@ -10,7 +10,7 @@ from litellm.proxy import proxy_server
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 from toolgate_proxy.api.surfaces import SURFACES
-from toolgate_proxy.backend_client.read_ahead import SseParser
+from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.keys.permissions import may_open
 
 CHAT_PATHS = {

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
-import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
 from tests.support.fake_backend import INFO, KEY, FakeBackend
@@ -33,6 +36,28 @@ async def seam(backend: FakeBackend) -> AsyncIterator[Backend]:
     client = Backend(f"{backend.url}/v1/", SecretStr(KEY), Settings())
     yield client
     await client.aclose()
+
+
+@asynccontextmanager
+async def client_of(
+    handler: Callable[[web.Request], Awaitable[web.Response]],
+) -> AsyncIterator[Backend]:
+    """A client of a server that handles every request by `handler`."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    async with TestServer(app) as server:
+        client = Backend(str(server.make_url("")), None, Settings())
+        yield client
+        await client.aclose()
+
+
+def responding(
+    status: int = 200, text: str = ""
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=text)
+
+    return handler
 
 
 def request(script: str, *, stream: bool = True, key: str | None = None) -> wire.GenerateRequest:
@@ -85,34 +110,35 @@ async def test_info_is_believed_for_a_while(seam: Backend, backend: FakeBackend)
         backend.info = INFO
 
 
-async def test_info_is_asked_once_however_many_want_it(backend: FakeBackend) -> None:
-    asked = 0
+async def test_concurrent_callers_of_info_share_one_request() -> None:
+    requests = 0
 
-    def answer(_: httpx.Request) -> httpx.Response:
-        nonlocal asked
-        asked += 1
-        return httpx.Response(200, text=INFO.model_dump_json())
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal requests
+        requests += 1
+        return web.Response(text=INFO.model_dump_json())
 
-    client = Backend("http://x", None, Settings(), httpx.MockTransport(answer))
-    await asyncio.gather(*(client.info() for _ in range(5)))
-    assert asked == 1
+    async with client_of(handler) as client:
+        await asyncio.gather(*(client.info() for _ in range(5)))
+    assert requests == 1
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("status", "text"),
     [
-        httpx.Response(200, json={"format": 99}),
-        httpx.Response(200, json={"format": wire.FORMAT}),
-        httpx.Response(200, json=[]),
-        httpx.Response(200, text="<html>"),
-        httpx.Response(404, json={"detail": "Not Found"}),
-        httpx.Response(401, json={"error": "Unauthorized"}),
+        (200, json.dumps({"format": 99})),
+        (200, json.dumps({"format": wire.FORMAT})),
+        (200, "[]"),
+        (200, "<html>"),
+        (307, ""),
+        (404, json.dumps({"detail": "Not Found"})),
+        (401, json.dumps({"error": "Unauthorized"})),
     ],
 )
-async def test_a_peer_of_another_kind_is_refused(answer: httpx.Response) -> None:
-    client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _: answer))
-    with pytest.raises(BackendFailed):
-        await client.info()
+async def test_server_that_is_no_backend_is_refused(status: int, text: str) -> None:
+    async with client_of(responding(status, text)) as client:
+        with pytest.raises(BackendFailed):
+            await client.info()
 
 
 async def test_no_one_listening() -> None:
@@ -122,13 +148,15 @@ async def test_no_one_listening() -> None:
     assert failure.value.retry_after
 
 
-async def test_a_line_that_breaks_before_the_answer_means_unavailable() -> None:
-    def broken(_: httpx.Request) -> httpx.Response:
-        raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+async def test_connection_closed_before_the_response_means_unavailable() -> None:
+    async def handler(received: web.Request) -> web.Response:
+        assert received.transport is not None
+        received.transport.close()
+        return web.Response()
 
-    client = Backend("http://x", None, Settings(), httpx.MockTransport(broken))
-    with pytest.raises(BackendUnavailable):
-        await client.generate(request("hi"))
+    async with client_of(handler) as client:
+        with pytest.raises(BackendUnavailable):
+            await client.generate(request("hi"))
 
 
 async def test_errors_before_the_answer_are_rebuilt(seam: Backend, backend: FakeBackend) -> None:
@@ -187,20 +215,28 @@ async def test_a_line_that_breaks_in_mid_answer(seam: Backend, backend: FakeBack
         await events(seam, request("break"))
 
 
-async def test_a_stream_that_ends_before_its_choices() -> None:
+async def test_response_that_ends_before_its_choices_raises() -> None:
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False).model_dump_json()
     for message, text in ((request("x"), f"data: {start}\n\n"), (request("x", stream=False), "[]")):
-        answer = httpx.Response(200, text=text)
-        client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _, a=answer: a))
+        async with client_of(responding(text=text)) as client:
+            with pytest.raises(BackendFailed):
+                await events(client, message)
+
+
+async def test_unknown_event_raises() -> None:
+    async with client_of(responding(text='data: {"event": "surprise"}\n\n')) as client:
         with pytest.raises(BackendFailed):
-            await events(client, message)
+            await events(client, request("x"))
 
 
-async def test_an_event_that_is_not_understood() -> None:
-    answer = httpx.Response(200, text='data: {"event": "surprise"}\n\n')
-    client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _: answer))
-    with pytest.raises(BackendFailed):
-        await events(client, request("x"))
+async def test_events_that_arrived_together_are_one_batch() -> None:
+    start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
+    end = wire.EndEvent(choice=0, finish_reason="stop")
+    text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, end))
+    async with client_of(responding(text=text)) as client:
+        stream = await client.generate(request("x"))
+        assert [len(batch) async for batch in stream] == [2]
+        await stream.aclose()
 
 
 async def test_silence_is_timed(backend: FakeBackend) -> None:
@@ -215,6 +251,7 @@ async def test_silence_is_timed(backend: FakeBackend) -> None:
 
 async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
+    assert await backend.idle_within(5.0)  # a request of an earlier test may still be ending
     answer = await seam.generate(request("hang"))
     await anext(aiter(answer))
     assert backend.running == 1
@@ -226,10 +263,10 @@ async def test_an_engine_that_dies_is_lost_in_a_stream_as_it_is_before_one() -> 
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
     died = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])
     text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, died))
-    for answer in (httpx.Response(200, text=text), httpx.Response(502, json=died.error)):
-        client = Backend("http://x", None, Settings(), httpx.MockTransport(lambda _, a=answer: a))
-        with pytest.raises(BackendLost):
-            await events(client, request("x"))
+    for status, body in ((200, text), (502, json.dumps(died.error))):
+        async with client_of(responding(status, body)) as client:
+            with pytest.raises(BackendLost):
+                await events(client, request("x"))
 
 
 async def test_the_first_token_is_waited_for_through_keep_alives(backend: FakeBackend) -> None:

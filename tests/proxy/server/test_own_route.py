@@ -24,7 +24,7 @@ from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
 from tests.support.script import Script
 from tests.support.virtual_keys import key_of
 from toolgate_core.wire import ChatPrompt
-from toolgate_proxy.backend_client.read_ahead import SseParser
+from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key

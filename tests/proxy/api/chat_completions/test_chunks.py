@@ -25,7 +25,7 @@ from toolgate_core.deltas import (
 from toolgate_core.wire import TokenLogprob
 from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
-from toolgate_proxy.backend_client.read_ahead import SseParser
+from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
 
@@ -102,7 +102,7 @@ def test_both_routes_send_the_same_events(
         legacy_functions=legacy, continuous_usage=continuous, prompt_token_ids=prompt
     )
     chunks, stream = Chunks(given_to), ChatCompletionStream(given_to, "asked-for")
-    shaped = [chunk for batch in batches for chunk in chunks.of(batch)]
+    shaped = [chunk for batch in batches for chunk in chunks.from_events(batch)]
     expected = [as_litellm_writes(chunk, "asked-for") for chunk in shaped]
     written = b"".join(stream.events(batch) for batch in batches)
     assert [*map(without_null_content, parsed(written))] == expected
@@ -145,8 +145,8 @@ def test_the_stream_ends_with_done_and_with_the_usage_where_asked() -> None:
 
 
 def test_the_model_is_named_as_the_client_named_it() -> None:
-    [first, *_] = Chunks(plain_answer(), "alias").of([ResponseEvent(0, ContentDelta("a"))])
-    [other, *_] = Chunks(plain_answer()).of([ResponseEvent(0, ContentDelta("a"))])
+    [first, *_] = Chunks(plain_answer(), "alias").from_events([ResponseEvent(0, ContentDelta("a"))])
+    [other, *_] = Chunks(plain_answer()).from_events([ResponseEvent(0, ContentDelta("a"))])
     assert (first["model"], other["model"]) == ("alias", "backend-model")
 
 
@@ -183,7 +183,7 @@ def test_continuous_usage_grows_with_the_chunks() -> None:
 def test_a_stream_begins_with_the_first_token_even_if_that_has_no_text(text: str) -> None:
     asked, sent = request(), events(text)
     answer = answer_to(asked)
-    [first] = Chunks(answer).of(fed(answer, sent[:2]))
+    [first] = Chunks(answer).from_events(fed(answer, sent[:2]))
     [choice] = first["choices"]
     assert choice["delta"]["role"] == "assistant"
     assert choice["delta"]["content"] is None

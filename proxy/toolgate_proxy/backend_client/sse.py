@@ -1,0 +1,15 @@
+"""Parser of server-sent events (WHATWG HTML, section 9.2), for `data:` lines."""
+
+from __future__ import annotations
+
+
+class SseParser:
+    """Takes bytes in parts of any size and returns the payloads of completed `data:` lines."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Skips comments (keep-alives), blank lines and other fields."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line[len(b"data:") :].strip() for line in lines if line.startswith(b"data:")]
