@@ -44,7 +44,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
                 chunks, whole = Chunks(answer), WholeResponse(answer)
                 async for pieces in events:
                     whole.add(pieces)
-                    for chunk in chunks.of(pieces):
+                    for chunk in chunks.from_events(pieces):
                         yield ModelResponseStream(**_kept(chunk))
             context.complete = True
             if answer.request.include_usage:

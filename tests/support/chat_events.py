@@ -99,6 +99,6 @@ def responses(
         pieces = fed(answer, sent[at:cut])
         at = max(at, cut)
         whole.add(pieces)
-        streamed += chunks.of(pieces)
+        streamed += chunks.from_events(pieces)
     streamed.append(chunks.usage())
     return streamed, whole.body()

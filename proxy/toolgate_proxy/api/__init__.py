@@ -1,1 +1,1 @@
-"""The API surfaces: HTTP bodies to chat requests, events to responses."""
+"""API surfaces: convert HTTP bodies to chat requests, and response events to HTTP responses."""

@@ -1,7 +1,8 @@
-"""What an API surface is: a shape around the one engine.
+"""The interface of an API surface: one public API over the chat engine.
 
-A surface says which paths it answers, turns an HTTP body into a ChatRequest, and events into the
-bytes of its responses. It knows neither backends nor LiteLLM. `surfaces.py` lists all of them.
+A surface matches its paths, converts an HTTP body to a ChatRequest, and converts response events to
+the bytes of a response. It depends on neither the backends nor LiteLLM. `surfaces.py` lists all
+surfaces. Code that several surfaces need is in `shared/`: surfaces do not import each other.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from ..chat.response import ChatResponse, ResponseEvent
 
 
 class Stream(Protocol):
-    """A streamed response."""
+    """A response that is streamed."""
 
-    def events(self, pieces: Iterable[ResponseEvent]) -> bytes:
-        """The bytes of these events, which may be none."""
+    def events(self, events: Iterable[ResponseEvent]) -> bytes:
+        """Return the bytes to send for these events. The result may be empty."""
 
     def end(self) -> bytes:
-        """The bytes after the last event."""
+        """Return the bytes to send after the last event."""
 
 
 class Whole(Protocol):
     """A response that is sent as one JSON object."""
 
-    def add(self, pieces: Iterable[ResponseEvent]) -> None: ...
+    def add(self, events: Iterable[ResponseEvent]) -> None: ...
 
     def body(self) -> dict[str, Any]: ...
 
@@ -36,27 +37,30 @@ class Whole(Protocol):
 class Surface(Protocol):
     name: str
     call_type: str
-    """LiteLLM's name of the operation, for its hooks and log events."""
+    """LiteLLM's name for the operation, for its hooks and log events."""
 
     def model_in_path(self, path: str) -> str | None:
-        """The model that a path of this surface names, or "" where the body does; None where the
-        path is another's."""
+        """Return the model in the path, or "" if the body names the model. Return None if the path
+        does not belong to this surface."""
 
     def is_streamed(self, body: Mapping[str, Any]) -> bool:
-        """Whether the client asked for a stream; what can't be read is an error of `parse`."""
+        """Whether the client requested a stream. An invalid value counts as False: `parse` reports
+        it."""
 
     def parse(
         self, body: Mapping[str, Any], *, model: str, open_objects: bool = False
     ) -> ChatRequest:
-        """`model`: as the backend names it. Raises InvalidRequest naming the field."""
+        """Convert a body. `model` is the backend's name of the model.
 
-    def stream(self, answer: ChatResponse, model: str) -> Stream:
-        """`model`: as the client named it."""
+        Raises InvalidRequest, whose `param` is the path of the field."""
 
-    def whole(self, answer: ChatResponse, model: str) -> Whole: ...
+    def stream(self, response: ChatResponse, model: str) -> Stream:
+        """`model` is the name that the client sent."""
+
+    def whole(self, response: ChatResponse, model: str) -> Whole: ...
 
     def error(self, error: ToolgateError) -> dict[str, Any]:
-        """The body of a response that is an error."""
+        """Return the body of an error response."""
 
     def error_event(self, body: bytes) -> bytes:
-        """An error, by its body, in a stream that has begun."""
+        """Return the event that reports an error in a stream. `body` is the error's JSON."""

@@ -1,1 +1,1 @@
-"""The chat completions API of OpenAI."""
+"""OpenAI's chat completions API."""

@@ -1,6 +1,6 @@
-"""Events of a response → OpenAI's chat.completion.chunk objects, and their server-sent events.
+"""Convert the events of a response to chat.completion.chunk objects and to server-sent events.
 
-Fields beyond OpenAI's are described in docs/answers.md.
+docs/answers.md describes the fields beyond OpenAI's.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ DONE = b"data: [DONE]\n\n"
 LINE_ENDS = {
     character.encode(): f"\\u{ord(character):04x}".encode() for character in "\u0085\u2028\u2029"
 }
-"""JSON may contain them unescaped, and clients that decode before they split lines (httpx's
-`aiter_lines`, for one) take them for ends of lines."""
+"""Escapes for characters that JSON allows unescaped. Clients that decode a stream before they split
+it into lines (such as httpx's `aiter_lines`) treat these characters as line ends."""
 
 
 class Chunks:
-    """Every choice begins with its role and ends with its finish_reason. `model`: as the client
-    named it."""
+    """The chunks of one response. The first chunk of a choice has its role, the last one its
+    finish_reason. `model` is the name that the client sent."""
 
-    def __init__(self, answer: ChatResponse, model: str | None = None) -> None:
-        self._answer = answer
-        self._legacy = answer.request.legacy_functions
-        head = answer.head
+    def __init__(self, response: ChatResponse, model: str | None = None) -> None:
+        self._response = response
+        self._legacy = response.request.legacy_functions
+        head = response.head
         self._head = {
             "id": head.id,
             "object": "chat.completion.chunk",
@@ -43,25 +43,25 @@ class Chunks:
             "model": model or head.model,
             "system_fingerprint": head.system_fingerprint,
         }
-        self._continuous_usage = answer.request.continuous_usage
-        self._opened: set[int] = set()
-        self._silent: set[int] = set()
-        """Choices of which only the role was sent."""
+        self._continuous_usage = response.request.continuous_usage
+        self._started: set[int] = set()
+        self._role_only: set[int] = set()
+        """Choices that have sent their role and nothing else."""
         self._prompt_sent = False
 
-    def of(self, pieces: Iterable[ResponseEvent]) -> Iterator[Chunk]:
-        for piece in pieces:
-            choice, event = piece.choice, piece.event
-            if choice not in self._opened:
-                self._opened.add(choice)
-                yield self._chunk(choice, _opening(event))
-            elif choice in self._silent and isinstance(event, Finish):
+    def from_events(self, events: Iterable[ResponseEvent]) -> Iterator[Chunk]:
+        for response_event in events:
+            choice, event = response_event.choice, response_event.event
+            if choice not in self._started:
+                self._started.add(choice)
+                yield self._chunk(choice, _first_delta(event))
+            elif choice in self._role_only and isinstance(event, Finish):
                 yield self._chunk(choice, {"content": ""})
-            self._silent.discard(choice)
+            self._role_only.discard(choice)
             logprobs = logprobs_of(event) if getattr(event, "logprobs", None) else None
             match event:
                 case ChoiceStarted():
-                    self._silent.add(choice)
+                    self._role_only.add(choice)
                 case TokenIds(ids):
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:
@@ -73,8 +73,8 @@ class Chunks:
                     yield self._chunk(choice, {}, logprobs=logprobs)
 
     def usage(self) -> Chunk:
-        """The last chunk of a stream whose client asked for include_usage."""
-        return self._response([], usage=usage(self._answer.counts))
+        """The last chunk of a stream with `include_usage`."""
+        return self._body([], usage=usage(self._response.counts))
 
     def _delta(self, event: ChoiceEvent) -> dict[str, Any] | None:
         match event:
@@ -86,7 +86,7 @@ class Chunks:
                 return {"function_call": {"name": name, "arguments": ""}}
             case CallStart(index, name):
                 function = {"name": name, "arguments": ""}
-                call_id = self._answer.call_id(event)
+                call_id = self._response.call_id(event)
                 call = {"index": index, "id": call_id, "type": "function", "function": function}
                 return {"tool_calls": [call]}
             case ArgumentsDelta(_, text) if self._legacy:
@@ -94,7 +94,7 @@ class Chunks:
             case ArgumentsDelta(index, text):
                 return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
             case _:
-                return None  # CallEnd: the next call or the finish_reason says the same
+                return None  # CallEnd: the next call or the finish_reason implies it
 
     def _chunk(
         self,
@@ -111,13 +111,13 @@ class Chunks:
         if extensions:
             shaped |= extensions
         if self._continuous_usage:
-            return self._response([shaped], usage=usage(self._answer.counts))
-        return self._response([shaped])
+            return self._body([shaped], usage=usage(self._response.counts))
+        return self._body([shaped])
 
-    def _response(self, choices: list[dict[str, Any]], **more: Any) -> Chunk:
+    def _body(self, choices: list[dict[str, Any]], **more: Any) -> Chunk:
         if not self._prompt_sent:
             self._prompt_sent = True
-            more |= prompt_fields(self._answer)
+            more |= prompt_fields(self._response)
         return {**self._head, "choices": choices, **more}
 
 
@@ -130,8 +130,8 @@ def server_sent(chunks: Iterable[Chunk]) -> bytes:
     return events
 
 
-def _opening(event: ChoiceEvent) -> dict[str, Any]:
-    """The first delta of a choice. Its content is "", or null where something else comes first."""
+def _first_delta(event: ChoiceEvent) -> dict[str, Any]:
+    """The first delta of a choice. Its content is null if the choice starts with another event."""
     return {
         "role": "assistant",
         "content": "" if isinstance(event, ContentDelta | Finish) else None,

@@ -1,4 +1,4 @@
-"""Fields that chunks and whole responses share."""
+"""Fields that occur in chunks and in whole responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def finish_reason(finish: Finish, *, legacy: bool) -> str:
 
 
 def finish_fields(finish: Finish) -> dict[str, Any]:
-    """Fields of a choice about its end, beyond OpenAI's finish_reason."""
+    """Fields beyond OpenAI's `finish_reason` that report why a choice ended."""
     fields: dict[str, Any] = {}
     if finish.stop_reason is not None:
         fields["stop_reason"] = finish.stop_reason  # vLLM's field
@@ -23,17 +23,17 @@ def finish_fields(finish: Finish) -> dict[str, Any]:
     return fields
 
 
-def prompt_fields(answer: ChatResponse) -> dict[str, Any]:
-    """vLLM's fields about the prompt, where the request asked for them."""
+def prompt_fields(response: ChatResponse) -> dict[str, Any]:
+    """vLLM's fields about the prompt, if the request enabled them."""
     fields: dict[str, Any] = {}
-    if answer.prompt_token_ids is not None:
-        fields["prompt_token_ids"] = list(answer.prompt_token_ids)
-    if answer.prompt_text is not None:
-        fields["prompt_text"] = answer.prompt_text
-    if answer.prompt_logprobs is not None:
+    if response.prompt_token_ids is not None:
+        fields["prompt_token_ids"] = list(response.prompt_token_ids)
+    if response.prompt_text is not None:
+        fields["prompt_text"] = response.prompt_text
+    if response.prompt_logprobs is not None:
         fields["prompt_logprobs"] = [
             None if at is None else {str(token): each.model_dump() for token, each in at.items()}
-            for at in answer.prompt_logprobs
+            for at in response.prompt_logprobs
         ]
     return fields
 

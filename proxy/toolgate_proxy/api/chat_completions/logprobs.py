@@ -1,7 +1,7 @@
-"""A choice's logprobs: OpenAI's `content`, and beside it those of the reasoning and of each call.
+"""The logprobs of a choice: OpenAI's `content`, and the extensions `reasoning` and `tool_calls`.
 
-`content` lines up with the content. The tokens of a call stand in `tool_calls`, one entry a call,
-with the envelope that the model wrote around name and arguments.
+The tokens in `content` are those of the message's content. `tool_calls` has one entry per call. It
+includes the tokens of the envelope around the name and the arguments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Logprobs:
             self.calls.setdefault(index, []).extend(tokens)
 
     def body(self) -> dict[str, Any]:
-        """`content` is OpenAI's field; the others appear where there is something in them."""
+        """The JSON form. `reasoning` and `tool_calls` are left out if they are empty."""
         body: dict[str, Any] = {"content": _tokens(self.content)}
         if self.reasoning:
             body["reasoning"] = _tokens(self.reasoning)
@@ -52,7 +52,7 @@ class Logprobs:
 
 
 def logprobs_of(event: Event | object) -> Logprobs | None:
-    """None where the event has none."""
+    """The logprobs of one event, or None if it has none."""
     match event:
         case ContentDelta(_, logprobs) if logprobs:
             return Logprobs(content=list(logprobs))

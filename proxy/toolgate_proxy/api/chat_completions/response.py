@@ -1,6 +1,6 @@
-"""Events of a response → OpenAI's chat.completion object.
+"""Convert the events of a response to a chat.completion object.
 
-Made from the same events as the chunks, so that a streamed response and a whole one can't differ.
+The chunks of a stream are made from the same events, so both forms have the same content.
 """
 
 from __future__ import annotations
@@ -53,32 +53,33 @@ class _Choice:
 
 
 class WholeResponse:
-    """`model`: as the client named it."""
+    """A chat.completion object. `model` is the name that the client sent."""
 
-    def __init__(self, answer: ChatResponse, model: str | None = None) -> None:
-        self._answer = answer
-        self._model = model or answer.head.model
-        self._legacy = answer.request.legacy_functions
+    def __init__(self, response: ChatResponse, model: str | None = None) -> None:
+        self._response = response
+        self._model = model or response.head.model
+        self._legacy = response.request.legacy_functions
         self._choices: dict[int, _Choice] = {}
 
-    def add(self, pieces: Iterable[ResponseEvent]) -> None:
-        for piece in pieces:
-            choice = self._choices.get(piece.choice)
+    def add(self, events: Iterable[ResponseEvent]) -> None:
+        for response_event in events:
+            choice = self._choices.get(response_event.choice)
             if choice is None:
-                choice = self._choices[piece.choice] = _Choice(call_id=self._answer.call_id)
-            choice.add(piece.event)
+                choice = _Choice(call_id=self._response.call_id)
+                self._choices[response_event.choice] = choice
+            choice.add(response_event.event)
 
     def body(self) -> dict[str, Any]:
-        answer = self._answer
+        response = self._response
         return {
-            "id": answer.head.id,
+            "id": response.head.id,
             "object": "chat.completion",
-            "created": answer.head.created,
+            "created": response.head.created,
             "model": self._model,
-            "system_fingerprint": answer.head.system_fingerprint,
+            "system_fingerprint": response.head.system_fingerprint,
             "choices": [self._shaped(at, self._choices[at]) for at in sorted(self._choices)],
-            "usage": usage(answer.counts),
-            **prompt_fields(answer),
+            "usage": usage(response.counts),
+            **prompt_fields(response),
         }
 
     def _shaped(self, index: int, choice: _Choice) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions API as a surface of the gateway."""
+"""The API surface for OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PATH = re.compile(
     r"(?:/v1)?(?:/chat/completions"
     r"|(?:/openai/deployments|/engines)/(?P<model>.+)/chat/completions)"
 )
-"""LiteLLM's spellings of the path; the latter two are those of Azure and of OpenAI's older API."""
+"""The paths that LiteLLM accepts. Azure and OpenAI's older API have the model in the path."""
 
 
 class ChatCompletionStream:
-    def __init__(self, answer: ChatResponse, model: str) -> None:
-        self._chunks = Chunks(answer, model)
-        self._include_usage = answer.request.include_usage
+    def __init__(self, response: ChatResponse, model: str) -> None:
+        self._chunks = Chunks(response, model)
+        self._include_usage = response.request.include_usage
 
-    def events(self, pieces: Iterable[ResponseEvent]) -> bytes:
-        return server_sent(self._chunks.of(pieces))
+    def events(self, events: Iterable[ResponseEvent]) -> bytes:
+        return server_sent(self._chunks.from_events(events))
 
     def end(self) -> bytes:
         return (server_sent([self._chunks.usage()]) if self._include_usage else b"") + DONE
@@ -49,11 +49,11 @@ class ChatCompletions:
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects)
 
-    def stream(self, answer: ChatResponse, model: str) -> ChatCompletionStream:
-        return ChatCompletionStream(answer, model)
+    def stream(self, response: ChatResponse, model: str) -> ChatCompletionStream:
+        return ChatCompletionStream(response, model)
 
-    def whole(self, answer: ChatResponse, model: str) -> WholeResponse:
-        return WholeResponse(answer, model)
+    def whole(self, response: ChatResponse, model: str) -> WholeResponse:
+        return WholeResponse(response, model)
 
     def error(self, error: ToolgateError) -> dict[str, Any]:
         return error.body()

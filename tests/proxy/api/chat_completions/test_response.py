@@ -173,7 +173,7 @@ def test_call_ids_continue_the_conversation_for_kimi_and_are_random_otherwise() 
         whole, chunks, pieces = WholeResponse(answer), Chunks(answer), fed(answer, sent)
         whole.add(pieces)
         ids = [each["id"] for each in whole.body()["choices"][0]["message"]["tool_calls"]]
-        choices = [choice for chunk in chunks.of(pieces) for choice in chunk["choices"]]
+        choices = [choice for chunk in chunks.from_events(pieces) for choice in chunk["choices"]]
         deltas = [part for each in choices for part in each["delta"].get("tool_calls") or ()]
         streamed = [part["id"] for part in deltas if part.get("id")]
         assert ids == streamed
@@ -195,7 +195,7 @@ def test_prompt_fields_are_in_the_response_and_in_the_first_chunk() -> None:
     body = whole.body()
     assert (body["id"], body["prompt_text"]) == ("chatcmpl-mine", "<user>hi")
     assert body["prompt_logprobs"] == [None, {"7": logprob.model_dump()}]
-    first, *rest = Chunks(answer).of(pieces)
+    first, *rest = Chunks(answer).from_events(pieces)
     assert first["prompt_text"] == "<user>hi"
     assert not any("prompt_text" in chunk for chunk in rest)
 
