@@ -1,4 +1,4 @@
-"""HTTP client of one backend. Every request from the gateway to a backend goes through `Backend`."""
+"""HTTP client of one backend. All requests from the gateway to a backend go through `Backend`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import uvicorn
 import yaml
-from starlette.middleware import Middleware
 
 KEEP_ALIVE_SECONDS = 75
 """How long a client's idle connection is kept. uvicorn's 5 s are less than what SDKs and load
@@ -105,6 +104,7 @@ def create() -> Any:
 
     from ..admin import routes
     from ..litellm_host.error_bodies import repair_error_bodies
+    from ..litellm_host.middleware import insert_own_route
     from ..litellm_host.probe import check_touches
     from . import access_log
     from .own_route import OwnRoute
@@ -114,8 +114,7 @@ def create() -> Any:
     access_log.set_up()
     repair_error_bodies(app)
     routes.attach(app)
-    # Inside LiteLLM's own middleware: cross-origin headers and its metrics are for our route, too.
-    app.user_middleware.append(Middleware(OwnRoute))
+    insert_own_route(app, OwnRoute)
     app.add_middleware(RequestScope)
     return app
 

@@ -1,0 +1,22 @@
+"""The place of our own route among the middleware of LiteLLM's app."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.middleware import Middleware
+
+PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
+"""Middleware of LiteLLM that acts on paths which are never ours. It matches every request against
+some forty prefixes, about 5 % of the gateway's processor time for a whole response."""
+
+
+def insert_own_route(app: Any, route: type[Any]) -> None:
+    """Makes `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
+
+    Cross-origin headers, security headers, compression and LiteLLM's count of in-flight requests
+    therefore apply to our route.
+    """
+    inside = [each for each in app.user_middleware if each.cls.__name__ in PATH_ONLY]
+    outside = [each for each in app.user_middleware if each.cls.__name__ not in PATH_ONLY]
+    app.user_middleware[:] = [*outside, Middleware(route), *inside]

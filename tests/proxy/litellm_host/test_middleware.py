@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolgate_proxy.litellm_host.middleware import insert_own_route
+
+
+class LazyFeatureMiddleware:
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+class OwnRoute(LazyFeatureMiddleware): ...
+
+
+def test_own_route_is_inside_cors_and_outside_path_matching() -> None:
+    app = Starlette(middleware=[Middleware(LazyFeatureMiddleware), Middleware(CORSMiddleware)])
+    insert_own_route(app, OwnRoute)
+    order = [each.cls for each in app.user_middleware]
+    assert order == [CORSMiddleware, OwnRoute, LazyFeatureMiddleware]
+
+
+def test_litellm_names_its_path_matching_middleware_as_expected() -> None:
+    from litellm.proxy.proxy_server import app
+
+    names = {getattr(each.cls, "__name__", "") for each in app.user_middleware}
+    assert {"LazyFeatureMiddleware", "PrometheusAuthMiddleware"} <= names
