@@ -61,6 +61,7 @@ else
 endif
 
 docs: tiny
+	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
 	@python -m tests.support.schema_support

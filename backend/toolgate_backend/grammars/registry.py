@@ -25,8 +25,8 @@ from toolgate_core.errors import (
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from .. import metrics
 from ..errors import QuarantineDown
+from . import metrics
 from .worker_rpc import WorkerRpc
 
 RETRY_SECONDS = 2

@@ -16,7 +16,7 @@ from typing import Any
 from toolgate_core import grammar_key
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from .. import metrics
+from . import metrics
 
 POLL_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02)
 """Waits between polls; the last one repeats."""

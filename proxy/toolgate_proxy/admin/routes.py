@@ -24,7 +24,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from .. import metrics
 from ..litellm_host.auth import add_callback
 from ..litellm_host.router import model_names, placements
 from ..litellm_host.selection import SelectionHook
@@ -34,6 +33,7 @@ from ..routing.health import Health
 from ..settings import settings
 from ..state import service
 from . import schema_report, status
+from .exposition import exposition
 from .prewarm import BackendReport, prewarm, prewarm_most_used
 from .schema_report import BackendSchemas
 
@@ -107,7 +107,7 @@ async def status_route(caller: Caller) -> Response:
 async def metrics_route(caller: Caller) -> Response:
     if refused := _not_admin(caller):
         return refused
-    return Response(metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+    return Response(exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
 def attach(app: Any) -> None:

@@ -13,10 +13,9 @@ import httpx
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 from toolgate_core.plan import ChatRequest
 
-from .. import metrics
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
-from . import resampling
+from . import metrics, resampling
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent
 
@@ -64,7 +63,7 @@ async def respond(
                     left = [*others] or ([placement] if _broke_off(error) else [])
                 if not left or lost >= LOST_AT_MOST:
                     raise
-                metrics.MOVED.inc()
+                metrics.FAILOVERS.inc()
                 logger.warning("A request moves on from %s: %s", deployment.url, error.message)
                 continue
             yield answer, _all(shown, events)

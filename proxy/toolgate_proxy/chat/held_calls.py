@@ -15,9 +15,9 @@ from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Event, Fini
 from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.plan import Tool
 
-from .. import metrics
 from ..validation.service import ValidationService
 from ..validation.validator import Violation, half_a_pair
+from . import metrics
 
 logger = logging.getLogger("toolgate")
 

@@ -12,9 +12,9 @@ from contextlib import aclosing, asynccontextmanager
 from toolgate_core.errors import BackendFailed, InvalidRequest
 from toolgate_core.plan import ChatRequest
 
-from .. import metrics
 from ..context import RequestContext
 from ..routing.deployments import Deployment
+from . import metrics
 from .engine import Engine, Generation
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample

@@ -11,7 +11,7 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
-from .. import metrics
+from . import metrics
 from .held_calls import InvalidCall
 
 GREEDY = 1e-5

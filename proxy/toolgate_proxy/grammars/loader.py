@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 
-from .. import metrics
 from ..backend_client.client import Backend
 from ..context import Tier
+from . import metrics
 from .redis_cache import Claim, RedisCache
 from .sealed_record import GrammarRecord
 
@@ -87,7 +87,7 @@ class Loader:
             found |= await self._reload(told, claim.found)
             if waiting:
                 if pause == FIRST_POLL:
-                    metrics.FLIGHT_WAITS.labels("fleet").inc(len(waiting))
+                    metrics.WAITS.labels("fleet").inc(len(waiting))
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, LONGEST_POLL)
         return found

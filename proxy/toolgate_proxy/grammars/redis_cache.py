@@ -19,9 +19,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import metrics
 from ..redis.client import Command, SharedRedis
 from ..settings import Settings
+from . import metrics
 from .sealed_record import BadRecord, GrammarRecord, Seal
 
 logger = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooCo
 from toolgate_core.plan import Tool
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 
-from .. import metrics
 from ..backend_client.client import Backend
 from ..context import Tier, slowest
 from ..settings import Settings
+from . import metrics
 from .loader import Found, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
@@ -147,7 +147,7 @@ class GrammarService:
         if not sources:
             return found
         under_way = sources.keys() & self._loading.keys()
-        metrics.FLIGHT_WAITS.labels("process").inc(len(under_way))
+        metrics.WAITS.labels("process").inc(len(under_way))
         self._begin(sources, sources.keys() - under_way, self._loader.load)
         missing = set(sources)
         while missing:

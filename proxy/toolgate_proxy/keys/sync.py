@@ -10,10 +10,10 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from .. import metrics
 from ..polling import keep_looking
 from ..redis.client import SharedRedis
 from ..settings import Settings
+from . import metrics
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
 from .hashing import Hasher
@@ -46,7 +46,7 @@ class KeySync:
                 settings.redis_url,
                 settings.limit_timeout,
                 "keys are believed a while yet",
-                metrics.KEYS_REDIS_BREAKER,
+                metrics.REDIS_BREAKER,
             )
             if settings.redis_url is not None
             else None

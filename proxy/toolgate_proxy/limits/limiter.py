@@ -10,13 +10,14 @@ from typing import Literal
 
 from toolgate_core.errors import LimitsUnavailable
 
-from .. import metrics
 from ..keys.key import Key
+from ..keys.metrics import REDIS_BREAKER
 from ..redis.client import SharedRedis
 from ..settings import Settings
 from .counter import DAY_MS, AdmissionRequest, AdmissionResult, Counter, LimitUsage, Unavailable
 from .headers import headers, refusal
 from .memory_counter import MemoryCounter
+from .metrics import LIMITED
 from .redis_counter import RedisCounter
 from .reservations import Reservation, Reservations
 
@@ -45,7 +46,7 @@ class Limiter:
                 settings.redis_url,
                 settings.limit_timeout,
                 meanwhile,
-                metrics.KEYS_REDIS_BREAKER,
+                REDIS_BREAKER,
             )
             self._shared = RedisCounter(self._redis, settings.limit_lease)
         self.ledger = Reservations(settings.limit_lease)
@@ -60,7 +61,7 @@ class Limiter:
         counted, counter = await self._count(ask)
         told = headers(key, counted)
         if counted.refused is not None:
-            metrics.LIMITED.labels(counted.refused).inc()
+            LIMITED.labels(counted.refused).inc()
             error = refusal(key, ask, counted)
             error.headers = told
             raise error

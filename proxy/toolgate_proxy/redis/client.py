@@ -20,7 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, RedisError
 
-from .. import metrics
+from . import metrics
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class SharedRedis:
         url: SecretStr,
         timeout: float,
         meanwhile: str = "grammars are kept per process until it does",
-        breaker: Gauge = metrics.REDIS_BREAKER,
+        breaker: Gauge = metrics.BREAKER,
     ) -> None:
         self._timeout = timeout
         self._patience = max(timeout, PATIENT_TIMEOUT)
@@ -90,7 +90,7 @@ class SharedRedis:
             self._failed(error)
             return None
         refused = sum(isinstance(reply, Exception) for reply in replies)
-        metrics.REDIS_ERRORS.labels("refused").inc(refused)
+        metrics.ERRORS.labels("refused").inc(refused)
         return replies
 
     async def connected(self) -> None:
@@ -109,7 +109,7 @@ class SharedRedis:
         """By its kind alone: the message of an error may quote the address or the password."""
         timed_out = isinstance(error, TimeoutError | redis.exceptions.TimeoutError)
         kind = "timeout" if timed_out else "connection"
-        metrics.REDIS_ERRORS.labels(kind).inc()
+        metrics.ERRORS.labels(kind).inc()
         if self.available:
             logger.warning("Redis does not answer (%s); %s.", type(error).__name__, self._meanwhile)
         self._open_breaker()

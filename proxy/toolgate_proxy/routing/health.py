@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 from toolgate_core.errors import ToolgateError
 
-from .. import metrics
 from ..polling import keep_looking
 from ..settings import Settings
+from . import metrics
 from .deployments import Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)

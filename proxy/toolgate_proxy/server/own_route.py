@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from .. import metrics
 from ..api.surface import Surface
 from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..context import RequestContext, context_of
+from ..keys import metrics
 from ..litellm_host import auth
 from ..litellm_host.callbacks import wants_events
 from ..litellm_host.context import carry
@@ -104,7 +104,7 @@ async def _authenticated(scope: Scope, context: RequestContext) -> bool:
     try:
         context.key = await auth.identify(the_key(scope["headers"]) or "", auth.address_of(scope))
     except ToolgateError as error:
-        metrics.KEYS_REFUSED.labels(error.code).inc()
+        metrics.REFUSED.labels(error.code).inc()
         raise
     return True
 

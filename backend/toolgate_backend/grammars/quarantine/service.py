@@ -16,8 +16,8 @@ from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from ... import metrics
 from ...errors import QuarantineDown
+from .. import metrics
 from .fork_server import ForkServer, Worker, WorkerEnded
 from .protocol import Answer, Job, Limits
 

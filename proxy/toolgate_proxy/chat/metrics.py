@@ -1,0 +1,29 @@
+"""Prometheus metrics of chat completions: failover, validation of calls, resampling."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter
+
+FAILOVERS = Counter(
+    "toolgate_moved",
+    "Requests that were sent to another backend because the first one failed.",
+)
+VIOLATIONS = Counter(
+    "toolgate_enforcement_violations",
+    "Completed calls that violate their schema although masks enforce all of it. Each one is a "
+    "bug: alert on any value above 0.",
+)
+RESIDUAL_CALLS = Counter(
+    "toolgate_residual_calls",
+    "Completed calls of tools with keywords that masks can't enforce, by the result of the "
+    "validation: `valid` or `invalid`.",
+    ["verdict"],
+)
+RESAMPLES = Counter(
+    "toolgate_resamples",
+    "Choices that were sampled again because a call was invalid.",
+)
+RESAMPLED_TOKENS = Counter(
+    "toolgate_resampled_tokens",
+    "Tokens of invalid calls that were discarded before the client saw them.",
+)

@@ -1,0 +1,18 @@
+"""Prometheus metrics of backends and of the choice among them."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge
+
+BACKEND_UP = Gauge(
+    "toolgate_backend_up",
+    "1 while a backend passes its health probes, 0 while it gets no requests, by backend URL.",
+    ["backend"],
+    multiprocess_mode="livemin",
+)
+AFFINITY = Counter(
+    "toolgate_prefix_affinity",
+    "Requests with a long prompt, by where they were sent: to the deployment preferred for the "
+    "prompt's prefix (`preferred`), or to another because that one was at capacity (`other`).",
+    ["sent"],
+)
