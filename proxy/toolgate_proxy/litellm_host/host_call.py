@@ -25,7 +25,7 @@ from toolgate_core.errors import ToolgateError
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..context import RequestContext
-from .callbacks import wants_post_call
+from .callbacks import wants_post_call, without_inert
 from .errors import HostRefused, host_error, own_error
 from .names import either
 from .router import PROVIDER, Row, Target, placement_of, router
@@ -54,6 +54,8 @@ class HostCall:
         self._data: dict[str, Any] | None = None
         self._logging: Any = None
         self._row: Row | None = None
+        self._routed = False
+        """LiteLLM's router chose the deployment."""
         self._failure_hook_done = False
         self._first_event: datetime.datetime | None = None
 
@@ -84,6 +86,7 @@ class HostCall:
 
     async def choose(self, model: str, messages: object) -> Target:
         """The deployment that LiteLLM's router chooses, by its limits, tags, order and strategy."""
+        self._routed = True
         data = await self._prepared()
         row: Row = await router().async_get_available_deployment(
             model=model, request_kwargs=data, messages=messages
@@ -168,6 +171,8 @@ class HostCall:
             start_time=self._began,
             end_time=ended,
         )
+        if not self._routed:
+            without_inert(log)
         moments = {"start_time": self._began, "end_time": ended}
         if stream:
             await log.dispatch_success_handlers(

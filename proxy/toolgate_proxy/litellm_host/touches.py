@@ -68,6 +68,7 @@ TOUCHES: tuple[Touch, ...] = (
         ("completion_start_time",),
         older="_update_completion_start_time",
     ),
+    Touch(f"{LOGGING}.get_combined_callback_list", "log events without LiteLLM's own counters"),
     Touch(f"{HOOKS}.pre_call_hook", "`async_pre_call_hook`", ("user_api_key_dict", "data")),
     Touch(f"{HOOKS}.post_call_failure_hook", "hooks after a failure", ("request_data",)),
     Touch(f"{HOOKS}.post_call_success_hook", "observers after the call", ("data", "response")),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import litellm
 import pytest
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.utils import ProxyLogging
 from litellm.router import Router
 
@@ -146,3 +148,21 @@ def test_a_routers_own_callbacks_have_no_effect() -> None:
     assert litellm.success_callback
     assert litellm._async_success_callback
     assert not way().events
+
+
+def test_log_events_skip_callbacks_without_effect() -> None:
+    observer = having("async_log_success_event")
+    router = Router(model_list=[row("a")])
+    log = Logging(
+        model="tiny",
+        messages=[],
+        stream=False,
+        call_type="acompletion",
+        start_time=datetime.now(),
+        litellm_call_id="id",
+        function_id="id",
+    )
+    held = [router.deployment_callback_on_success, limit_hook, observer]
+    assert log.get_combined_callback_list(None, held) == held
+    callbacks.without_inert(log)
+    assert log.get_combined_callback_list(None, held) == [observer]
