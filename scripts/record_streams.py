@@ -58,7 +58,7 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
 async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
 
-    from toolgate_proxy.api.chat_completions.request import admit
+    from toolgate_proxy.api.chat_completions.request import parse_request
     from toolgate_proxy.context import RequestContext
     from toolgate_proxy.routing.deployments import Placement
     from toolgate_proxy.state import service
@@ -68,7 +68,8 @@ async def record(url: str, key: str) -> None:
     streams = []
     for name, params in requests(closers(tiny_model())).items():
         asked = {k: v for k, v in params.items() if v is not None}
-        request = admit("tiny", USER, asked, stream=True)
+        body = {"messages": USER, "stream": True, **asked}
+        request = parse_request(body, model="tiny")
         generation = await here.engine.generate(request, deployment, RequestContext())
         events = [event async for batch in generation.events for event in batch]
         told = [event.model_dump(mode="json", exclude_defaults=True) for event in events]

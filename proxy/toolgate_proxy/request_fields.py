@@ -1,6 +1,6 @@
-"""Reading values a client sent: each reader returns the value typed or raises InvalidRequest.
+"""Read typed values from JSON that a client sent. An invalid value raises InvalidRequest.
 
-`None` is returned for a field that is missing or null, as OpenAI reads both alike.
+A field that is missing and a field that is null both read as None, as in OpenAI's API.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 
+MAX_SHOWN = 10**18
+"""Largest integer that error messages show. Python refuses to print integers of any length."""
+
 
 class Fields:
-    """The fields of one JSON object. `param` is its path, by which errors name a field."""
+    """The fields of one JSON object. `path` is the path of the object in the request's body."""
 
-    def __init__(self, values: Mapping[str, Any], param: str = "") -> None:
+    def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
         self.values = values
-        self._param = param
+        self._path = path
 
     def path(self, name: str) -> str:
-        return f"{self._param}.{name}" if self._param else name
+        return f"{self._path}.{name}" if self._path else name
 
     def wrong(self, name: str, expected: str) -> InvalidRequest:
-        path = self.path(name)
-        return InvalidRequest(f"{path!r} must be {expected}.", param=path)
+        return invalid_value(self.path(name), expected, self.values.get(name))
 
     def flag(self, name: str) -> bool | None:
         value = self.values.get(name)
@@ -50,36 +52,23 @@ class Fields:
             raise self.wrong(name, "an array")
         return value
 
-    def integer(self, name: str, low: int | None = None, high: int | None = None) -> int | None:
-        """Also takes 5.0 for 5, which is the same number in JSON."""
-        value = self.values.get(name)
-        if value is None:
-            return None
-        number = as_integer(value)
-        if number is None or not _within(number, low, high):
-            raise self.wrong(name, f"an integer{_range(low, high)}")
-        return number
 
-    def number(
-        self, name: str, low: float | None = None, high: float | None = None, *, above: bool = False
-    ) -> float | None:
-        """`above` excludes `low` itself."""
-        value = self.values.get(name)
-        if value is None:
-            return None
-        number = as_number(value)
-        if number is None or not _within(number, low, high) or (above and number == low):
-            raise self.wrong(name, f"a number{_range(low, high, above=above)}")
-        return number
+def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
+    """The error for a value of the wrong type or out of its range. `expected` is a noun phrase."""
+    if value is None:
+        return InvalidRequest(f"{path!r} is required. It must be {expected}.", param=path)
+    return InvalidRequest(f"{path!r} must be {expected}, but is {_shown(value)}.", param=path)
 
 
 def as_integer(value: object) -> int | None:
+    """Return the integer, or None. 5.0 counts as 5: JSON does not distinguish the two."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def as_number(value: object) -> float | None:
+    """Return the finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -89,11 +78,18 @@ def as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _within(number: float, low: float | None, high: float | None) -> bool:
-    return (low is None or number >= low) and (high is None or number <= high)
-
-
-def _range(low: float | None, high: float | None, *, above: bool = False) -> str:
-    lower = "" if low is None else f" above {low}" if above else f" of at least {low}"
-    upper = "" if high is None else f" of at most {high}"
-    return " and".join(bound for bound in (lower, upper) if bound)
+def _shown(value: object) -> str:
+    """A short description. Error messages don't repeat texts of a request."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return f"{value}" if abs(value) <= MAX_SHOWN else "out of range"
+        case float():
+            return f"{value!r}"
+        case str():
+            return "a string" if value else "an empty string"
+        case list():
+            return "an array" if value else "an empty array"
+        case _:
+            return "an object" if value else "an empty object"

@@ -13,7 +13,8 @@ import pytest
 from tests.support.chat_events import responses
 from tests.support.read_responses import collected, of_whole
 from toolgate_core import wire
-from toolgate_proxy.api.chat_completions.request import admit
+from toolgate_core.plan import ChatRequest
+from toolgate_proxy.api.chat_completions.request import parse_request
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_streams.json").read_text())
 INFO = wire.Info.model_validate(RECORDED["info"])
@@ -21,11 +22,15 @@ STREAMS: dict[str, dict[str, Any]] = {each["name"]: each for each in RECORDED["s
 USER = [{"role": "user", "content": "What is the weather?"}]
 
 
+def parsed(params: dict[str, Any]) -> ChatRequest:
+    return parse_request({"messages": USER, "stream": True, **params}, model="tiny")
+
+
 @pytest.mark.parametrize("stop", [(), ("a", "},")], ids=["", "stop strings"])
 @pytest.mark.parametrize("name", STREAMS)
 def test_every_split_gives_the_same_response(name: str, stop: tuple[str, ...]) -> None:
     recorded = STREAMS[name]
-    request = replace(admit("tiny", USER, recorded["params"], stream=True), stop=stop)
+    request = replace(parsed(recorded["params"]), stop=stop)
     sent = wire.stream_events.validate_python(recorded["events"])
     chunks, whole = responses(request, sent, [], INFO)
     expected = collected(chunks)
@@ -42,7 +47,7 @@ def test_the_recording_has_calls_reasoning_logprobs_and_choices() -> None:
         for each in STREAMS.values()
         for choice in collected(
             responses(
-                admit("tiny", USER, each["params"], stream=True),
+                parsed(each["params"]),
                 wire.stream_events.validate_python(each["events"]),
                 [],
                 INFO,

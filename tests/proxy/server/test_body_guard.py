@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy.api.chat_completions.parameters import unknown
+from toolgate_proxy.api.shared.parameter import unknown
 from toolgate_proxy.server import body, body_guard
 from toolgate_proxy.server.body_guard import check, check_controls, check_messages, check_shape
 

@@ -1,4 +1,4 @@
-"""The `messages` of a request: checked as far as a template relies on them, and passed on."""
+"""Check the `messages` of a request and bring them into the form that chat templates expect."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...request_fields import Fields
+from ...request_fields import Fields, invalid_value
 
 
 def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
-    """Fields that are not known here are passed on as they came: a template may know them."""
+    """Unknown fields are passed on unchanged, because a template may use them."""
     if not isinstance(messages, list) or not messages:
-        raise InvalidRequest("'messages' must be an array of at least one.", param="messages")
+        raise invalid_value("messages", "a non-empty array of messages", messages)
     parsed = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    return tuple(_in_order_of_calls([*_modern(parsed)]))
+    return tuple(_in_order_of_calls([*_without_functions(parsed)]))
 
 
 def _message(message: object, param: str) -> dict[str, Any]:
     if not isinstance(message, dict):
-        raise InvalidRequest(f"'{param}' must be an object.", param=param)
+        raise invalid_value(param, "an object", message)
     fields = Fields(message, param)
     role = fields.text("role")
     if not role:
-        # Which roles there are is the template's business: some know more than OpenAI's five.
-        raise fields.wrong("role", "a string")
+        # The template defines the roles: some support more than OpenAI's five.
+        raise fields.wrong("role", "a non-empty string")
     _refuse(fields, "audio")
     for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
         fields.text(name)
-    content = _content(message.get("content"), fields.path("content"), sees=role == "user")
+    content = _content(message.get("content"), fields.path("content"), images=role == "user")
     calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
     if content is None and role == "assistant":
-        content = fields.text("refusal")  # what it said instead of an answer
+        content = fields.text("refusal")  # the text of the message, if it has no content
     if content is None and role != "assistant":
-        raise fields.wrong("content", "a string or an array of text parts")
-    # OpenAI's `developer` is what its older models, and every open model's template, call `system`.
+        raise fields.wrong("content", "a string or an array of content parts")
+    # OpenAI's role `developer` is `system` in the templates of open models.
     checked = message | {"role": "system" if role == "developer" else role, "content": content}
     return checked | {"tool_calls": calls} if calls else checked
 
 
-def _modern(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The deprecated `function_call` and the role `function` as the tool calls and results that
-    templates know. A result belongs to the last call of its function."""
+def _without_functions(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Convert the deprecated `function_call` and the role `function` to tool calls and results.
+    A result belongs to the last call of its function."""
     ids: dict[str, str] = {}
     for at, message in enumerate(messages):
         function = message.get("function_call")
@@ -53,15 +53,15 @@ def _modern(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             rest = {name: value for name, value in message.items() if name != "function_call"}
             yield rest | {"tool_calls": [*message.get("tool_calls", ()), call]}
         elif message["role"] == "function":
-            answered = ids.get(str(message.get("name")), f"call_{at}")
-            yield message | {"role": "tool", "tool_call_id": answered}
+            call_id = ids.get(str(message.get("name")), f"call_{at}")
+            yield message | {"role": "tool", "tool_call_id": call_id}
         else:
             yield message
 
 
 def _in_order_of_calls(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Results of parallel calls in the order of the calls: templates write them without their ids,
-    so that a model can only tell by the order which result is whose."""
+    """Sort the results of parallel calls by the order of the calls. Templates leave out the IDs, so
+    the order is all that assigns a result to its call."""
     order: dict[str, int] = {}
     results: list[dict[str, Any]] = []
     for message in messages:
@@ -80,26 +80,27 @@ def _sorted(results: list[dict[str, Any]], order: dict[str, int]) -> list[dict[s
     return sorted(results, key=lambda each: order.get(str(each.get("tool_call_id")), len(order)))
 
 
-def _content(content: object, param: str, *, sees: bool) -> str | list[dict[str, Any]] | None:
+def _content(content: object, param: str, *, images: bool) -> str | list[dict[str, Any]] | None:
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise InvalidRequest(f"'{param}' must be a string or an array of text parts.", param=param)
-    return [_part(part, f"{param}[{at}]", sees=sees) for at, part in enumerate(content)]
+        raise invalid_value(param, "a string or an array of content parts", content)
+    return [_part(part, f"{param}[{at}]", images=images) for at, part in enumerate(content)]
 
 
-def _part(part: object, param: str, *, sees: bool) -> dict[str, Any]:
-    """A text, or of a user's message an image: images.py looks at that one."""
+def _part(part: object, param: str, *, images: bool) -> dict[str, Any]:
+    """A text part, or an image part of a user message. images.py checks the image itself."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
-        raise InvalidRequest(f"'{param}' must be an object.", param=param)
+        raise invalid_value(param, "an object", part)
     kind = part.get("type")
-    if kind == "image_url" and sees:
+    if kind == "image_url" and images:
         return _image(Fields(part, param))
     if kind not in ("text", "refusal"):
         raise UnsupportedParameter(
-            f"Content of type {kind!r} is not supported here: text, and images of a user.",
+            f"A content part of the type {kind!r} is not supported in this message. Use text, or "
+            "image_url in a user message.",
             param=f"{param}.type",
         )
     text = Fields(part, param).text(kind)
@@ -109,44 +110,46 @@ def _part(part: object, param: str, *, sees: bool) -> dict[str, Any]:
 
 
 def _image(fields: Fields) -> dict[str, Any]:
-    """`{"url": …}`, or the URL alone, as some clients write it. How fine it is looked at (`detail`)
-    is the model's own business."""
+    """`{"url": …}`, or the URL alone, which some clients send. `detail` has no effect."""
     given = fields.values.get("image_url")
     url = given.get("url") if isinstance(given, dict) else given
     if not isinstance(url, str) or not url:
-        raise fields.wrong("image_url", "an object with a url")
+        raise fields.wrong("image_url", "an object with a non-empty url")
     return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _calls(fields: Fields) -> list[Any]:
     calls = fields.items("tool_calls") or []
     if calls and fields.values.get("role") != "assistant":
-        raise fields.wrong("tool_calls", "left to messages of the role assistant")
+        path = fields.path("tool_calls")
+        raise InvalidRequest(
+            f"{path!r} is only allowed in a message with the role assistant.", param=path
+        )
     return calls
 
 
 def _call(call: object, param: str) -> dict[str, Any]:
     if not isinstance(call, dict):
-        raise InvalidRequest(f"'{param}' must be an object.", param=param)
+        raise invalid_value(param, "an object", call)
     fields = Fields(call, param)
     if call.get("type", "function") != "function":
         raise UnsupportedParameter(
-            f"Calls of type {call.get('type')!r} are not supported: function only.",
+            f"A call of the type {call.get('type')!r} is not supported. Use the type function.",
             param=fields.path("type"),
         )
     function = fields.mapping("function")
     if function is None:
-        raise fields.wrong("function", "an object")
+        raise fields.wrong("function", "an object with a name and arguments")
     named = Fields(function, fields.path("function"))
     if not named.text("name"):
-        raise named.wrong("name", "a string")
+        raise named.wrong("name", "a non-empty string")
     arguments = function.get("arguments")
     if isinstance(arguments, dict):
-        # The wire form is a string; the backend's renderer makes it an object again.
+        # The field is a string in OpenAI's API. The backend's renderer parses it again.
         arguments = json.dumps(arguments, ensure_ascii=False)
     if arguments is not None and not (isinstance(arguments, str) and _is_object(arguments)):
-        # Templates go through the members; of what was cut there is nothing to go through.
-        raise named.wrong("arguments", "an object, or a string that holds one as JSON")
+        # Templates iterate over the members, so incomplete JSON can't be rendered.
+        raise named.wrong("arguments", "a JSON object, or a string that contains one")
     return call | {"type": "function", "function": function | {"arguments": arguments or "{}"}}
 
 
@@ -161,4 +164,4 @@ def _refuse(fields: Fields, *names: str) -> None:
     for name in names:
         if fields.values.get(name) is not None:
             path = fields.path(name)
-            raise UnsupportedParameter(f"{path!r} is not supported.", param=path)
+            raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)

@@ -7,7 +7,6 @@ import pytest
 from tests.support.admitted_requests import HELLO, TOOL, admitted
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
-from toolgate_proxy.api.chat_completions.request import admit
 
 
 def test_a_bare_request_leaves_everything_to_the_backend() -> None:
@@ -52,7 +51,7 @@ def test_a_bare_request_leaves_everything_to_the_backend() -> None:
         ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),
     ],
 )
-def test_what_does_not_go_together_is_refused(params: dict[str, Any], param: str) -> None:
+def test_contradicting_parameters_are_rejected(params: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         admitted(**params)
     assert refusal.value.param == param
@@ -62,8 +61,8 @@ def test_null_counts_as_left_out() -> None:
     assert admitted(temperature=None, tools=None, unknown=None, stop=None).stop == ()
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in PARAMETERS if p.support == "no bearing"))
-def test_what_has_no_bearing_on_the_answer_passes(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(p.name for p in PARAMETERS if p.support == "ignored"))
+def test_ignored_parameters_accept_any_value(name: str) -> None:
     assert admitted(**{name: "anything"}) is not None
 
 
@@ -149,7 +148,7 @@ def test_what_has_no_bearing_on_the_answer_passes(name: str) -> None:
         ("truncation_side", "middle"),
     ],
 )
-def test_a_wrong_value_is_refused_by_its_name(name: str, value: Any) -> None:
+def test_an_invalid_value_is_rejected_with_the_parameter_name(name: str, value: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         admitted(**{name: value})
     assert refusal.value.param == name
@@ -170,21 +169,21 @@ def test_a_wrong_value_is_refused_by_its_name(name: str, value: Any) -> None:
         ("anything_else", 1),
     ],
 )
-def test_what_is_not_supported_is_refused_by_its_name(name: str, value: Any) -> None:
+def test_an_unsupported_value_is_rejected_with_the_parameter_name(name: str, value: Any) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
         admitted(**{name: value})
     assert refusal.value.param == name
 
 
-@pytest.mark.parametrize("name", [p.name for p in PARAMETERS if p.support == "refused"])
-def test_what_the_table_refuses_is_refused_with_its_reason(name: str) -> None:
+@pytest.mark.parametrize("name", [p.name for p in PARAMETERS if p.support == "rejected"])
+def test_rejected_parameters_are_rejected_with_their_reason(name: str) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
         admitted(**{name: {"any": "thing"}})
     assert refusal.value.param == name
     assert BY_NAME[name].note in refusal.value.message
 
 
-def test_defaults_of_what_is_not_supported_pass() -> None:
+def test_default_values_of_unsupported_parameters_are_accepted() -> None:
     assert admitted(response_format={"type": "text"}, modalities=["text"], echo=False)
 
 
@@ -206,9 +205,9 @@ def test_stop_strings() -> None:
     assert admitted(stop=[]).stop == ()
 
 
-def test_going_on_with_a_message() -> None:
-    said = [*HELLO, {"role": "assistant", "content": "Well"}]
-    request = admit("tiny", said, {"continue_final_message": True, "echo": True}, stream=False)
+def test_continuing_the_last_message() -> None:
+    messages = [*HELLO, {"role": "assistant", "content": "Well"}]
+    request = admitted(messages=messages, continue_final_message=True, echo=True)
     assert request.template_kwargs == {
         "continue_final_message": True,
         "add_generation_prompt": False,
@@ -221,7 +220,7 @@ def test_going_on_with_a_message() -> None:
     assert refusal.value.param == "continue_final_message"
 
 
-def test_what_a_spent_budget_does_to_a_call() -> None:
+def test_on_budget() -> None:
     assert admitted().on_budget == "cut"
     assert admitted(toolgate={"on_budget": "close"}).on_budget == "close"
     for wrong in ({"on_budget": "end"}, {"on_budgets": "close"}):
@@ -230,6 +229,6 @@ def test_what_a_spent_budget_does_to_a_call() -> None:
         assert str(refusal.value.param).startswith("toolgate.on_budget")
 
 
-def test_the_table_names_each_parameter_once() -> None:
+def test_each_parameter_has_one_row_and_a_note() -> None:
     assert len(BY_NAME) == len(PARAMETERS)
     assert all(parameter.note for parameter in PARAMETERS)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.admitted_requests import HELLO, admitted
 from toolgate_core.errors import InvalidRequest
-from toolgate_proxy.api.chat_completions.request import admit
+from toolgate_proxy.api.chat_completions.request import parse_request
 
 
 def test_formats_of_the_content() -> None:
@@ -53,7 +53,8 @@ def test_objects_are_open_where_the_gateway_has_them_so(form: str) -> None:
         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
     }
     for open_objects in (False, True):
-        request = admit("tiny", HELLO, {form: given[form]}, stream=False, open_objects=open_objects)
+        body = {"messages": HELLO, form: given[form]}
+        request = parse_request(body, model="tiny", open_objects=open_objects)
         held = request.content_format if form == "response_format" else request.tools[0]
         assert held is not None
         assert held.parameters.get("additionalProperties", False) is open_objects

@@ -1,0 +1,45 @@
+"""`functions` and `function_call`: the deprecated forms of `tools` and `tool_choice`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.plan import NamedTool, Tool, ToolChoice
+
+from ...request_fields import invalid_value
+from ..shared.tools import read_functions, read_tool_choice, read_tools
+
+
+def is_legacy(values: Mapping[str, Any]) -> bool:
+    """Whether a request uses `functions`. Raises UnsupportedParameter if it mixes both forms."""
+    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
+        if old not in values:
+            continue
+        for other in ("tools", "tool_choice"):
+            if other in values:
+                raise UnsupportedParameter(
+                    f"{old!r} can't be combined with {other!r}. Use {new!r} instead of {old!r}.",
+                    param=old,
+                )
+    return "functions" in values or "function_call" in values
+
+
+def tools_of(values: Mapping[str, Any], *, open_objects: bool) -> tuple[Tool, ...]:
+    """Raises InvalidTools, whose `param` is the invalid entry."""
+    if "functions" in values:
+        return read_functions(values["functions"], param="functions", open_objects=open_objects)
+    return read_tools(values.get("tools", ()), open_objects=open_objects)
+
+
+def tool_choice_of(values: Mapping[str, Any]) -> ToolChoice:
+    if "function_call" not in values:
+        return read_tool_choice(values.get("tool_choice"))
+    choice = values["function_call"]
+    if choice in ("none", "auto"):
+        return choice  # type: ignore[no-any-return]
+    name = choice.get("name") if isinstance(choice, dict) else None
+    if not isinstance(name, str):
+        raise invalid_value("function_call", '"none", "auto" or an object with a name', choice)
+    return NamedTool(name)

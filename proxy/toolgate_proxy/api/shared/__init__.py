@@ -1,0 +1,1 @@
+"""Request parsing that API surfaces share: parameters, tools, reasoning, content formats."""

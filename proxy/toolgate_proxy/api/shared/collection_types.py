@@ -1,0 +1,211 @@
+"""Types of parameter values that are arrays or objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+
+from ...request_fields import as_integer, as_number, invalid_value
+from .value_types import INT32_MAX, POWERS, ValueType
+
+
+@dataclass(frozen=True)
+class Texts:
+    """An array of non-empty strings. `single` also accepts one string outside an array. `blank`
+    also accepts strings of white space."""
+
+    maximum: int
+    single: bool = False
+    blank: bool = True
+
+    @property
+    def expected(self) -> str:
+        kind = "non-empty" if self.blank else "non-blank"
+        array = f"an array of up to {self.maximum} {kind} strings"
+        return f"a non-empty string or {array}" if self.single else array
+
+    def parse(self, value: Any, path: str) -> tuple[str, ...]:
+        texts = [value] if self.single and isinstance(value, str) else value
+        if (
+            not isinstance(texts, list)
+            or len(texts) > self.maximum
+            or not all(isinstance(text, str) and text for text in texts)
+            or not (self.blank or all(text.strip() for text in texts))
+        ):
+            raise invalid_value(path, self.expected, value)
+        return tuple(texts)
+
+    def valid(self) -> tuple[Any, ...]:
+        return ([], ["a"], ["é", "b"], ["a"] * self.maximum, *(("a",) if self.single else ()))
+
+    def invalid(self) -> tuple[Any, ...]:
+        alone = () if self.single else ("a",)
+        blank = () if self.blank else ([" "],)
+        return (*blank, [""], [3], ["a", None], ["a"] * (self.maximum + 1), "", 3, {"a": 1}, *alone)
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    minimum: int = 0
+    maximum: int | None = None
+
+    @property
+    def expected(self) -> str:
+        if self.maximum is not None:
+            return f"an array of up to {self.maximum} token IDs"
+        return "a non-empty array of token IDs" if self.minimum else "an array of token IDs"
+
+    def parse(self, value: Any, path: str) -> tuple[int, ...]:
+        if (
+            not isinstance(value, list)
+            or len(value) < self.minimum
+            or (self.maximum is not None and len(value) > self.maximum)
+        ):
+            raise invalid_value(path, self.expected, value)
+        ids = [as_integer(token) for token in value]
+        known = tuple(token for token in ids if token is not None and 0 <= token <= INT32_MAX)
+        if len(known) != len(ids):
+            raise invalid_value(path, f"{self.expected} from 0 to {POWERS[INT32_MAX]}", value)
+        return known
+
+    def valid(self) -> tuple[Any, ...]:
+        return ([300], [300, 301.0], *(() if self.minimum else ([],)))
+
+    def invalid(self) -> tuple[Any, ...]:
+        empty: tuple[Any, ...] = ([],) if self.minimum else ()
+        many = () if self.maximum is None else ([300] * (self.maximum + 1),)
+        return (*empty, *many, [-1], [10**30], [1.5], ["a"], [True], 300, "300", {"300": 1})
+
+
+@dataclass(frozen=True)
+class TokenBiases:
+    """An object of numbers by token ID. JSON's keys are strings: {"50256": -100}."""
+
+    limit: int
+
+    @property
+    def expected(self) -> str:
+        return f"an object of numbers from -{self.limit} to {self.limit} by token ID"
+
+    def parse(self, value: Any, path: str) -> dict[int, float]:
+        if not isinstance(value, dict):
+            raise invalid_value(path, self.expected, value)
+        biases: dict[int, float] = {}
+        for key, given in value.items():
+            bias = as_number(given)
+            if not _is_token_id(key):
+                wrong = "one of its keys is not a token ID"
+            elif bias is None or not -self.limit <= bias <= self.limit:
+                wrong = f"the bias of token {key} is not"
+            else:
+                biases[int(key)] = bias
+                continue
+            raise InvalidRequest(f"{path!r} must be {self.expected}, but {wrong}.", param=path)
+        return biases
+
+    def valid(self) -> tuple[Any, ...]:
+        return ({}, {"300": self.limit}, {"300": -self.limit, "301": 0.5})
+
+    def invalid(self) -> tuple[Any, ...]:
+        wrong = ("a", "-1", "²", "9" * 5000)
+        over = ({"300": self.limit + 1}, {"300": "1"}, {"300": None}, {"300": True})
+        return (*({key: 1} for key in wrong), *over, [1], "300", 3)
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array whose items are read elsewhere. `items` names them for descriptions."""
+
+    items: str
+
+    @property
+    def expected(self) -> str:
+        return f"an array of {self.items}"
+
+    def parse(self, value: Any, path: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise invalid_value(path, self.expected, value)
+        return value
+
+    def valid(self) -> tuple[Any, ...]:
+        return ()
+
+    def invalid(self) -> tuple[Any, ...]:
+        return ({"a": 1}, "a", 3, True)
+
+
+@dataclass(frozen=True)
+class JsonObject:
+    """An object whose members are read elsewhere."""
+
+    expected: str = "an object"
+
+    def parse(self, value: Any, path: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise invalid_value(path, self.expected, value)
+        return value
+
+    def valid(self) -> tuple[Any, ...]:
+        return ({},)
+
+    def invalid(self) -> tuple[Any, ...]:
+        return ([], [3], "a", 3, True)
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object of known members. A member that is null counts as left out. An unknown member is
+    an error unless it is null or false, or unless `extensible` allows others."""
+
+    members: Mapping[str, ValueType]
+    required: tuple[str, ...] = ()
+    extensible: bool = False
+    expected: str = field(init=False, default="an object")
+
+    def __post_init__(self) -> None:
+        *first, last = self.members
+        names = f"members {', '.join(first)} and {last}" if first else f"member {last}"
+        object.__setattr__(self, "expected", f"an object with the {names}")
+
+    def parse(self, value: Any, path: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise invalid_value(path, self.expected, value)
+        parsed: dict[str, Any] = {}
+        for name, given in value.items():
+            member = self.members.get(name)
+            if member is None:
+                if self.extensible or given is None or given is False:
+                    continue
+                raise UnsupportedParameter(
+                    f"{path!r} has an unknown member {name!r}. Remove it; the known members are "
+                    f"{', '.join(self.members)}.",
+                    param=f"{path}.{name}",
+                )
+            if given is not None:
+                parsed[name] = member.parse(given, f"{path}.{name}")
+        for name in self.required:
+            if name not in parsed:
+                raise invalid_value(f"{path}.{name}", self.members[name].expected, None)
+        return parsed
+
+    def valid(self) -> tuple[Any, ...]:
+        first = {name: self.members[name].valid()[0] for name in self.required}
+        return (first, first | {"unknown": None})
+
+    def invalid(self) -> tuple[Any, ...]:
+        first = {name: self.members[name].valid()[0] for name in self.required}
+        wrong = tuple(
+            first | {name: value}
+            for name, member in self.members.items()
+            for value in member.invalid()[:2]
+        )
+        missing: tuple[Any, ...] = ({},) if self.required else ()
+        unknown = () if self.extensible else (first | {"unknown": 1},)
+        return (*wrong, *missing, *unknown, [], "a", 3, True)
+
+
+def _is_token_id(key: object) -> bool:
+    return isinstance(key, str) and len(key) <= 10 and key.isascii() and key.isdigit()

@@ -1,0 +1,67 @@
+"""Parameters of vLLM and Toolgate that no API defines: scheduling, caching and extra output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolgate_core import wire
+
+from .collection_types import Object
+from .parameter import Parameter
+from .value_types import INT64_MAX, INT64_MIN, Choice, Flag, Integer, Text
+
+OPTIONS: tuple[Parameter, ...] = (
+    Parameter(
+        "toolgate",
+        Object({"on_budget": Choice(("cut", "close"))}),
+        origin="Toolgate",
+        note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data.',
+    ),
+    Parameter(
+        "priority",
+        Integer(INT64_MIN, INT64_MAX),
+        origin="vLLM",
+        request="priority",
+        note="Priority for vLLM's scheduler, with `--scheduling-policy priority`.",
+    ),
+    Parameter(
+        "cache_salt",
+        Text(minimum=1),
+        origin="vLLM",
+        request="cache_salt",
+        note="Share cached prefixes only with requests that have the same salt.",
+    ),
+    Parameter(
+        "include_reasoning",
+        Flag(),
+        origin="vLLM",
+        request="include_reasoning",
+        note="false leaves the reasoning out of the response.",
+    ),
+    Parameter(
+        "return_token_ids",
+        Flag(),
+        origin="vLLM",
+        request="return_token_ids",
+        note="Return `token_ids` for each choice, and `prompt_token_ids`.",
+    ),
+    Parameter(
+        "return_prompt_text",
+        Flag(),
+        origin="vLLM",
+        request="return_prompt_text",
+        note="Return `prompt_text`, the prompt that the template rendered.",
+    ),
+    Parameter(
+        "return_tokens_as_token_ids",
+        Flag(),
+        origin="vLLM",
+        request="tokens_as_ids",
+        note="Write the tokens of logprobs as `token_id:<id>`.",
+    ),
+)
+
+
+def on_budget(values: Mapping[str, Any]) -> wire.OnBudget:
+    return "close" if values.get("toolgate", {}).get("on_budget") == "close" else "cut"

@@ -1,0 +1,128 @@
+"""Rows of a parameter table, and the reader that parses a request's body by such a table.
+
+One row defines one parameter. The parser, the documentation and the fuzzer use the same row, and
+the row names the field that receives the value. docs/parameters.md is generated from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from toolgate_core.errors import UnsupportedParameter
+
+from .value_types import ValueType
+
+Origin = Literal["OpenAI", "vLLM", "LiteLLM", "Toolgate"]
+Support = Literal["supported", "ignored", "default only", "rejected"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: ValueType | None
+    """None if the parameter is not supported."""
+    note: str
+    """What the parameter does. For one that is not supported: the reason, and what to do."""
+    origin: Origin = "OpenAI"
+    sampling: str | None = None
+    """Field of `wire.Sampling` that receives the value."""
+    tokenizing: str | None = None
+    """Field of `wire.Tokenizing` that receives the value."""
+    request: str | None = None
+    """Field of `ChatRequest` that receives the value. A value without a field is read from
+    `ParsedParameters.values`."""
+    support: Support = "supported"
+    defaults: tuple[object, ...] = ()
+    """The accepted values of a parameter whose support is `default only`."""
+
+    def check_unsupported(self, value: object) -> None:
+        """Raises UnsupportedParameter unless the parameter is ignored or the value a default."""
+        if self.support == "rejected":
+            raise UnsupportedParameter(
+                f"The parameter {self.name!r} is not supported: {self.note}.", param=self.name
+            )
+        if self.support == "default only" and value not in self.defaults:
+            accepted = " or ".join(shown_default(default) for default in self.defaults)
+            raise UnsupportedParameter(
+                f"{self.name!r} must be {accepted} or left out: {self.note}.", param=self.name
+            )
+
+
+Table = Mapping[str, Parameter]
+"""The parameters of one surface, by name."""
+
+
+@dataclass
+class ParsedParameters:
+    """The parsed values by the name of the parameter, and by the field that receives them."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    sampling: dict[str, Any] = field(default_factory=dict)
+    tokenizing: dict[str, Any] = field(default_factory=dict)
+    request: dict[str, Any] = field(default_factory=dict)
+
+
+def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
+    """Raises ValueError if two rows have the same name."""
+    table: dict[str, Parameter] = {}
+    for row in rows:
+        if row.name in table:
+            raise ValueError(f"two rows define the parameter {row.name!r}")
+        table[row.name] = row
+    return table
+
+
+def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
+    """Parse a body. Raises InvalidRequest or UnsupportedParameter for its first invalid field."""
+    parsed = ParsedParameters()
+    values, sampling = parsed.values, parsed.sampling
+    for name, given in body.items():
+        if given is None:
+            continue
+        row = table.get(name)
+        if row is None:
+            raise unknown(name)
+        if row.type is None:
+            row.check_unsupported(given)
+            continue
+        value = values[name] = row.type.parse(given, name)
+        if row.sampling is not None:
+            sampling[row.sampling] = value
+        elif row.request is not None:
+            parsed.request[row.request] = value
+        elif row.tokenizing is not None:
+            parsed.tokenizing[row.tokenizing] = value
+    return parsed
+
+
+def unknown(name: str) -> UnsupportedParameter:
+    shown = name.encode(errors="replace").decode()  # JSON can't hold half a surrogate pair
+    return UnsupportedParameter(
+        f"Unknown parameter {shown!r}. Remove it from the request.", param=shown
+    )
+
+
+def ignored(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
+    """Rows of parameters that accept any value and have no effect."""
+    return tuple(
+        Parameter(name, None, note, origin, support="ignored") for name, note in notes.items()
+    )
+
+
+def rejected(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
+    return tuple(
+        Parameter(name, None, note, origin, support="rejected") for name, note in notes.items()
+    )
+
+
+def default_only(origin: Origin, name: str, *defaults: object, note: str) -> Parameter:
+    return Parameter(name, None, note, origin, support="default only", defaults=defaults)
+
+
+def shown_default(default: object) -> str:
+    """A default value as JSON."""
+    return orjson.dumps(default).decode()

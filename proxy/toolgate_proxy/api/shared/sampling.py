@@ -1,0 +1,227 @@
+"""Sampling parameters: one row each, and the rules between them.
+
+To add a parameter that vLLM's `SamplingParams` defines, declare the field in `wire.Sampling` under
+vLLM's name and add a row here. The backend passes the field on by its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolgate_core import wire
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+
+from .collection_types import Object, Texts, TokenBiases, TokenIds
+from .parameter import Parameter, ParsedParameters
+from .value_types import INT64_MAX, INT64_MIN, Flag, Integer, Number
+
+MAX_STOPS = 64
+"""OpenAI allows 4, vLLM any number. The gateway searches every delta for each of them."""
+MAX_BAD_WORDS = 1000
+MAX_TOP_LOGPROBS = 20
+MAX_LOGPROB_TOKENS = 1000
+"""Limit of `logprob_token_ids`. Their logprobs are computed for every token of the response."""
+
+SAMPLING: tuple[Parameter, ...] = (
+    Parameter(
+        "temperature",
+        Number(0),
+        sampling="temperature",
+        note="0 selects the most likely token.",
+    ),
+    Parameter(
+        "top_p",
+        Number(0, 1, exclusive_minimum=True),
+        sampling="top_p",
+        note="Sample from the most likely tokens up to this total probability.",
+    ),
+    Parameter(
+        "top_k",
+        Integer(-1),
+        origin="vLLM",
+        sampling="top_k",
+        note="Sample from this many of the most likely tokens. -1 and 0 mean all tokens.",
+    ),
+    Parameter(
+        "min_p",
+        Number(0, 1),
+        origin="vLLM",
+        sampling="min_p",
+        note="Minimum probability of a token, relative to the most likely token.",
+    ),
+    Parameter(
+        "frequency_penalty",
+        Number(-2, 2),
+        sampling="frequency_penalty",
+        note="Penalty for each earlier occurrence of a token in the response.",
+    ),
+    Parameter(
+        "presence_penalty",
+        Number(-2, 2),
+        sampling="presence_penalty",
+        note="Penalty for tokens that occur in the response.",
+    ),
+    Parameter(
+        "repetition_penalty",
+        Number(0, exclusive_minimum=True),
+        origin="vLLM",
+        sampling="repetition_penalty",
+        note="Penalty factor for tokens that occur in the prompt or the response.",
+    ),
+    Parameter(
+        "seed",
+        Integer(INT64_MIN, INT64_MAX),
+        sampling="seed",
+        note="Seed of the random number generator.",
+    ),
+    Parameter(
+        "min_tokens",
+        Integer(0),
+        origin="vLLM",
+        sampling="min_tokens",
+        note="Minimum length of the content, at most `max_tokens`. A tool call can end earlier.",
+    ),
+    Parameter(
+        "ignore_eos",
+        Flag(),
+        origin="vLLM",
+        sampling="ignore_eos",
+        note="Continue the content up to `max_tokens`. A tool call ends where its schema ends it.",
+    ),
+    Parameter(
+        "stop",
+        Texts(MAX_STOPS, single=True),
+        request="stop",
+        note="Strings that end the content. They have no effect in reasoning and in tool calls.",
+    ),
+    Parameter(
+        "include_stop_str_in_output",
+        Flag(),
+        origin="vLLM",
+        request="include_stop",
+        note="Include the stop string in the content.",
+    ),
+    Parameter(
+        "stop_token_ids",
+        TokenIds(),
+        origin="vLLM",
+        sampling="stop_token_ids",
+        note="Tokens that end the content. They have no effect in reasoning and in tool calls.",
+    ),
+    Parameter(
+        "bad_words",
+        Texts(MAX_BAD_WORDS, blank=False),
+        origin="vLLM",
+        sampling="bad_words",
+        note="Words that reasoning and content must not contain. Arguments of calls may.",
+    ),
+    Parameter(
+        "logit_bias",
+        TokenBiases(100),
+        sampling="logit_bias",
+        note="Added to the logits. Tokens that the enforcement forces are unaffected.",
+    ),
+    Parameter(
+        "allowed_token_ids",
+        TokenIds(minimum=1),
+        origin="vLLM",
+        sampling="allowed_token_ids",
+        note="The only tokens to sample. Not with tools, formats, reasoning or `bad_words`.",
+    ),
+    Parameter(
+        "repetition_detection",
+        Object(
+            {
+                "max_pattern_size": Integer(1),
+                "min_pattern_size": Integer(1),
+                "min_count": Integer(2),
+            },
+            required=("max_pattern_size",),
+        ),
+        origin="vLLM",
+        sampling="repetition_detection",
+        note="End a choice that repeats a pattern of tokens. Not with tools or formats.",
+    ),
+    Parameter(
+        "logprobs",
+        Flag(),
+        note="Return logprobs. Those of reasoning and of tool calls are in fields of their own.",
+    ),
+    Parameter(
+        "top_logprobs",
+        Integer(0, MAX_TOP_LOGPROBS),
+        sampling="logprobs",
+        note="Alternatives per token. Requires `logprobs`.",
+    ),
+    Parameter(
+        "logprob_token_ids",
+        TokenIds(maximum=MAX_LOGPROB_TOKENS),
+        origin="vLLM",
+        sampling="logprob_token_ids",
+        note="Tokens to list in `top_logprobs` of the response. Requires `logprobs`.",
+    ),
+    Parameter(
+        "prompt_logprobs",
+        Integer(0, MAX_TOP_LOGPROBS),
+        origin="vLLM",
+        sampling="prompt_logprobs",
+        note="Return `prompt_logprobs` with this many alternatives. Not in a stream.",
+    ),
+)
+
+
+def make_sampling(parsed: ParsedParameters, *, stream: bool) -> wire.Sampling:
+    """Raises InvalidRequest or UnsupportedParameter for parameters that contradict each other."""
+    values, sampling = parsed.values, parsed.sampling
+    _check_lengths(sampling)
+    _check_logprobs(values, sampling)
+    if stream and "prompt_logprobs" in sampling:
+        raise InvalidRequest(
+            "'prompt_logprobs' is not available in a stream. Set 'stream' to false.",
+            param="prompt_logprobs",
+        )
+    if sampling.get("bad_words") and "allowed_token_ids" in sampling:
+        raise UnsupportedParameter(
+            "'allowed_token_ids' can't be combined with 'bad_words', because the two could "
+            "exclude every token. Remove one of them.",
+            param="allowed_token_ids",
+        )
+    if "repetition_detection" in sampling:
+        _check_pattern_sizes(sampling["repetition_detection"])
+    return wire.Sampling(**sampling)
+
+
+def _check_lengths(sampling: dict[str, Any]) -> None:
+    least, most = sampling.get("min_tokens"), sampling.get("max_tokens")
+    if least is not None and most is not None and least > most:
+        raise InvalidRequest(
+            f"'min_tokens' ({least}) must not exceed 'max_tokens' ({most}). Lower 'min_tokens' or "
+            "raise 'max_tokens'.",
+            param="min_tokens",
+        )
+
+
+def _check_logprobs(values: dict[str, Any], sampling: dict[str, Any]) -> None:
+    if values.get("logprobs"):
+        sampling.setdefault("logprobs", 0)
+    elif sampling.pop("logprobs", None):
+        raise InvalidRequest(
+            "'top_logprobs' requires 'logprobs'. Set 'logprobs' to true.", param="top_logprobs"
+        )
+    if not sampling.get("logprob_token_ids"):
+        sampling.pop("logprob_token_ids", None)
+    elif "logprobs" not in sampling:
+        raise InvalidRequest(
+            "'logprob_token_ids' requires 'logprobs'. Set 'logprobs' to true.",
+            param="logprob_token_ids",
+        )
+
+
+def _check_pattern_sizes(detection: dict[str, int]) -> None:
+    least, most = detection.get("min_pattern_size", 1), detection["max_pattern_size"]
+    if least > most:
+        raise InvalidRequest(
+            f"'repetition_detection.min_pattern_size' ({least}) must not exceed "
+            f"'max_pattern_size' ({most}).",
+            param="repetition_detection.max_pattern_size",
+        )

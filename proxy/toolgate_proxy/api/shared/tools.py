@@ -1,0 +1,91 @@
+"""Tools and tool choices, in the forms that several APIs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.plan import AllowedTools, NamedTool, Tool, ToolChoice, parse_tools
+
+from ...request_fields import Fields, invalid_value
+
+TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
+
+
+def read_tools(
+    tools: Sequence[object], *, param: str = "tools", open_objects: bool = False
+) -> tuple[Tool, ...]:
+    """Tools as `{"type": "function", "function": {…}}`. Raises InvalidTools."""
+    try:
+        return parse_tools(tools, param=param, open_objects=open_objects)
+    except RecursionError as error:
+        raise InvalidTools(
+            f"{param!r} is nested too deeply. Use a flatter JSON Schema.", param=param
+        ) from error
+
+
+def read_functions(
+    functions: Sequence[object], *, param: str, open_objects: bool = False
+) -> tuple[Tool, ...]:
+    """Functions without the object around them. Raises InvalidTools, whose `param` is the entry of
+    the array `param`."""
+    wrapped = [{"type": "function", "function": function} for function in functions]
+    try:
+        return read_tools(wrapped, param=param, open_objects=open_objects)
+    except InvalidTools as error:
+        path = (error.param or param).replace("].function", "]", 1)
+        raise InvalidTools(error.message.replace("].function", "]", 1), param=path) from error
+
+
+def read_tool_choice(choice: object) -> ToolChoice:
+    """`tool_choice` of OpenAI's APIs. The name of a tool is at `function.name` in chat completions,
+    and at `name` in the Responses API."""
+    if choice is None:
+        return "auto"  # the plan changes it to "none" if there are no tools
+    if choice in ("none", "auto", "required"):
+        return choice  # type: ignore[return-value]
+    if not isinstance(choice, dict):
+        raise invalid_value("tool_choice", TOOL_CHOICES, choice)
+    kind = choice.get("type")
+    if kind == "allowed_tools":
+        return _allowed_tools(Fields(choice, "tool_choice"))
+    if kind != "function":
+        raise UnsupportedParameter(
+            f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\" or "
+            '"allowed_tools".',
+            param="tool_choice",
+        )
+    name = function_name(choice)
+    if name is None:
+        raise invalid_value(
+            "tool_choice", "an object with the tool's name in function.name", choice
+        )
+    return NamedTool(name)
+
+
+def function_name(entry: object) -> str | None:
+    """The name in `{"function": {"name": …}}` or in `{"name": …}`."""
+    if not isinstance(entry, dict):
+        return None
+    function = entry.get("function", entry)
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _allowed_tools(choice: Fields) -> AllowedTools:
+    """`{"type": "allowed_tools", "allowed_tools": {"mode": …, "tools": […]}}`. In the Responses
+    API mode and tools are beside the type."""
+    inner = choice.mapping("allowed_tools")
+    allowed = choice if inner is None else Fields(inner, "tool_choice.allowed_tools")
+    mode = allowed.values.get("mode", "auto")
+    if mode not in ("auto", "required"):
+        raise allowed.wrong("mode", '"auto" or "required"')
+    names = [function_name(entry) for entry in allowed.items("tools") or []]
+    if not names:
+        path = allowed.path("tools")
+        raise UnknownTool(
+            f"{path!r} is empty. Name at least one of the request's tools.", param=path
+        )
+    if any(name is None for name in names):
+        raise allowed.wrong("tools", "an array of objects with the name of a tool each")
+    return AllowedTools(mode, tuple(name for name in names if name is not None))
