@@ -18,9 +18,9 @@ from .api.chat_completions.response import WholeResponse
 from .chat import failover
 from .litellm_host.context import current
 from .litellm_host.errors import errors_raised
-from .litellm_host.patches import register
-from .litellm_host.provider_call import ProviderCall, read_call
-from .litellm_host.stream import note_whole
+from .litellm_host.provider.call import ProviderCall, read_call
+from .litellm_host.provider.patches import register
+from .litellm_host.provider.stream import note_whole
 from .state import service
 
 

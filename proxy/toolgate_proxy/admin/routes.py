@@ -25,8 +25,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ..litellm_host.auth import add_callback
-from ..litellm_host.router import model_names, placements
-from ..litellm_host.selection import SelectionHook
+from ..litellm_host.deployments.router import model_names, placements
+from ..litellm_host.deployments.selection import SelectionHook
 from ..litellm_host.state import selection, ways
 from ..routing.deployments import Deployment
 from ..routing.health import Health

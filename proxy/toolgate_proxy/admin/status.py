@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from ..litellm_host import router
+from ..litellm_host.deployments import router
 from ..litellm_host.state import ways
 from ..routing.deployments import Deployment, Deployments
 from ..state import service

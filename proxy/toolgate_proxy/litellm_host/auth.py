@@ -32,8 +32,8 @@ from ..keys.cache import WRONG
 from ..keys.key import Key
 from ..keys.permissions import may_open
 from ..state import GatewayState, service
+from .callbacks.limit_hook import hook
 from .errors import proxy_exception
-from .limit_hook import hook
 
 KEY_HEADERS = {
     "api_key": "authorization",

@@ -16,7 +16,7 @@ from litellm.proxy._types import ProxyException
 
 from toolgate_core.errors import ToolgateError
 
-from .router import PROVIDER
+from .deployments.router import PROVIDER
 
 CARRIED = "toolgate_error"
 """Attribute in which LiteLLM's exceptions carry ours."""

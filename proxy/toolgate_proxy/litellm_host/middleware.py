@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.middleware import Middleware
+from starlette.types import ASGIApp
 
 PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
 """Middleware of LiteLLM that acts on paths which are never ours. It matches every request against
 some forty prefixes, about 5 % of the gateway's processor time for a whole response."""
 
 
-def insert_own_route(app: Any, route: type[Any]) -> None:
+def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
     """Makes `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
 
     Cross-origin headers, security headers, compression and LiteLLM's count of in-flight requests

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..state import service
-from .selection import Selection
-from .ways import Ways
+from .deployments.model_route import Ways
+from .deployments.selection import Selection
 
 
 @lru_cache(maxsize=1)

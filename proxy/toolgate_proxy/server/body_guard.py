@@ -19,7 +19,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.parameter import unknown
 from ..litellm_host.control_fields import is_banned, is_control
-from ..litellm_host.router import is_foreign
+from ..litellm_host.deployments.router import is_foreign
 from ..request_fields import Fields
 
 NESTED = ("extra_body", "litellm_params")

@@ -24,11 +24,11 @@ from ..chat import failover
 from ..context import context_of
 from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
+from ..litellm_host.callbacks.request_events import HostCall
+from ..litellm_host.deployments.model_route import Way
+from ..litellm_host.deployments.router import Target
 from ..litellm_host.errors import own_errors
-from ..litellm_host.host_call import HostCall
-from ..litellm_host.router import Target
 from ..litellm_host.state import selection, ways
-from ..litellm_host.ways import Way
 from ..routing.deployments import Deployment, Placement
 from ..state import service
 from . import body

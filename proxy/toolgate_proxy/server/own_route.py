@@ -21,9 +21,9 @@ from ..background import in_background
 from ..context import RequestContext, context_of
 from ..keys import metrics
 from ..litellm_host import auth
-from ..litellm_host.callbacks import wants_events
+from ..litellm_host.callbacks.configured import wants_events
+from ..litellm_host.callbacks.request_events import HostCall
 from ..litellm_host.context import carry
-from ..litellm_host.host_call import HostCall
 from ..litellm_host.state import ways
 from ..request_fields import Fields
 from ..state import service

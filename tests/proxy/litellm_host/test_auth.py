@@ -23,7 +23,7 @@ from toolgate_core.errors import PermissionDenied
 from toolgate_proxy import auth
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host import auth as host
-from toolgate_proxy.litellm_host.limit_hook import LimitHook, hook
+from toolgate_proxy.litellm_host.callbacks.limit_hook import LimitHook, hook
 from toolgate_proxy.server import request_scope
 
 Header = tuple[bytes, bytes]

@@ -14,13 +14,13 @@ from litellm.proxy.utils import ProxyLogging
 from litellm.router import Router
 
 from tests.support.litellm_router import reset_litellm, row, use
-from toolgate_proxy.litellm_host import callbacks
-from toolgate_proxy.litellm_host.callbacks import RESPONSE_HOOKS
-from toolgate_proxy.litellm_host.limit_hook import hook as limit_hook
-from toolgate_proxy.litellm_host.router import rows_of
-from toolgate_proxy.litellm_host.selection import Selection, SelectionHook
+from toolgate_proxy.litellm_host.callbacks import configured as callbacks
+from toolgate_proxy.litellm_host.callbacks.configured import RESPONSE_HOOKS
+from toolgate_proxy.litellm_host.callbacks.limit_hook import hook as limit_hook
+from toolgate_proxy.litellm_host.deployments.model_route import Way, Ways, why_litellm
+from toolgate_proxy.litellm_host.deployments.router import rows_of
+from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook
 from toolgate_proxy.litellm_host.state import selection
-from toolgate_proxy.litellm_host.ways import Way, Ways, why_litellm
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import service
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from toolgate_proxy import provider
-from toolgate_proxy.litellm_host import cpython_gc_workaround
+from toolgate_proxy.litellm_host.provider import cpython_gc_workaround
 
 CRASHING = """
 import contextvars, gc, random, sys

@@ -14,9 +14,9 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.limits import admission
-from toolgate_proxy.litellm_host import limit_hook
+from toolgate_proxy.litellm_host.callbacks import limit_hook
+from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
-from toolgate_proxy.litellm_host.limit_hook import hook
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 

@@ -19,8 +19,8 @@ from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 
 from tests.support.litellm_router import reset_litellm
 from toolgate_core.errors import RateLimited
-from toolgate_proxy.litellm_host import patches
 from toolgate_proxy.litellm_host.errors import host_error
+from toolgate_proxy.litellm_host.provider import patches
 from toolgate_proxy.provider import toolgate
 
 

@@ -8,7 +8,7 @@ import pytest
 from litellm.proxy import proxy_server
 
 from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
-from toolgate_proxy.litellm_host import router
+from toolgate_proxy.litellm_host.deployments import router
 from toolgate_proxy.routing.deployments import Placement
 
 

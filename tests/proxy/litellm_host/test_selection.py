@@ -11,9 +11,13 @@ import pytest
 from litellm.router import Router
 
 from tests.support.litellm_router import Row, foreign, made, reset_litellm, row, use
-from toolgate_proxy.litellm_host.router import Target, placement_of
-from toolgate_proxy.litellm_host.selection import OWN_STRATEGIES, Selection, SelectionHook
-from toolgate_proxy.litellm_host.ways import target_of
+from toolgate_proxy.litellm_host.deployments.model_route import target_of
+from toolgate_proxy.litellm_host.deployments.router import Target, placement_of
+from toolgate_proxy.litellm_host.deployments.selection import (
+    OWN_STRATEGIES,
+    Selection,
+    SelectionHook,
+)
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.prefix_affinity import Affinity
 from toolgate_proxy.settings import Settings

@@ -13,9 +13,9 @@ from litellm.router import Router
 from litellm.types.router import RoutingStrategy
 
 from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
-from toolgate_proxy.litellm_host import ways as module
-from toolgate_proxy.litellm_host.router import rows_of
-from toolgate_proxy.litellm_host.ways import Way, Ways, target_of, why_litellm
+from toolgate_proxy.litellm_host.deployments import model_route as module
+from toolgate_proxy.litellm_host.deployments.model_route import Way, Ways, target_of, why_litellm
+from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.server.app import Route, make_config
 from toolgate_proxy.settings import Settings
 

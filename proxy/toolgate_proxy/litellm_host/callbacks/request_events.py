@@ -23,13 +23,13 @@ from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.chat_completions.parameters import BY_NAME
-from ..context import RequestContext
-from .callbacks import wants_post_call, without_inert
-from .errors import HostRefused, host_error, own_error
-from .names import either
-from .router import PROVIDER, Row, Target, placement_of, router
-from .ways import target_of
+from ...api.chat_completions.parameters import BY_NAME
+from ...context import RequestContext
+from ..deployments.model_route import target_of
+from ..deployments.router import PROVIDER, Row, Target, placement_of, router
+from ..errors import HostRefused, host_error, own_error
+from ..names import either
+from .configured import wants_post_call, without_inert
 
 logger = logging.getLogger("toolgate")
 

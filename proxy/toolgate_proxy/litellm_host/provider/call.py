@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..routing.deployments import Deployment, Placement
-from .router import group_of, rows_of
-from .state import selection
+from ...routing.deployments import Deployment, Placement
+from ..deployments.router import group_of, rows_of
+from ..state import selection
 
 
 @dataclass(frozen=True)

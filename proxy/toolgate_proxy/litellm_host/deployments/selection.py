@@ -13,8 +13,8 @@ from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
-from ..routing.deployments import Deployments, Placement
-from ..routing.prefix_affinity import Affinity
+from ...routing.deployments import Deployments, Placement
+from ...routing.prefix_affinity import Affinity
 from .router import Row, Target, is_limited, placement_of, router, weights_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")

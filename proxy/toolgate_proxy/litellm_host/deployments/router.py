@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..routing.deployments import Placement
+from ...routing.deployments import Placement
 
 PROVIDER = "toolgate"
 LIMITS = ("rpm", "tpm", "max_parallel_requests")

@@ -10,8 +10,8 @@ from typing import Any
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
-from ..background import in_background
-from .names import either
+from ...background import in_background
+from ..names import either
 
 _WHOLE = "toolgate_response"
 """Attribute of a logging object: the response that was streamed, for LiteLLM's log events."""

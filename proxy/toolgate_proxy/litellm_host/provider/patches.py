@@ -32,9 +32,9 @@ from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
+from ..deployments.router import PROVIDER
+from ..errors import CARRIED
 from . import cpython_gc_workaround
-from .errors import CARRIED
-from .router import PROVIDER
 from .stream import PassThroughStream
 
 _MADE = "_toolgate_registered"

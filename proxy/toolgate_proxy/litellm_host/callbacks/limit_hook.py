@@ -15,10 +15,10 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import ToolgateError
 
-from ..limits.admission import reserve
-from ..state import service
-from .context import carried
-from .errors import host_error
+from ...limits.admission import reserve
+from ...state import service
+from ..context import carried
+from ..errors import host_error
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 

@@ -13,10 +13,15 @@ from typing import Any
 
 import litellm
 
-from ..api.chat_completions.parameters import BY_NAME
-from ..settings import Settings
-from .callbacks import chooses_deployments, reading_callback, wants_events, wants_pre_call
-from .names import either
+from ...api.chat_completions.parameters import BY_NAME
+from ...settings import Settings
+from ..callbacks.configured import (
+    chooses_deployments,
+    reading_callback,
+    wants_events,
+    wants_pre_call,
+)
+from ..names import either
 from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 

@@ -1,0 +1,1 @@
+"""LiteLLM's callbacks: which are configured, and the hooks and log events they receive."""

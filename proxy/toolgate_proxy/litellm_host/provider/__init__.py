@@ -1,0 +1,1 @@
+"""LiteLLM's custom provider `toolgate`, for requests on LiteLLM's route."""
