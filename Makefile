@@ -61,6 +61,7 @@ else
 endif
 
 docs: tiny
+	@python scripts/errors_doc.py
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py

@@ -1,0 +1,77 @@
+"""Every error that a client of the gateway can receive.
+
+On the wire an error is OpenAI's error object (platform.openai.com/docs/guides/error-codes):
+`{"error": {"message", "type", "param", "code"}}`, plus the extra fields of its class.
+
+docs/errors.md is generated from these classes (`make docs`). The docstring of a class has two or
+three paragraphs: when the error occurs, what to do, and the extra fields.
+"""
+
+from __future__ import annotations
+
+from .access import (
+    InvalidKey,
+    KeysUnavailable,
+    LimitsUnavailable,
+    PermissionDenied,
+    QuotaExceeded,
+    RateLimited,
+    RetiredKey,
+    TooManyWrongKeys,
+)
+from .base import ToolgateError
+from .calls import ArgumentsNotChecked, ChecksBusy, EnforcementFailed, ToolSchemaViolation
+from .requests import (
+    BudgetTooSmall,
+    ContextLengthExceeded,
+    InvalidRequest,
+    InvalidTools,
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+    TemplateRefused,
+    UnknownTool,
+    UnsupportedParameter,
+)
+from .services import (
+    BackendFailed,
+    BackendLost,
+    BackendTimeout,
+    BackendUnavailable,
+    ClientDisconnected,
+    GatewayMisconfigured,
+    GrammarUnknown,
+    InternalFault,
+)
+
+__all__ = [
+    "ArgumentsNotChecked",
+    "BackendFailed",
+    "BackendLost",
+    "BackendTimeout",
+    "BackendUnavailable",
+    "BudgetTooSmall",
+    "ChecksBusy",
+    "ClientDisconnected",
+    "ContextLengthExceeded",
+    "EnforcementFailed",
+    "GatewayMisconfigured",
+    "GrammarUnknown",
+    "InternalFault",
+    "InvalidKey",
+    "InvalidRequest",
+    "InvalidTools",
+    "KeysUnavailable",
+    "LimitsUnavailable",
+    "PermissionDenied",
+    "QuotaExceeded",
+    "RateLimited",
+    "RetiredKey",
+    "SchemaNotEnforceable",
+    "SchemaTooComplex",
+    "TemplateRefused",
+    "TooManyWrongKeys",
+    "ToolSchemaViolation",
+    "ToolgateError",
+    "UnknownTool",
+    "UnsupportedParameter",
+]

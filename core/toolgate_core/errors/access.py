@@ -1,0 +1,108 @@
+"""Errors of API keys, their permissions and their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import ToolgateError
+
+
+class InvalidKey(ToolgateError):
+    """The API key is missing or not valid. The message never includes the key or the reason.
+
+    Send a valid key as `Authorization: Bearer …`.
+    """
+
+    status = 401
+    type = "authentication_error"
+    code = "invalid_api_key"
+
+
+class RetiredKey(InvalidKey):
+    """The API key was valid, and is now expired, rotated, revoked or blocked. Such requests do not
+    count as failed attempts.
+
+    Request a new key.
+    """
+
+
+class PermissionDenied(ToolgateError):
+    """The API key is valid, and has no permission for this route or this model.
+
+    Use a model that the message lists, or the master key.
+    """
+
+    status = 403
+    type = "permission_error"
+    code = "permission_denied"
+
+
+class TooManyWrongKeys(ToolgateError):
+    """One IP address sent more than `TOOLGATE_WRONG_KEYS_PER_MINUTE` invalid keys.
+
+    Wait for the number of seconds in the header Retry-After.
+    """
+
+    status = 429
+    type = "authentication_error"
+    code = "too_many_wrong_keys"
+
+
+class RateLimited(ToolgateError):
+    """A limit of the API key is reached: requests or tokens per minute, or parallel requests. The
+    error's `type` is the limit: `requests`, `tokens` or `parallel_requests`.
+
+    Wait for the number of seconds in the header Retry-After.
+    """
+
+    status = 429
+    type = "requests"
+    code = "rate_limit_exceeded"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limited: str = "requests",
+        param: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message, param=param, retry_after=retry_after)
+        self.limited = limited
+        self.headers: dict[str, str] = {}
+        """OpenAI's x-ratelimit-… headers at the time of the error."""
+
+    def details(self) -> dict[str, Any]:
+        return {"type": self.limited}  # OpenAI's rate limit errors name the unit as their type
+
+
+class QuotaExceeded(RateLimited):
+    """The API key's tokens for this day are used up.
+
+    Wait for the number of seconds in the header Retry-After, or raise the limit.
+    """
+
+    code = "insufficient_quota"
+
+
+class KeysUnavailable(ToolgateError):
+    """Keys are stored in Redis, and Redis has not responded for longer than `TOOLGATE_KEY_GRACE`.
+
+    Retry. The operator of the gateway must restore Redis.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "keys_unavailable"
+
+
+class LimitsUnavailable(ToolgateError):
+    """The API key has limits, Redis does not respond, and `TOOLGATE_LIMITS_WITHOUT_REDIS` is
+    `closed`.
+
+    Retry. The operator of the gateway must restore Redis.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "limits_unavailable"

@@ -1,0 +1,60 @@
+"""Errors of enforcement and of the validation of completed calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import ToolgateError
+
+
+class EnforcementFailed(ToolgateError):
+    """The enforcement of this request failed in the engine, or its output violates a grammar.
+
+    Retry. If the message asks for a report, report the tool's schema.
+    """
+
+    code = "enforcement_failed"
+
+
+class ToolSchemaViolation(ToolgateError):
+    """A completed call violates a keyword that masks can't enforce, also after the number of
+    resamples in `TOOLGATE_RESAMPLES`.
+
+    Retry, or remove the keyword from the schema.
+
+    `pointer`: the JSON Pointer of the value inside the call's arguments. `keyword`: the schema's
+    keyword that the value violates.
+    """
+
+    code = "tool_schema_violation"
+
+    def __init__(
+        self, message: str, *, pointer: str = "", keyword: str = "", param: str | None = None
+    ) -> None:
+        super().__init__(message, param=param)
+        self.pointer = pointer
+        self.keyword = keyword
+
+    def details(self) -> dict[str, Any]:
+        return {"pointer": self.pointer, "keyword": self.keyword}
+
+
+class ArgumentsNotChecked(ToolgateError):
+    """The validation of a completed call exceeded one of the limits `TOOLGATE_VALIDATION_…`. The
+    call is not sent, because it might be invalid.
+
+    Simplify the references and patterns of the tool's schema.
+    """
+
+    code = "arguments_not_checked"
+
+
+class ChecksBusy(ToolgateError):
+    """No validation process became free in time for an expensive schema or call.
+
+    Retry after the number of seconds in the header Retry-After.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "checks_busy"

@@ -1,0 +1,114 @@
+"""Errors of requests that a client must change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import ToolgateError
+
+
+class InvalidRequest(ToolgateError):
+    """The body is not valid JSON, or a parameter has an invalid value or an invalid combination
+    with others.
+
+    Correct the parameter that `param` names.
+    """
+
+    status = 400
+    type = "invalid_request_error"
+    code = "invalid_request"
+
+
+class InvalidTools(InvalidRequest):
+    """A tool definition is invalid: its name, or a schema that is not a valid JSON Schema.
+
+    Correct the definition that `param` names.
+    """
+
+    code = "invalid_tools"
+
+
+class UnknownTool(InvalidRequest):
+    """`tool_choice` or `function_call` names a tool that is not in `tools`.
+
+    Add the tool to `tools`, or correct the name.
+    """
+
+    code = "unknown_tool"
+
+
+class UnsupportedParameter(InvalidRequest):
+    """The request has a parameter or a value that the gateway does not support.
+
+    Remove it. See docs/parameters.md.
+    """
+
+    code = "unsupported_parameter"
+
+
+class SchemaNotEnforceable(InvalidRequest):
+    """A schema can't be enforced. Examples: a tool with `strict: true` has a keyword that masks
+    can't enforce, a reference leads out of the schema, or no finite value satisfies the schema.
+
+    Change the keyword at `pointer`, or omit `strict`.
+
+    `pointer`: the JSON Pointer (RFC 6901) of the keyword inside the schema.
+    """
+
+    code = "schema_not_enforceable"
+
+    def __init__(self, message: str, *, pointer: str, param: str | None = None) -> None:
+        super().__init__(message, param=param)
+        self.pointer = pointer
+
+    def details(self) -> dict[str, Any]:
+        return {"pointer": self.pointer}
+
+
+class SchemaTooComplex(SchemaNotEnforceable):
+    """A schema exceeds one of the limits `TOOLGATE_SCHEMA_MAX_…`, or compiling it exceeds one of
+    the limits `TOOLGATE_QUARANTINE_…`.
+
+    Simplify the schema, or split the tool.
+
+    `pointer`: the JSON Pointer of the place at which the limit was exceeded.
+    """
+
+    code = "schema_too_complex"
+
+
+class TemplateRefused(InvalidRequest):
+    """The model's chat template failed on the messages, or the messages have content that the model
+    does not support.
+
+    Correct the messages as the message of the error states.
+    """
+
+    code = "template_refused"
+
+
+class BudgetTooSmall(InvalidRequest):
+    """The request requires a call, and even the shortest one does not fit in `max_tokens`.
+
+    Set `max_tokens` to at least `least_max_tokens`.
+
+    `least_max_tokens`: the minimum.
+    """
+
+    code = "max_tokens_too_small"
+
+    def __init__(self, message: str, *, least: int, param: str | None = None) -> None:
+        super().__init__(message, param=param)
+        self.least = least
+
+    def details(self) -> dict[str, Any]:
+        return {"least_max_tokens": self.least}
+
+
+class ContextLengthExceeded(InvalidRequest):
+    """The prompt and `max_tokens` together exceed the model's context length.
+
+    Shorten the messages, or lower `max_tokens`.
+    """
+
+    code = "context_length_exceeded"

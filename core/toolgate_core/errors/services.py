@@ -1,0 +1,98 @@
+"""Errors of the gateway and of backends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .base import ToolgateError
+
+
+class GatewayMisconfigured(ToolgateError):
+    """The configuration of the gateway does not allow it to enforce what the API key requires.
+
+    The operator of the gateway must change the setting that the message names.
+    """
+
+    code = "gateway_misconfigured"
+
+
+class InternalFault(ToolgateError):
+    """The gateway has a bug. Its log has the traceback.
+
+    Retry, and report the traceback.
+    """
+
+    code = "internal_error"
+
+
+class ClientDisconnected(ToolgateError):
+    """The client closed the connection before the response was complete. Only the log events of
+    LiteLLM's callbacks contain this error.
+
+    Nothing.
+    """
+
+    status = 499
+    code = "client_disconnected"
+
+
+class GrammarUnknown(ToolgateError):
+    """The backend has unloaded grammars that the request needs. The gateway loads them again and
+    repeats the request, so clients do not see this error.
+
+    Nothing.
+
+    `keys`: the keys of the missing grammars.
+    """
+
+    status = 409
+    type = "invalid_request_error"
+    code = "grammar_unknown"
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__("These grammars are not loaded. Load them and repeat the request.")
+        self.keys = tuple(keys)
+
+    def details(self) -> dict[str, Any]:
+        return {"keys": list(self.keys)}
+
+
+class BackendUnavailable(ToolgateError):
+    """No backend is reachable, or the backend is at capacity.
+
+    Retry after the number of seconds in the header Retry-After.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "backend_unavailable"
+
+
+class BackendTimeout(ToolgateError):
+    """The backend exceeded one of the time limits `TOOLGATE_…_TIMEOUT`.
+
+    Retry, or raise the time limit.
+    """
+
+    status = 504
+    type = "timeout_error"
+    code = "backend_timeout"
+
+
+class BackendFailed(ToolgateError):
+    """The backend returned an error or an invalid response.
+
+    Read the message. The gateway and the backend must be of the same release.
+    """
+
+    status = 502
+    type = "server_error"
+    code = "backend_failed"
+
+
+class BackendLost(BackendFailed):
+    """The backend closed the connection after it had accepted the request.
+
+    Retry.
+    """
