@@ -149,7 +149,7 @@ class JsonObject:
         return value
 
     def valid(self) -> tuple[Any, ...]:
-        return ({},)
+        return ()
 
     def invalid(self) -> tuple[Any, ...]:
         return ([], [3], "a", 3, True)

@@ -1,0 +1,68 @@
+"""The parameter table: every row parses its examples into the field that it names."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from tests.support.admitted_requests import admitted
+from toolgate_core import wire
+from toolgate_core.errors import InvalidRequest
+from toolgate_core.plan import ChatRequest
+from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
+from toolgate_proxy.api.shared.parameter import Parameter, make_table
+
+SUPPORTED = [each for each in PARAMETERS if each.type is not None]
+REQUIRED: dict[str, dict[str, Any]] = {
+    "stream_options": {"stream": True},
+    "top_logprobs": {"logprobs": True},
+    "logprob_token_ids": {"logprobs": True},
+}
+"""Other parameters that a parameter requires."""
+
+
+@pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
+def test_valid_values_reach_the_field_of_the_row(row: Parameter) -> None:
+    assert row.type
+    for value in row.type.valid():
+        request = admitted(**REQUIRED.get(row.name, {}), **{row.name: value})
+        parsed = row.type.parse(value, row.name)
+        if row.sampling and row.sampling not in ("logprob_token_ids", "repetition_detection"):
+            assert getattr(request.sampling, row.sampling) == parsed
+        if row.tokenizing:
+            assert getattr(request.tokenizing, row.tokenizing) == parsed
+        if row.request:
+            assert getattr(request, row.request) == parsed
+
+
+@pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
+def test_invalid_values_are_errors_that_name_the_parameter(row: Parameter) -> None:
+    assert row.type
+    for value in row.type.invalid():
+        with pytest.raises(InvalidRequest) as error:
+            admitted(**REQUIRED.get(row.name, {}), **{row.name: value})
+        assert error.value.param is not None
+        assert error.value.param.split(".")[0] == row.name
+        assert row.name in error.value.message
+
+
+def test_rows_name_fields_that_exist() -> None:
+    sampling = {row.sampling for row in PARAMETERS if row.sampling}
+    assert sampling == wire.Sampling.model_fields.keys()
+    tokenizing = {row.tokenizing for row in PARAMETERS if row.tokenizing}
+    assert tokenizing == wire.Tokenizing.model_fields.keys()
+    request = {row.request for row in PARAMETERS if row.request}
+    assert request < {each.name for each in fields(ChatRequest)}
+
+
+def test_only_supported_parameters_have_a_type() -> None:
+    for row in PARAMETERS:
+        assert (row.type is not None) == (row.support == "supported")
+        assert bool(row.defaults) == (row.support == "default only")
+
+
+def test_a_table_with_two_rows_of_one_name_is_an_error() -> None:
+    with pytest.raises(ValueError, match="'temperature'"):
+        make_table([BY_NAME["temperature"]] * 2)
