@@ -1,14 +1,22 @@
-"""A gateway in a process of its own."""
+"""A gateway in a process of its own.
+
+The import of LiteLLM's proxy takes more than ten seconds of CPU time. One process imports it once
+(`preload`), and every gateway is a fork of that process, which then runs the command line.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.forkserver
 import os
-import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 
@@ -17,51 +25,83 @@ from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
 KEY_SECRET = "a-secret-for-the-hashes-of-keys"
+BROWSER_ORIGIN = "https://console.example"
+"""An origin whose browsers may call every gateway started here."""
 START_TIMEOUT = 400.0
+
+_PRELOADED = (
+    "litellm.proxy.proxy_server",
+    "toolgate_proxy.admin.routes",
+    "toolgate_proxy.cli.main",
+    "toolgate_proxy.litellm_host.probe",
+    "toolgate_proxy.server.own_route",
+)
+_READ_ON_IMPORT = {
+    "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+}
+_fork_context = multiprocessing.get_context("forkserver")
 
 
 @dataclass(frozen=True)
 class Gateway:
     url: str
-    process: subprocess.Popen[bytes]
+    process: ForkServerProcess
     log: Path
 
+    def wait_until_alive(self) -> None:
+        wait_until_alive(self.url, self.log, lambda: self.process.exitcode is None)
+
     def require_alive(self) -> None:
-        status = self.process.poll()
+        status = self.process.exitcode
         assert status is None, (
             f"The gateway ended with status {status}:\n"
             f"{self.log.read_text(errors='replace')[-8000:]}"
         )
 
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join(20)
+        assert self.process.exitcode is not None, "The gateway did not end within 20 s of SIGTERM."
+
 
 @contextmanager
 def serving(
-    command: list[str], backend_url: str, log: Path, redis_url: str | None = None, **more: str
+    arguments: Sequence[str], backend_url: str, log: Path, redis_url: str | None = None, **more: str
 ) -> Iterator[Gateway]:
-    """Runs a gateway by `command`, to which a port is added, until the context is left. `more` is
-    added to its environment."""
-    process, url = start(command, backend_url, log, redis_url, **more)
+    """Runs `toolgate proxy` with `arguments` and a port until the context is left. `more` is added
+    to its environment."""
+    gateway = start(arguments, backend_url, log, redis_url, **more)
     try:
-        wait_until_alive(process, url, log)
-        gateway = Gateway(url, process, log)
+        gateway.wait_until_alive()
         yield gateway
         gateway.require_alive()
     finally:
-        process.terminate()
-        process.wait(20)
+        gateway.stop()
 
 
 def start(
-    command: list[str],
+    arguments: Sequence[str],
     backend_url: str,
     log: Path,
     redis_url: str | None = None,
     port: int | None = None,
     **more: str,
-) -> tuple[subprocess.Popen[bytes], str]:
-    """The process, which the caller ends, and its URL. `more` is added to its environment."""
+) -> Gateway:
+    """As `serving`, but does not wait for it; the caller stops it."""
+    preload()
     port = port or free_port()
-    environment = os.environ | {
+    command = ["toolgate", "proxy", *arguments, "--port", str(port)]
+    variables = os.environ | environment(backend_url, redis_url) | more
+    process = _fork_context.Process(target=_run, args=(command, variables, log), daemon=True)
+    process.start()
+    return Gateway(f"http://127.0.0.1:{port}", process, log)
+
+
+def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str]:
+    """A gateway's settings for a test."""
+    variables = {
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "TOOLGATE_BACKEND_URL": backend_url,
         "TOOLGATE_BACKEND_KEY": KEY,
@@ -70,25 +110,36 @@ def start(
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:
-        environment["TOOLGATE_REDIS_URL"] = redis_url
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [*command, "--port", str(port)],
-            env=environment | more,
-            stdout=output,
-            stderr=output,
-        )
-    return process, f"http://127.0.0.1:{port}"
+        variables["TOOLGATE_REDIS_URL"] = redis_url
+    return variables
 
 
-def wait_until_alive(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def wait_until_alive(url: str, log: Path, is_running: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_TIMEOUT
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
+    while time.monotonic() < deadline and is_running():
         try:
             if httpx.get(f"{url}/health/liveliness", timeout=2).is_success:
                 return
         except httpx.TransportError:
-            time.sleep(0.1)
+            time.sleep(0.05)
     raise RuntimeError(f"The gateway did not start:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def preload() -> None:
+    """Starts the process that gateways are forked from, if it does not run. Its imports take place
+    while the caller goes on."""
+    _fork_context.set_forkserver_preload(list(_PRELOADED))
+    with patch.dict(os.environ, _READ_ON_IMPORT):
+        multiprocessing.forkserver.ensure_running()
+
+
+def _run(command: list[str], variables: Mapping[str, str], log: Path) -> None:
+    with log.open("ab", buffering=0) as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = command
+    from toolgate_proxy.cli.main import main
+
+    main()

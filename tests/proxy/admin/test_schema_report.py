@@ -1,4 +1,4 @@
-"""What is told of tools' schemas: by the gateway's route, by the command with and without one."""
+"""Schema reports by the command line without a gateway."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pytest
 from typer.testing import CliRunner
 
-from tests.support.fake_backend import FakeBackend
-from tests.support.gateway_process import MASTER_KEY
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.settings import settings
 
 
 def entry(name: str, **properties: Any) -> dict[str, Any]:
@@ -34,42 +29,6 @@ ENTRIES: list[object] = [
 ]
 
 
-async def test_the_route(http: httpx.AsyncClient, backend: FakeBackend) -> None:
-    backend.residual["set_tags"] = (UNIQUE,)
-    answer = await http.post("/toolgate/schema", json={"model": "tiny", "tools": ENTRIES})
-    assert answer.status_code == 200, answer.text
-    (report,) = answer.json()["backends"]
-    assert report["backend"] == backend.url
-    told = {each["name"]: each for each in report["tools"]}
-    assert {name: each["status"] for name, each in told.items()} == {
-        "plain": "masked",
-        "set_tags": "checked",
-        "refused_one": "refused",
-        "away": "refused",
-        "no spaces": "invalid",
-    }
-    assert told["plain"]["engine"] == "fake"
-    assert told["away"]["pointer"] == "/properties/a/$ref"
-    (left,) = told["set_tags"]["residual"]
-    why, rewrite = ADVICE["uniqueItems"]
-    assert left == UNIQUE.model_dump() | {"why": why, "rewrite": rewrite}
-
-
-async def test_a_backend_that_is_not_there_is_said_to_be(http: httpx.AsyncClient) -> None:
-    answer = await http.post("/toolgate/schema", json={"tools": ENTRIES[:1]})
-    statuses = [report["tools"][0]["status"] for report in answer.json()["backends"]]
-    assert sorted(statuses) == ["failed", "masked"]
-
-
-async def test_the_route_takes_the_master_key_and_a_body(
-    http: httpx.AsyncClient, gateway: str
-) -> None:
-    wrong = await http.post("/toolgate/schema", json={"tools": "x"})
-    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "tools")
-    async with httpx.AsyncClient(base_url=gateway) as stranger:
-        assert (await stranger.post("/toolgate/schema", json={"tools": []})).status_code == 401
-
-
 def test_the_command_without_a_gateway(tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(ENTRIES))
@@ -85,22 +44,3 @@ def test_the_command_without_a_gateway(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["schema", str(path)]).exit_code == 0
     path.write_text("{")
     assert CliRunner().invoke(app, ["schema", str(path)]).exit_code == 2
-
-
-def test_the_command_with_a_gateway(
-    gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend.residual["set_tags"] = (UNIQUE,)
-    path = tmp_path / "tools.json"
-    path.write_text(json.dumps(ENTRIES[:2]))
-    monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
-    settings.cache_clear()
-    try:
-        said = CliRunner().invoke(app, ["schema", str(path), "--url", gateway, "--model", "tiny"])
-        assert said.exit_code == 1, said.output
-        assert "plain: masked (fake, 1.0 ms)" in said.output
-        assert "set_tags: checked (fake, 1.0 ms)" in said.output
-        assert UNIQUE.pointer in said.output
-        assert "sk-" not in said.output
-    finally:
-        settings.cache_clear()

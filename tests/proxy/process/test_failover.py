@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -64,11 +63,9 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture(scope="module")
 def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    command = [sys.executable, "-m", "toolgate_proxy", "proxy"]
-    for backend in pair.backends:
-        command += ["--model", f"tiny@{backend.url}"]
+    arguments = [f"--model=tiny@{backend.url}" for backend in pair.backends]
     log = tmp_path_factory.mktemp("many") / "log"
-    with serving(command, pair.backends[0].url, log) as gateway:
+    with serving(arguments, pair.backends[0].url, log) as gateway:
         yield gateway.url
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -16,14 +15,14 @@ import httpx
 import pytest
 
 from tests.support.fake_backend import FakeBackend, running
-from tests.support.gateway_process import Gateway, start, wait_until_alive
+from tests.support.gateway_process import Gateway, start
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.script import Script
 from tests.support.virtual_keys import make_key
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = 200
-COMMAND = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
+ARGUMENTS = ("--model", "tiny")
 
 
 @dataclass
@@ -38,12 +37,12 @@ class Fleet:
         return [gateway.url for gateway in self.gateways]
 
     def start(self, at: int, port: int | None = None) -> None:
-        process, url = start(COMMAND, self.backend.url, self.log, self.redis.url, port)
-        self.gateways[at : at + 1] = [Gateway(url, process, self.log)]
+        gateway = start(ARGUMENTS, self.backend.url, self.log, self.redis.url, port)
+        self.gateways[at : at + 1] = [gateway]
 
     def wait(self) -> None:
         for gateway in self.gateways:
-            wait_until_alive(gateway.process, gateway.url, self.log)
+            gateway.wait_until_alive()
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +60,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             yield made
         finally:
             for gateway in made.gateways:
-                gateway.process.terminate()
-            for gateway in made.gateways:
-                gateway.process.wait(20)
+                gateway.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +153,7 @@ async def test_a_gateway_that_is_killed_gives_its_room_back(fleet: Fleet) -> Non
         assert (await stays.post(CHAT, json=asked())).status_code == 429
         port = int(fleet.urls[1].rpartition(":")[2])
         fleet.gateways[1].process.kill()
-        fleet.gateways[1].process.wait(20)
+        fleet.gateways[1].process.join(20)
         await asyncio.gather(*hanging, return_exceptions=True)
         async with asyncio.timeout(30):
             while (await stays.post(CHAT, json=asked())).status_code == 429:  # noqa: ASYNC110

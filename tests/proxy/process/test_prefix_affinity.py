@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any
@@ -63,13 +62,11 @@ def backends() -> Iterator[Backends]:
 
 @pytest.fixture(scope="module")
 def urls(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    command = [sys.executable, "-m", "toolgate_proxy", "proxy"]
-    for backend in backends.all:
-        command += ["--model", f"tiny@{backend.url}"]
+    arguments = [f"--model=tiny@{backend.url}" for backend in backends.all]
     folder = tmp_path_factory.mktemp("affinity")
     with ExitStack() as stack:
         yield [
-            stack.enter_context(serving(command, backends.all[0].url, folder / f"log-{at}")).url
+            stack.enter_context(serving(arguments, backends.all[0].url, folder / f"log-{at}")).url
             for at in range(2)
         ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -61,10 +60,9 @@ def url(
     folder = tmp_path_factory.mktemp("routing")
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config([each.url for each in backends])))
-    command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--config", str(path)]
     affinity, way = request.param
     more = {"TOOLGATE_PREFIX_AFFINITY": affinity, "TOOLGATE_ROUTE": way}
-    with serving(command, backends[0].url, folder / "log", **more) as gateway:
+    with serving(["--config", str(path)], backends[0].url, folder / "log", **more) as gateway:
         yield gateway.url
 
 

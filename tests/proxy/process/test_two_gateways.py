@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,10 @@ async def test_new_tool_sets_are_compiled_once(
 ) -> None:
     """Eight clients, half of them at either gateway, ask for the same 64 new sets at once."""
     backend.load_pause = 0.05
-    command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
     with (
         running(FakeBackend()) as other,
         serving(
-            command,
+            ["--model", "tiny"],
             other.url,
             tmp_path / "log",
             redis_of_gateway.url,

@@ -1,23 +1,16 @@
 from __future__ import annotations
 
 import gc
-import sys
 from pathlib import Path
-from typing import Any
 
-import httpx
 import litellm
-import openai
 import pytest
 import yaml
 from fastapi import FastAPI
 
-from tests.support.fake_backend import FakeBackend
-from tests.support.gateway_process import MASTER_KEY, serving
 from tests.support.litellm_router import foreign, reset_litellm, row, use
-from tests.support.script import Script
 from toolgate_proxy.admin import routes
-from toolgate_proxy.litellm_host.selection import SelectionHook
+from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.server.app import Route, make_config, write_config
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
@@ -98,41 +91,6 @@ async def test_the_start_registers_the_hook_of_selection_and_prints_the_way_of_e
     finally:
         gc.unfreeze()
     assert capsys.readouterr().out.splitlines() == [
-        "Model mocked: by LiteLLM's handler, because of `mock_response` in litellm_params.",
-        "Model tiny: by the gateway's own route.",
+        "Model mocked: LiteLLM's route, because of `mock_response` in litellm_params.",
+        "Model tiny: own route.",
     ]
-
-
-async def test_litellms_own_command_serves_us_too(
-    backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`litellm --config litellm_config.yaml`, with our package installed beside it."""
-    backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
-    program = Path(sys.executable).with_name("litellm")
-    command = [str(program), "--config", str(CONFIG), "--host", "127.0.0.1"]
-    with serving(command, backend.url, tmp_path / "log") as gateway:
-        async with openai.AsyncOpenAI(
-            base_url=f"{gateway.url}/v1", api_key=MASTER_KEY, max_retries=0
-        ) as client:
-            ask: dict[str, Any] = {
-                "model": "toolgate",
-                "messages": [{"role": "user", "content": "hi"}],
-                "n": 2,
-            }
-            response = await client.chat.completions.create(**ask)
-            assert [c.message.content for c in response.choices] == ["Hello", "Hello"]
-            stream = await client.chat.completions.create(
-                **ask, stream=True, stream_options={"include_usage": True}
-            )
-            chunks = [chunk async for chunk in stream]
-            assert chunks[-1].usage == response.usage
-            for params in (
-                {"tool_choice": "required"},
-                {"tool_choice": "required", "stream": True},
-            ):
-                with pytest.raises(openai.BadRequestError) as refusal:
-                    await client.chat.completions.create(**ask, **params)
-                assert (refusal.value.code, refusal.value.param) == ("invalid_tools", "tools")
-        async with httpx.AsyncClient(base_url=gateway.url) as stranger:
-            answer = await stranger.post("/v1/chat/completions", json=ask)
-            assert answer.status_code == 401

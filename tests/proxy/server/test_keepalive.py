@@ -4,13 +4,9 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
 import pytest
 from starlette.types import Message, Send
 
-from tests.support.fake_backend import FakeBackend
-from tests.support.script import Script
-from tests.support.sdk_requests import asked
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.server.connection import COMMENT, KeepAlive
 
@@ -144,59 +140,3 @@ async def test_comments_end_with_the_request() -> None:
         await fail()
     await asyncio.sleep(TICK * 3)
     assert sent == []
-
-
-async def test_a_queued_request_is_told_that_it_waits(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
-    """The tests' gateway waits for eight seconds."""
-    backend.scripts["queued"] = Script(("Hello",), queued=10.0)
-    backend.scripts["late"] = Script(("Hello",), queued=10.0, error_after=0)
-    answered, failed = await asyncio.gather(
-        http.post("/v1/chat/completions", json=asked("queued", stream=True), timeout=60),
-        http.post("/v1/chat/completions", json=asked("late", stream=True), timeout=60),
-    )
-    assert (answered.status_code, failed.status_code) == (200, 200)
-    assert answered.text.startswith(COMMENT.decode())
-    said = [line.removeprefix("data: ") for line in answered.text.splitlines()]
-    chunks = [json.loads(line) for line in said if line.startswith("{")]
-    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks) == "Hello"
-    assert answered.text.rstrip().endswith("data: [DONE]")
-    assert failed.text.startswith(COMMENT.decode())
-    [data] = [line for line in failed.text.splitlines() if line.startswith("data: ")]
-    assert json.loads(data.removeprefix("data: "))["error"]["code"] == "enforcement_failed"
-
-
-async def test_a_requests_own_id_is_honoured(http: httpx.AsyncClient, backend: FakeBackend) -> None:
-    backend.scripts["hi"] = Script(("Hello",))
-    for given in ("my-request.7", None, "no\tgood", "x" * 200):
-        headers = {"x-request-id": given} if given else {}
-        for stream in (False, True):
-            response = await http.post(
-                "/v1/chat/completions", json=asked("hi", stream=stream), headers=headers
-            )
-            told = response.headers["x-request-id"]
-            assert (told == given) is (given == "my-request.7")
-            assert backend.requests[-1].request_id.startswith(f"{told}.chatcmpl-")
-    refused = await http.post(
-        "/v1/chat/completions", json=asked("hi", temperature="hot"), headers={"x-request-id": "r"}
-    )
-    assert (refused.status_code, refused.headers["x-request-id"]) == (400, "r")
-
-
-async def test_a_client_that_reads_slowly_gets_all_of_it(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
-    words = " ".join(f"word{at}" for at in range(3000))
-    backend.scripts["long"] = Script((words,))
-    said = ""
-    async with http.stream(
-        "POST", "/v1/chat/completions", json=asked("long", stream=True)
-    ) as response:
-        async for line in response.aiter_lines():
-            if line.startswith("data: {"):
-                [choice] = json.loads(line.removeprefix("data: "))["choices"]
-                said += choice["delta"].get("content") or ""
-            if len(said) % 50 == 0:
-                await asyncio.sleep(0.01)
-    assert said == words
