@@ -35,7 +35,7 @@ Prompt = Annotated[ChatPrompt | TokensPrompt, Field(discriminator="kind")]
 
 
 class RepetitionDetection(Message):
-    """vLLM's: a pattern of tokens that comes so often in a row ends the choice."""
+    """Ends a choice in which a pattern of tokens occurs `min_count` times in a row, as in vLLM."""
 
     max_pattern_size: int = Field(ge=1)
     min_pattern_size: int = Field(default=1, ge=1)
@@ -43,7 +43,11 @@ class RepetitionDetection(Message):
 
 
 class Sampling(Message):
-    """Sampling parameters, in vLLM's names and ranges (vllm/sampling_params.py)."""
+    """Sampling parameters under the names of vLLM's `SamplingParams`, to which the backend passes
+    them by name. None leaves the value to the model's generation_config.
+
+    A new field defaults to None. The message then leaves it out unless a request sets it, so that
+    `FORMAT` stays the same."""
 
     n: int = Field(default=1, ge=1, le=128)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -57,18 +61,18 @@ class Sampling(Message):
     repetition_penalty: float | None = None
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
-    """In an enforced request they end the content, as stop strings do, and nothing else."""
+    """In an enforced request they end the content only, as stop strings do."""
     ignore_eos: bool = False
     bad_words: tuple[str, ...] = ()
-    """Not in the reasoning or the content. A call's arguments are the schema's business."""
+    """Banned from the reasoning and the content. The arguments of a call may contain them."""
     logit_bias: dict[int, float] | None = None
     logprobs: int | None = Field(default=None, ge=0)
-    """How many alternatives to report for each token; None reports no logprobs at all."""
+    """Number of alternatives per token. None reports no logprobs."""
     logprob_token_ids: tuple[int, ...] | None = None
-    """Whose logprobs to report in the place of the likeliest alternatives'."""
+    """Tokens whose logprobs are reported instead of those of the most likely alternatives."""
     prompt_logprobs: int | None = Field(default=None, ge=0)
     allowed_token_ids: tuple[int, ...] | None = None
-    """Where nothing has to come: a mask beside it could leave nothing."""
+    """Only without enforcement: together with a mask they could exclude every token."""
     repetition_detection: RepetitionDetection | None = None
 
 

@@ -1,22 +1,49 @@
-"""The request's sampling as vLLM's: what may not go together."""
+"""Sampling parameters of a request become vLLM's `SamplingParams`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from vllm.sampling_params import SamplingParams
 
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
+from toolgate_proxy.api.shared.parameter import Parameter
+from toolgate_proxy.api.shared.sampling import SAMPLING
 
 
 def made(vocabulary: Vocabulary, spec: Spec, **sampling: Any) -> Any:
     return sampling_params(
         wire.Sampling(**sampling), spec, vocabulary, {}, budget=9, stream=True, hooked=False
     )
+
+
+def test_every_sampling_field_is_a_field_of_vllm() -> None:
+    assert wire.Sampling.model_fields.keys() <= {*SamplingParams.__struct_fields__}
+
+
+@pytest.mark.parametrize("row", [row for row in SAMPLING if row.sampling], ids=lambda row: row.name)
+def test_valid_values_reach_vllm_under_their_names(vocabulary: Vocabulary, row: Parameter) -> None:
+    """The bounds of the gateway's table are within vLLM's."""
+    assert row.type
+    assert row.sampling
+    for value in row.type.valid():
+        parsed = row.type.parse(value, row.name)
+        params = sampling_params(
+            wire.Sampling(**{row.sampling: parsed}),
+            None,
+            vocabulary,
+            {},
+            budget=2**31 - 1,
+            stream=True,
+            hooked=False,
+        )
+        if isinstance(parsed, bool | int | float):
+            assert getattr(params, row.sampling) == parsed
 
 
 def test_plain_content_may_be_of_some_tokens(vocabulary: Vocabulary) -> None:
