@@ -19,19 +19,19 @@ class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
-        self.guesses = FailedAttempts(settings.wrong_keys_per_minute)
-        self.watch: KeySync | None = None
+        self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
+        self.key_sync: KeySync | None = None
         if settings.key_secret is not None:
             hasher = Hasher(settings.key_secret)
-            self.watch = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
+            self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
         self.deployments = Deployments(settings)
         self.engine = Engine(settings)
         self.affinity = Affinity(self.deployments) if settings.prefix_affinity else None
 
     async def aclose(self) -> None:
         await self.limiter.aclose()
-        if self.watch is not None:
-            await self.watch.aclose()
+        if self.key_sync is not None:
+            await self.key_sync.aclose()
         if self.deployments.fleet is not None:
             await self.deployments.fleet.aclose()
 

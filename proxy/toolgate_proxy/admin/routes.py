@@ -125,8 +125,8 @@ def attach(app: Any) -> None:
             add_callback(SelectionHook(selection(), service().deployments))
             _print_ways()
             await service().limiter.started()
-            if (watch := service().watch) is not None:
-                await watch.started()
+            if (key_sync := service().key_sync) is not None:
+                await key_sync.started()
             try:
                 yield state
             finally:

@@ -66,8 +66,10 @@ def status(deployments: Deployments) -> Status:
             for name in router.model_names()
             if (places := router.placements(name))
         ],
-        keys=len(here.watch.ring) if here.watch is not None else 0,
-        limits=LimitsStatus(counted=here.limiter.counted, in_flight=here.limiter.ledger.in_flight),
+        keys=len(here.key_sync.key_cache) if here.key_sync is not None else 0,
+        limits=LimitsStatus(
+            counted=here.limiter.counted, in_flight=here.limiter.reservations.in_flight
+        ),
         fleet_cache=fleet is not None and fleet.available,
     )
 

@@ -1,7 +1,7 @@
 """The keys that this process knows: all of them, in memory, by their hashes.
 
-A request never waits for a store, and a guess never reaches one. What fills the ring and keeps it
-fresh is `watch.py`.
+A request never waits for a store, and a guess never reaches one. What fills the cache and keeps it
+fresh is `sync.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What keeps the ring fresh: a task that asks Redis, and looks at the file, several times a second.
+"""What keeps the cache of keys fresh: a task that asks Redis, and looks at the file, several times
+a second.
 
 Asking is one small command while nothing changes. It was chosen over publish/subscribe because a
 message that is missed is missed for good, and here a missed message would be a revoked key let in.
@@ -28,17 +29,17 @@ FIRST_LOOK = 2.0
 
 @dataclass
 class _Seen:
-    """How far the ring has followed Redis."""
+    """How far the cache has followed Redis."""
 
     epoch: bytes | None = None
     version: float = 0
 
 
 class KeySync:
-    """Fills the ring from where the settings say keys are. `start` it in the loop of the app."""
+    """Fills the cache from where the settings say keys are. `start` it in the loop of the app."""
 
-    def __init__(self, ring: KeyCache, hasher: Hasher, settings: Settings) -> None:
-        self.ring = ring
+    def __init__(self, key_cache: KeyCache, hasher: Hasher, settings: Settings) -> None:
+        self.key_cache = key_cache
         self._hasher = hasher
         self._settings = settings
         self._redis = (
@@ -85,16 +86,16 @@ class KeySync:
         """Once: at the file and at Redis."""
         changed = self._look_at_file()
         if self._redis is None:
-            self.ring.refreshed()
+            self.key_cache.refreshed()
             self._looked.set()
         else:
             said = await self._look_at_redis(self._redis)
             changed = changed or bool(said)
             if said is not None:
-                self.ring.refreshed()
+                self.key_cache.refreshed()
                 self._looked.set()
         if changed:
-            self.ring.replace(self._of_redis.values(), lasting=self._of_file.values())
+            self.key_cache.replace(self._of_redis.values(), lasting=self._of_file.values())
 
     async def _look_at_redis(self, redis: SharedRedis) -> bool | None:
         """Whether there was anything new; None where there was no answer to believe."""

@@ -34,6 +34,6 @@ async def reserve(
         raise
     context.admitted = True
     context.extra_headers |= admission.headers
-    entry, ledger = admission.entry, here.limiter.ledger
+    entry, reservations = admission.entry, here.limiter.reservations
 
-    context.on_settle = lambda: ledger.close(entry)
+    context.on_settle = lambda: reservations.close(entry)

@@ -49,7 +49,7 @@ class Limiter:
                 REDIS_BREAKER,
             )
             self._shared = RedisCounter(self._redis, settings.limit_lease)
-        self.ledger = Reservations(settings.limit_lease)
+        self.reservations = Reservations(settings.limit_lease)
 
     async def admit(
         self, key: Key, request_id: str, tokens: int, used: Callable[[], int]
@@ -66,7 +66,7 @@ class Limiter:
             error.headers = told
             raise error
         parallel = key.limits.max_parallel_requests is not None
-        entry = self.ledger.open(key.id, request_id, counted, tokens, parallel, used, counter)
+        entry = self.reservations.open(key.id, request_id, counted, tokens, parallel, used, counter)
         return Admission(entry, told)
 
     async def started(self) -> None:
@@ -79,7 +79,7 @@ class Limiter:
                 return
 
     async def aclose(self) -> None:
-        await self.ledger.aclose()
+        await self.reservations.aclose()
         if self._redis is not None:
             await self._redis.aclose()
 
@@ -98,7 +98,7 @@ class Limiter:
                 return await self._shared.admit(ask), self._shared
             except Unavailable as error:
                 if ask.limits.max_parallel_requests is not None:
-                    self.ledger.abandon(ask.key_id, ask.request_id, self._shared)
+                    self.reservations.abandon(ask.key_id, ask.request_id, self._shared)
                 if not self._open:
                     raise LimitsUnavailable(
                         "The limits of this key can't be checked: Redis does not answer. Try again "
@@ -112,5 +112,5 @@ class Limiter:
         day = int(time.time() * 1000) // DAY_MS
         counted = AdmissionResult(_NOTHING, _NOTHING, parallel=0, tokens_today=0, slice=0, day=day)
         counter = self._shared or self._local
-        entry = self.ledger.open(key.id, request_id, counted, 0, False, used, counter)
+        entry = self.reservations.open(key.id, request_id, counted, 0, False, used, counter)
         return Admission(entry, {})

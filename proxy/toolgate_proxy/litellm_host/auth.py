@@ -57,7 +57,7 @@ async def identify(sent: str, address: str) -> Key | None:
     except RetiredKey:
         raise
     except InvalidKey:
-        here.guesses.count(address)
+        here.failed_attempts.count(address)
         raise
 
 
@@ -104,10 +104,10 @@ def address_of(scope: object) -> str:
 
 async def _find(here: GatewayState, sent: str) -> Key:
     """Raises InvalidKey and KeysUnavailable."""
-    if not sent or here.watch is None:
+    if not sent or here.key_sync is None:
         raise InvalidKey(WRONG)
-    await here.watch.started()
-    return here.watch.ring.find(sent)
+    await here.key_sync.started()
+    return here.key_sync.key_cache.find(sent)
 
 
 def is_master_key(sent: str) -> bool:

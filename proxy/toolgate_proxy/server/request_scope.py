@@ -99,8 +99,8 @@ def check_route(scope: Scope, key: str | None) -> None:
     """
     if key is None or may_open(scope["method"], scope["path"]):
         return
-    watch = service().watch
-    if watch is not None and watch.ring.knows(key):
+    key_sync = service().key_sync
+    if key_sync is not None and key_sync.key_cache.knows(key):
         raise PermissionDenied("This route requires the gateway's master key.")
 
 

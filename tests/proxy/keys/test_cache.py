@@ -33,12 +33,12 @@ class Clock:
         return NOON + timedelta(seconds=self.seconds - 1000)
 
 
-def ring_of(*keys: Key, clock: Clock | None = None) -> KeyCache:
+def cache_of(*keys: Key, clock: Clock | None = None) -> KeyCache:
     clock = clock or Clock()
-    ring = KeyCache(HASHER, grace=300, wall_clock=clock.wall, clock=clock)
-    ring.replace(keys)
-    ring.refreshed()
-    return ring
+    key_cache = KeyCache(HASHER, grace=300, wall_clock=clock.wall, clock=clock)
+    key_cache.replace(keys)
+    key_cache.refreshed()
+    return key_cache
 
 
 def test_keys_are_long_and_differ() -> None:
@@ -69,41 +69,41 @@ def test_a_record_that_was_changed_or_moved_is_not_opened(
 def test_a_key_is_found_by_nothing_but_itself() -> None:
     sent = new_key()
     key = key_of(sent)
-    ring = ring_of(key)
-    assert ring.find(sent) == key
+    key_cache = cache_of(key)
+    assert key_cache.find(sent) == key
     for wrong in ("", sent[:-1], sent + "a", sent.upper(), key.id, key.secrets[0].hash, "é\ud800"):
         with pytest.raises(InvalidKey):
-            ring.find(wrong)
+            key_cache.find(wrong)
     with pytest.raises(InvalidKey):
-        ring.find("x" * (LONGEST + 1))
+        key_cache.find("x" * (LONGEST + 1))
 
 
 def test_what_ends_a_key() -> None:
     clock = Clock()
     expiring, blocked, revoked = new_key(), new_key(), new_key()
-    ring = ring_of(
+    key_cache = cache_of(
         key_of(expiring, expires=NOON + timedelta(seconds=10)),
         key_of(blocked, blocked=True),
         key_of(revoked).model_copy(update={"revoked": NOON}),
         clock=clock,
     )
-    assert ring.find(expiring)
+    assert key_cache.find(expiring)
     clock.seconds += 10
     for sent, word in ((expiring, "expired"), (blocked, "blocked"), (revoked, "revoked")):
         with pytest.raises(InvalidKey, match=word):
-            ring.find(sent)
+            key_cache.find(sent)
 
 
 def test_a_rotated_key_and_its_successor_overlap() -> None:
     clock, old, new, newest = Clock(), new_key(), new_key(), new_key()
     key = key_of(old).rotated(stored(new), timedelta(hours=1), NOON)
-    ring = ring_of(key, clock=clock)
-    assert ring.find(old).id == ring.find(new).id == key.id
+    key_cache = cache_of(key, clock=clock)
+    assert key_cache.find(old).id == key_cache.find(new).id == key.id
     clock.seconds += 3600
-    ring.refreshed()
+    key_cache.refreshed()
     with pytest.raises(InvalidKey, match="rotated"):
-        ring.find(old)
-    assert ring.find(new)
+        key_cache.find(old)
+    assert key_cache.find(new)
     later = NOON + timedelta(hours=2)
     again = key.rotated(stored(newest), timedelta(hours=1), later)
     assert [secret.hint for secret in again.secrets] == [hint(newest), hint(new)]
@@ -112,32 +112,32 @@ def test_a_rotated_key_and_its_successor_overlap() -> None:
 
 def test_keys_are_believed_for_a_while_after_the_last_news() -> None:
     clock, sent, from_file = Clock(), new_key(), new_key()
-    ring = ring_of(clock=clock)
-    ring.replace([key_of(sent)], lasting=[key_of(from_file)])
+    key_cache = cache_of(clock=clock)
+    key_cache.replace([key_of(sent)], lasting=[key_of(from_file)])
     clock.seconds += 300
-    assert ring.find(sent)
+    assert key_cache.find(sent)
     clock.seconds += 1
     for unsure in (sent, new_key()):
         with pytest.raises(KeysUnavailable):
-            ring.find(unsure)
-    assert ring.find(from_file)
-    ring.refreshed()
-    assert ring.find(sent)
+            key_cache.find(unsure)
+    assert key_cache.find(from_file)
+    key_cache.refreshed()
+    assert key_cache.find(sent)
 
 
 def test_guesses_are_counted_by_address() -> None:
     clock = Clock()
-    guesses = FailedAttempts(20, clock)
+    failed_attempts = FailedAttempts(20, clock)
     for _ in range(20):
-        guesses.count("a")
+        failed_attempts.count("a")
     with pytest.raises(TooManyWrongKeys) as refused:
-        guesses.count("a")
-    guesses.count("b")
+        failed_attempts.count("a")
+    failed_attempts.count("b")
     assert refused.value.retry_after == 3
     clock.seconds += refused.value.retry_after
-    guesses.count("a")
+    failed_attempts.count("a")
     with pytest.raises(TooManyWrongKeys):
-        guesses.count("a")
+        failed_attempts.count("a")
 
 
 @pytest.mark.parametrize(

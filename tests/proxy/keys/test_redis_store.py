@@ -36,47 +36,47 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def finds(ring: KeyCache, sent: str) -> bool:
+def finds(key_cache: KeyCache, sent: str) -> bool:
     try:
-        return bool(ring.find(sent))
+        return bool(key_cache.find(sent))
     except (InvalidKey, KeysUnavailable):
         return False
 
 
-def watch_of(redis: RedisServer | None, **more: Any) -> KeySync:
+def key_sync_of(redis: RedisServer | None, **more: Any) -> KeySync:
     url = SecretStr(redis.url) if redis else None
     settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), key_poll=0.02, **more)
     return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings)
 
 
 @pytest.fixture
-async def watch(redis_at_hand: RedisServer) -> AsyncIterator[KeySync]:
-    made = watch_of(redis_at_hand)
+async def key_sync(redis_at_hand: RedisServer) -> AsyncIterator[KeySync]:
+    made = key_sync_of(redis_at_hand)
     await made.started()
     yield made
     await made.aclose()
 
 
-async def test_changes_are_felt(redis_at_hand: RedisServer, watch: KeySync) -> None:
+async def test_changes_are_felt(redis_at_hand: RedisServer, key_sync: KeySync) -> None:
     sent, new = new_key(), new_key()
     key = key_of(sent, "search")
     await put(redis_at_hand.url, key)
-    await until(lambda: finds(watch.ring, sent))
+    await until(lambda: finds(key_sync.key_cache, sent))
     rotated = key.rotated(stored(new), timedelta(0), now())
     await put(redis_at_hand.url, rotated)
-    await until(lambda: finds(watch.ring, new))
-    assert not finds(watch.ring, sent)
+    await until(lambda: finds(key_sync.key_cache, new))
+    assert not finds(key_sync.key_cache, sent)
     await put(redis_at_hand.url, rotated.model_copy(update={"revoked": now()}))
-    await until(lambda: not finds(watch.ring, new))
+    await until(lambda: not finds(key_sync.key_cache, new))
 
 
 async def test_one_that_starts_later_knows_all(redis_at_hand: RedisServer) -> None:
     sent = [new_key() for _ in range(50)]
     for each in sent:
         await put(redis_at_hand.url, key_of(each))
-    late = watch_of(redis_at_hand)
+    late = key_sync_of(redis_at_hand)
     await late.started()
-    assert all(finds(late.ring, each) for each in sent)
+    assert all(finds(late.key_cache, each) for each in sent)
     await late.aclose()
 
 
@@ -97,7 +97,7 @@ async def test_only_the_first_wait_for_a_redis_that_is_away(
     monkeypatch.setattr(sync, "FIRST_LOOK", 3600)
     async with asyncio.timeout(60):
         await made.started()
-    assert finds(made.ring, sent)
+    assert finds(made.key_cache, sent)
     await made.aclose()
 
 
@@ -112,12 +112,12 @@ async def test_nothing_in_redis_leads_to_a_key(redis_at_hand: RedisServer) -> No
 
 
 async def test_a_record_that_someone_wrote_into_redis_is_not_believed(
-    redis_at_hand: RedisServer, watch: KeySync, caplog: pytest.LogCaptureFixture
+    redis_at_hand: RedisServer, key_sync: KeySync, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine, forged = new_key(), new_key()
     key = key_of(mine, rpm=1)
     await put(redis_at_hand.url, key)
-    await until(lambda: finds(watch.ring, mine))
+    await until(lambda: finds(key_sync.key_cache, mine))
     client = redis_at_hand.client
     held = client.hget(RECORDS, key.id)
     assert isinstance(held, bytes)
@@ -129,8 +129,8 @@ async def test_a_record_that_someone_wrote_into_redis_is_not_believed(
     client.hset(RECORDS, other.id, guessed)
     for key_id in (key.id, other.id):
         client.zadd("toolgate:{keys}:changes", {key_id: 100})
-    await until(lambda: not finds(watch.ring, mine))
-    assert not finds(watch.ring, forged)
+    await until(lambda: not finds(key_sync.key_cache, mine))
+    assert not finds(key_sync.key_cache, forged)
     assert "left out" in caplog.text
     assert HASHER.hash(mine) not in caplog.text
 
@@ -151,72 +151,72 @@ async def test_writers_do_not_overwrite_each_other(redis_at_hand: RedisServer) -
     await other.aclose()
 
 
-async def test_redis_away_and_back(redis_at_hand: RedisServer, watch: KeySync) -> None:
+async def test_redis_away_and_back(redis_at_hand: RedisServer, key_sync: KeySync) -> None:
     sent, later = new_key(), new_key()
     await put(redis_at_hand.url, key_of(sent))
-    await until(lambda: finds(watch.ring, sent))
+    await until(lambda: finds(key_sync.key_cache, sent))
     redis_at_hand.hang()
     try:
         await asyncio.sleep(0.5)
-        assert finds(watch.ring, sent)
+        assert finds(key_sync.key_cache, sent)
     finally:
         redis_at_hand.wake()
     await put(redis_at_hand.url, key_of(later))
-    await until(lambda: finds(watch.ring, later))
+    await until(lambda: finds(key_sync.key_cache, later))
 
 
 async def test_a_redis_that_lost_its_last_writes(
-    redis_at_hand: RedisServer, watch: KeySync
+    redis_at_hand: RedisServer, key_sync: KeySync
 ) -> None:
     """A replica that lagged, or a disk that was synchronised a second ago: versions come again."""
     sent, lost = new_key(), new_key()
     kept, gone = key_of(sent), key_of(lost)
     await put(redis_at_hand.url, kept)
     await put(redis_at_hand.url, gone)
-    await until(lambda: finds(watch.ring, sent) and finds(watch.ring, lost))
+    await until(lambda: finds(key_sync.key_cache, sent) and finds(key_sync.key_cache, lost))
     client = redis_at_hand.client
     client.hdel(RECORDS, gone.id)
     client.zrem(CHANGES, gone.id)
     client.decr(VERSION)
-    await until(lambda: not finds(watch.ring, lost))
-    assert finds(watch.ring, sent)
+    await until(lambda: not finds(key_sync.key_cache, lost))
+    assert finds(key_sync.key_cache, sent)
     await put(redis_at_hand.url, kept.model_copy(update={"revoked": now()}))
-    await until(lambda: not finds(watch.ring, sent))
+    await until(lambda: not finds(key_sync.key_cache, sent))
 
 
 async def test_a_redis_that_lost_its_keys(redis_at_hand: RedisServer) -> None:
     """They are believed no longer than if it did not answer; new ones are known at once."""
-    watch, sent, new = watch_of(redis_at_hand, key_grace=0.5), new_key(), new_key()
+    key_sync, sent, new = key_sync_of(redis_at_hand, key_grace=0.5), new_key(), new_key()
     await put(redis_at_hand.url, key_of(sent))
-    await watch.started()
-    assert finds(watch.ring, sent)
+    await key_sync.started()
+    assert finds(key_sync.key_cache, sent)
     redis_at_hand.restart()
-    await until(lambda: not finds(watch.ring, sent))
+    await until(lambda: not finds(key_sync.key_cache, sent))
     with pytest.raises(KeysUnavailable):
-        watch.ring.find(sent)
+        key_sync.key_cache.find(sent)
     await put(redis_at_hand.url, key_of(new))
-    await until(lambda: finds(watch.ring, new))
+    await until(lambda: finds(key_sync.key_cache, new))
     with pytest.raises(InvalidKey):
-        watch.ring.find(sent)
-    await watch.aclose()
+        key_sync.key_cache.find(sent)
+    await key_sync.aclose()
 
 
 async def test_a_file_beside_no_redis(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sent, later, path = new_key(), new_key(), tmp_path / "keys.yaml"
     first = "keys:\n" + entry(key_of(sent, "search"))
     path.write_text(first)
-    watch = watch_of(None, keys_file=path)
-    await watch.started()
-    assert finds(watch.ring, sent)
+    key_sync = key_sync_of(None, keys_file=path)
+    await key_sync.started()
+    assert finds(key_sync.key_cache, sent)
     path.write_text("keys: [\n")
     os.utime(path, (1, 1))
     await until(lambda: "line 2" in caplog.text)
-    assert finds(watch.ring, sent), "a file that is being edited ends nobody's key"
+    assert finds(key_sync.key_cache, sent), "a file that is being edited ends nobody's key"
     path.write_text(first + entry(key_of(later, "other")))
-    await until(lambda: finds(watch.ring, later))
+    await until(lambda: finds(key_sync.key_cache, later))
     path.write_text("keys:\n" + entry(key_of(later, "other")))
-    await until(lambda: not finds(watch.ring, sent))
-    await watch.aclose()
+    await until(lambda: not finds(key_sync.key_cache, sent))
+    await key_sync.aclose()
 
 
 def run(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:

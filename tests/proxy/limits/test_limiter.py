@@ -88,11 +88,11 @@ async def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
     admission = await limiter.admit(key, "r1", 90, uses(20))
     redis_at_hand.hang()
     try:
-        await limiter.ledger.close(admission.entry)
+        await limiter.reservations.close(admission.entry)
     finally:
         redis_at_hand.wake()
     await limiter.started()
-    await limiter.ledger.close(admission.entry)  # as the next round does
+    await limiter.reservations.close(admission.entry)  # as the next round does
     after = await limiter.admit(key, "r2", 70, uses(70))
     assert after.headers["x-ratelimit-remaining-tokens"] == "10"
     await limiter.aclose()
@@ -103,7 +103,7 @@ async def test_a_long_answer_counts_while_it_is_written() -> None:
     key = limited(tpm=100)
     admission = await limiter.admit(key, "r1", 10, lambda: written[0])
     written[0] = 95
-    await limiter.ledger._note(admission.entry)
+    await limiter.reservations._note(admission.entry)
     with pytest.raises(RateLimited) as refused:
         await limiter.admit(key, "r2", 10, uses(10))
     assert "used 95" in refused.value.message
@@ -114,10 +114,10 @@ async def test_settling_twice_counts_once() -> None:
     limiter, key = limiter_of(None), limited(tpm=100)
     admission = await limiter.admit(key, "r1", 90, uses(20))
     for _ in range(3):
-        await limiter.ledger.close(admission.entry)
+        await limiter.reservations.close(admission.entry)
     after = await limiter.admit(key, "r2", 10, uses(10))
     assert after.headers["x-ratelimit-remaining-tokens"] == "70"
-    assert limiter.ledger.in_flight == 1
+    assert limiter.reservations.in_flight == 1
     await limiter.aclose()
 
 
@@ -130,15 +130,15 @@ async def test_a_round_notes_many_at_once() -> None:
             await waiting.wait()
             met.set()
 
-    ledger, counter = Reservations(lease=0.3), Meeting()
+    reservations, counter = Reservations(lease=0.3), Meeting()
     nothing = AdmissionResult(
         LimitUsage(0, 0), LimitUsage(0, 0), parallel=1, tokens_today=0, slice=1, day=1
     )
     for at in range(20):
-        ledger.open("key_1", f"r{at}", nothing, 0, True, uses(0), counter)
+        reservations.open("key_1", f"r{at}", nothing, 0, True, uses(0), counter)
     async with asyncio.timeout(10):
         await met.wait()
-    await ledger.aclose()
+    await reservations.aclose()
 
 
 MESSAGES = [{"role": "user", "content": "x" * 400}]

@@ -115,9 +115,9 @@ class Gateway:
         self._app = OwnRoute(self.host)
 
     def add_key(self, sent: str, key: Key) -> None:
-        assert self.here.watch is not None
+        assert self.here.key_sync is not None
         key = key.model_copy(update={"secrets": key_of(sent).secrets})
-        self.here.watch.ring.replace([], [key])
+        self.here.key_sync.key_cache.replace([], [key])
 
     async def ask(
         self,

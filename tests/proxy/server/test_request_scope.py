@@ -54,7 +54,7 @@ def test_litellms_control_headers_are_removed_and_its_key_header_is_not() -> Non
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
     """The contexts whose requests were logged."""
     written: list[RequestContext] = []
-    here = SimpleNamespace(settings=SimpleNamespace(log_format="text"), watch=None)
+    here = SimpleNamespace(settings=SimpleNamespace(log_format="text"), key_sync=None)
     monkeypatch.setattr(request_scope, "service", lambda: here)
     monkeypatch.setattr(access_log, "write", lambda context, *, as_json: written.append(context))
     return written
