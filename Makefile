@@ -62,6 +62,7 @@ endif
 
 docs: tiny
 	@python scripts/errors_doc.py
+	@python scripts/limits_doc.py
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py

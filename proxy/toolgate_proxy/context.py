@@ -27,6 +27,7 @@ from typing import Any, Literal
 from toolgate_core.wire import ResidualKeyword
 
 from .keys.key import Key
+from .limits.kinds import Tokens
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
@@ -62,7 +63,7 @@ class RequestContext:
     model: str | None = None
     """As the client named it."""
 
-    reserved_tokens: int = 0
+    reserved_tokens: Tokens = field(default_factory=Tokens)
     admitted: bool = False
     """The key's limits admitted the request."""
     on_settle: Callable[[], Awaitable[None]] | None = None
@@ -111,10 +112,10 @@ class RequestContext:
         self.counted = True
         self.complete = self.complete or complete
 
-    def used_tokens(self) -> int:
+    def used_tokens(self) -> Tokens:
         """What counts against limits now: the reservation, until the tokens were counted."""
         if self.counted or self.failed:
-            return self.prompt_tokens + self.completion_tokens
+            return Tokens(self.prompt_tokens, self.completion_tokens)
         return self.reserved_tokens
 
     async def settle(self) -> None:

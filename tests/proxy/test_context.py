@@ -9,6 +9,7 @@ import pytest
 
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
+from toolgate_proxy.limits.kinds import Tokens
 
 
 def test_the_slowest_tier_counts() -> None:
@@ -80,17 +81,17 @@ def test_another_request_id_is_replaced(sent: str | None) -> None:
 
 
 def test_the_reservation_counts_until_tokens_are_counted_or_the_request_failed() -> None:
-    context = RequestContext(reserved_tokens=60)
+    context = RequestContext(reserved_tokens=Tokens(20, 40))
     context.begin_response(200)
-    assert context.used_tokens() == 60
+    assert context.used_tokens().total == 60
     context.note_tokens(10, 5)
-    assert (context.used_tokens(), context.complete) == (15, False)
+    assert (context.used_tokens().total, context.complete) == (15, False)
     context.note_tokens(10, 7, complete=True)
     context.note_tokens(10, 8)
-    assert (context.used_tokens(), context.complete) == (18, True)
-    failed = RequestContext(reserved_tokens=60)
+    assert (context.used_tokens().total, context.complete) == (18, True)
+    failed = RequestContext(reserved_tokens=Tokens(20, 40))
     failed.begin_response(503)
-    assert (failed.failed, failed.used_tokens()) == (True, 0)
+    assert (failed.failed, failed.used_tokens().total) == (True, 0)
 
 
 async def test_a_request_is_settled_once() -> None:

@@ -1,12 +1,11 @@
-"""`toolgate keys`: virtual keys in Redis, made and changed from the command line."""
+"""`toolgate keys`: creates and changes virtual keys in Redis."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -21,24 +20,20 @@ from ..keys.redis_store import RedisStore, StoreConflict
 from ..settings import settings
 from . import keys_table
 from .keys_options import (
-    Daily,
     Expires,
     Json,
     Models,
     Name,
-    Parallel,
-    Rpm,
     Tags,
     Team,
-    Tpm,
     changes,
     duration,
-    limits,
+    with_limits,
 )
 
 app = typer.Typer(
     name="keys",
-    help="Virtual keys: who may use which models, and how much.",
+    help="Manage virtual keys, their models and limits.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -47,24 +42,26 @@ T = TypeVar("T")
 
 
 @app.command()
+@with_limits
 def create(
-    alias: Annotated[str, typer.Argument(help="What logs and tables call it.")],
+    alias: Annotated[str, typer.Argument(help="Name of the key in logs and tables.")],
     team: Team = None,
     model: Models = None,
-    rpm: Rpm = None,
-    tpm: Tpm = None,
-    max_parallel: Parallel = None,
-    tokens_per_day: Daily = None,
+    *,
+    limits: Mapping[str, int],
     expires: Expires = None,
     tag: Tags = None,
     yaml: Annotated[
-        bool, typer.Option("--yaml", help="Print an entry for TOOLGATE_KEYS_FILE instead.")
+        bool,
+        typer.Option(
+            "--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
+        ),
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Make a key. It is shown this once, and stored as a hash."""
+    """Create a key. The key is shown once; only its hash is stored."""
     terms = changes(team, model, expires, tag)
-    terms["limits"] = limits(rpm, tpm, max_parallel, tokens_per_day)
+    terms["limits"] = limits
     secret = new_key()
     key = _valid(
         lambda: Key(
@@ -77,7 +74,7 @@ def create(
     )
     if yaml:
         typer.echo(entry(key), nl=False)
-        typer.echo(f"The key, shown only now: {secret}", err=True)
+        typer.echo(f"The key (shown only once): {secret}", err=True)
         return
     _with_store(lambda store: store.put(key))
     _show_new(key, secret, json_)
@@ -85,10 +82,10 @@ def create(
 
 @app.command("list")
 def list_(
-    every: Annotated[bool, typer.Option("--all", help="Revoked ones as well.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include revoked keys.")] = False,
     json_: Json = False,
 ) -> None:
-    """All keys: what they are, never the keys themselves."""
+    """List all keys. The keys themselves are not shown."""
     keys = sorted(_with_store(lambda store: store.all()), key=lambda key: key.alias)
     shown = [key for key in keys if every or not key.revoked]
     if json_:
@@ -99,44 +96,42 @@ def list_(
 
 @app.command()
 def show(name: Name, json_: Json = False) -> None:
-    """One key, and the tokens it has used today."""
-    today = (now() - datetime(1970, 1, 1, tzinfo=UTC)).days
+    """Show one key, and what it has used today."""
 
-    async def read(store: RedisStore) -> tuple[Key, int]:
+    async def read(store: RedisStore) -> tuple[Key, dict[str, int]]:
         key = await _found(store, name)
-        return key, await store.tokens_today(key.id, today)
+        return key, await store.usage(key, now())
 
-    key, used = _with_store(read)
-    told = key.shown(now()) | {"tokens_today": used}
-    typer.echo(json.dumps(told, indent=2) if json_ else keys_table.of_one(told))
+    key, usage = _with_store(read)
+    shown = key.shown(now()) | usage
+    typer.echo(json.dumps(shown, indent=2) if json_ else keys_table.of_one(shown))
 
 
 @app.command()
+@with_limits
 def update(
     name: Name,
     team: Team = None,
     model: Models = None,
-    rpm: Rpm = None,
-    tpm: Tpm = None,
-    max_parallel: Parallel = None,
-    tokens_per_day: Daily = None,
+    *,
+    limits: Mapping[str, int],
     expires: Expires = None,
     tag: Tags = None,
     block: Annotated[
-        bool | None, typer.Option("--block/--unblock", help="Refuse it until it is unblocked.")
+        bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Change what a key may do; 0 lifts a limit. What is not named stays."""
-    new_limits = limits(rpm, tpm, max_parallel, tokens_per_day)
+    """Change a key. A limit of 0 removes the limit. Other settings are unchanged."""
     new = changes(team, model, expires, tag)
     if block is not None:
         new["blocked"] = block
 
     async def change(store: RedisStore) -> Key:
         key = await _found(store, name)
-        held = key.limits.model_dump() | new_limits
-        terms = key.terms.model_dump() | new | {"limits": {n: v or None for n, v in held.items()}}
+        merged = key.limits.model_dump() | dict(limits)
+        new_limits = {kind: limit or None for kind, limit in merged.items()}
+        terms = key.terms.model_dump() | new | {"limits": new_limits}
         changed = key.model_copy(update={"terms": _valid(lambda: Terms(**terms))})
         await store.put(changed)
         return changed
@@ -147,20 +142,24 @@ def update(
 @app.command()
 def rotate(
     name: Name,
-    overlap: Annotated[str, typer.Option(help="How long the old key still works: 24h, 7d, 0s.")] = (
-        "24h"
-    ),
+    overlap: Annotated[
+        str, typer.Option(help="How long the old key remains valid: 24h, 7d, 0s.")
+    ] = "24h",
     json_: Json = False,
 ) -> None:
-    """Give a key's holder a new key; the old one works for a while yet."""
+    """Replace a key by a new one. The old key remains valid for the overlap."""
     secret, length = new_key(), duration(overlap)
     if length is None:
-        raise typer.BadParameter("It must be like 24h, 7d, 30m or 0s.", param_hint="--overlap")
+        raise typer.BadParameter(
+            f"{overlap!r} is not a duration, such as 24h, 7d, 30m or 0s.", param_hint="--overlap"
+        )
 
     async def change(store: RedisStore) -> Key:
         key = await _found(store, name)
         if key.revoked:
-            raise StoreConflict(f"{name!r} is revoked; make another one.")
+            raise StoreConflict(
+                f"The key {name!r} is revoked and can't be rotated. Create another key."
+            )
         changed = key.rotated(_stored(secret), length, now())
         await store.put(changed)
         return changed
@@ -170,7 +169,7 @@ def rotate(
 
 @app.command()
 def revoke(name: Name, json_: Json = False) -> None:
-    """End a key, everywhere and at once. Its alias may be given to another."""
+    """Revoke a key for ever, at all gateways. Its alias becomes free."""
 
     async def change(store: RedisStore) -> Key:
         key = await _found(store, name)
@@ -183,19 +182,19 @@ def revoke(name: Name, json_: Json = False) -> None:
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="YAML, in the form of TOOLGATE_KEYS_FILE.")],
+    file: Annotated[Path, typer.Argument(help="YAML file in the format of TOOLGATE_KEYS_FILE.")],
     json_: Json = False,
 ) -> None:
-    """Take over keys there are already, from a file with `key:` or `hash:` in each entry."""
+    """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
         keys = read_keys(file, _hasher(), clear_keys=True)
     except BadKeyFile as error:
         _fail(str(error))
 
     async def add(store: RedisStore) -> list[str]:
-        held = await store.all()
-        hashes = {secret.hash for key in held for secret in key.secrets}
-        aliases = {key.alias for key in held if not key.revoked}
+        existing = await store.all()
+        hashes = {secret.hash for key in existing for secret in key.secrets}
+        aliases = {key.alias for key in existing if not key.revoked}
         added = []
         for key in keys:
             if key.secrets[0].hash in hashes or key.alias in aliases:
@@ -209,7 +208,7 @@ def import_(
     if json_:
         typer.echo(json.dumps({"imported": added, "known_already": skipped}))
         return
-    typer.echo(f"{len(added)} imported, {len(skipped)} known already.")
+    typer.echo(f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}.")
 
 
 def _stored(secret: str) -> StoredSecret:
@@ -217,24 +216,33 @@ def _stored(secret: str) -> StoredSecret:
 
 
 def _hasher() -> Hasher:
-    held = settings().key_secret
-    if held is None:
-        _fail("Set TOOLGATE_KEY_SECRET, the same for every gateway: openssl rand -hex 32")
-    return Hasher(held)
+    secret = settings().key_secret
+    if secret is None:
+        _fail(
+            "TOOLGATE_KEY_SECRET is not set. Set it to the value that all gateways use; "
+            "`openssl rand -hex 32` generates one."
+        )
+    return Hasher(secret)
 
 
 async def _found(store: RedisStore, name: str) -> Key:
     key = await store.find(name)
     if key is None:
-        raise StoreConflict(f"There is no key {name!r}.")
+        raise StoreConflict(
+            f"There is no key with the alias or id {name!r}. `toolgate keys list --all` lists all "
+            "keys."
+        )
     return key
 
 
 def _with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
-    """Does it in Redis, or ends with a sentence that says what to do."""
+    """Run `work` with the keys in Redis; exit with an error message if it fails."""
     url = settings().redis_url
     if url is None:
-        _fail("Set TOOLGATE_REDIS_URL, where the keys are kept; or see `keys create --yaml`.")
+        _fail(
+            "TOOLGATE_REDIS_URL is not set. Set it to the Redis that stores the keys, or use "
+            "`toolgate keys create --yaml` for keys in a file."
+        )
     hasher = _hasher()
 
     async def run() -> T:
@@ -249,8 +257,11 @@ def _with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
     except StoreConflict as error:
         _fail(str(error))
     except (RedisError, OSError) as error:
-        # By its kind alone: its message may quote the address, and the password in it.
-        _fail(f"Redis does not do as it is asked ({type(error).__name__}); see TOOLGATE_REDIS_URL.")
+        # The error's own message may contain the address and the password.
+        _fail(
+            f"The Redis command failed ({type(error).__name__}). Check TOOLGATE_REDIS_URL and that "
+            "Redis is running."
+        )
 
 
 def _valid(make: Callable[[], T]) -> T:
@@ -258,7 +269,7 @@ def _valid(make: Callable[[], T]) -> T:
         return make()
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        _fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.")
+        _fail(f"Invalid value for `{'.'.join(map(str, first['loc']))}`: {first['msg']}.")
 
 
 def _show_new(key: Key, secret: str, as_json: bool) -> None:
@@ -266,12 +277,12 @@ def _show_new(key: Key, secret: str, as_json: bool) -> None:
         typer.echo(json.dumps(key.shown(now()) | {"key": secret}, indent=2))
         return
     typer.echo(keys_table.of_one(key.shown(now())))
-    typer.echo(f"\nThe key, shown only now: {secret}")
+    typer.echo(f"\nThe key (shown only once): {secret}")
 
 
 def _show(key: Key, as_json: bool) -> None:
-    told = key.shown(now())
-    typer.echo(json.dumps(told, indent=2) if as_json else keys_table.of_one(told))
+    shown = key.shown(now())
+    typer.echo(json.dumps(shown, indent=2) if as_json else keys_table.of_one(shown))
 
 
 def _fail(message: str) -> NoReturn:

@@ -1,42 +1,70 @@
-"""The options of `toolgate keys`, and what they mean."""
+"""Options of `toolgate keys`, and how their values are read."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from ..keys.key import Limits, now
+from ..keys.key import now
+from ..limits.kinds import KINDS
 
-Name = Annotated[str, typer.Argument(help="The key's alias or id.")]
-Json = Annotated[bool, typer.Option("--json", help="For scripts.")]
-Team = Annotated[str | None, typer.Option(help="Who owns it.")]
+Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Team = Annotated[str | None, typer.Option(help="Team that owns the key.")]
 Models = Annotated[
-    list[str] | None, typer.Option("--model", help="A model it may use; all if none. Repeatable.")
+    list[str] | None,
+    typer.Option("--model", help="Model that the key may use. Repeatable. Default: all models."),
 ]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="Repeatable.")]
-Rpm = Annotated[int | None, typer.Option(help="Requests a minute.")]
-Tpm = Annotated[int | None, typer.Option(help="Tokens a minute.")]
-Parallel = Annotated[int | None, typer.Option("--max-parallel", help="Requests at once.")]
-Daily = Annotated[int | None, typer.Option("--tokens-per-day", help="Tokens a day (UTC).")]
-Expires = Annotated[str | None, typer.Option(help="When: 90d, 12h, or 2027-01-31.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the key. Repeatable.")]
+Expires = Annotated[
+    str | None, typer.Option(help="When the key expires: 90d, 12h, or 2027-01-31 (UTC).")
+]
 
 
-def limits(
-    rpm: int | None, tpm: int | None, parallel: int | None, daily: int | None
-) -> dict[str, int]:
-    values = (rpm, tpm, parallel, daily)
-    return {n: v for n, v in zip(Limits.model_fields, values, strict=True) if v is not None}
+def with_limits(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command an option for each kind of limit, in place of its parameter `limits`, which
+    gets the values of those that were used."""
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        limits = {kind.name: values.pop(kind.name) for kind in KINDS}
+        command(**values, limits={n: v for n, v in limits.items() if v is not None})
+
+    options = [
+        inspect.Parameter(
+            kind.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                int | None,
+                typer.Option(kind.flag, help=f"Limit: {kind.title}."),
+            ],
+        )
+        for kind in KINDS
+    ]
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        parameters += options if name == "limits" else [parameter]
+    # Typer reads both.
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 def changes(
     team: str | None, models: list[str] | None, expires: str | None, tags: list[str] | None
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {"team": team, "models": models or None, "tags": tags or None}
-    told["expires"] = moment(expires) if expires is not None else None
-    return {name: value for name, value in told.items() if value is not None}
+    """The options that were used, as fields of `Terms`."""
+    values: dict[str, Any] = {"team": team, "models": models or None, "tags": tags or None}
+    values["expires"] = moment(expires) if expires is not None else None
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def moment(text: str) -> datetime:
@@ -47,12 +75,14 @@ def moment(text: str) -> datetime:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            "It must be like 90d, 12h, or 2027-01-31.", param_hint="--expires"
+            f"{text!r} is not a duration (90d, 12h) or a date (2027-01-31).",
+            param_hint="--expires",
         ) from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def duration(text: str) -> timedelta | None:
+    """None if the text is not a duration."""
     match = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Keys as tables for people."""
+"""Keys as tables, for `toolgate keys list` and `show`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..keys.key import Key
+from ..limits.kinds import KINDS
 
 WIDTH = 140
 COLUMNS = (
@@ -19,10 +20,7 @@ COLUMNS = (
     "key",
     "team",
     "models",
-    "rpm",
-    "tpm",
-    "parallel",
-    "tokens/day",
+    *(kind.column for kind in KINDS),
     "expires",
     "status",
 )
@@ -31,30 +29,30 @@ COLUMNS = (
 def of_keys(keys: Sequence[Key], now: datetime) -> str:
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
     for key in keys:
-        limits, expires = key.limits, key.terms.expires
-        numbers = (limits.rpm, limits.tpm, limits.max_parallel_requests, limits.tokens_per_day)
+        limits, expires = [key.limits.of(kind) for kind in KINDS], key.terms.expires
         table.add_row(
             key.alias,
             " ".join(secret.hint for secret in key.secrets),
             key.terms.team or "-",
             " ".join(key.terms.models) or "all",
-            *("-" if number is None else str(number) for number in numbers),
+            *("-" if limit is None else str(limit) for limit in limits),
             f"{expires:%Y-%m-%d %H:%M}" if expires else "-",
             key.status(now),
         )
     return _text(table)
 
 
-def of_one(told: dict[str, Any]) -> str:
+def of_one(shown: dict[str, Any]) -> str:
+    """`shown`: from `Key.shown`."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in told.items():
+    for name, value in shown.items():
         if name == "keys":
             value = [
                 each["hint"] + (f" until {each['until']}" if "until" in each else "")
                 for each in value
             ]
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        table.add_row(name.replace("_", " "), shown or "-")
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        table.add_row(name.replace("_", " "), text or "-")
     return _text(table)
 
 

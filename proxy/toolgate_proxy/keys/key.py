@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    create_model,
+)
+
+from ..limits.kinds import KINDS, LimitKind
 
 ALIAS_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._@/-]{0,99}$"
 """Aliases go into logs, metrics and headers as they are."""
@@ -19,22 +29,29 @@ def _in_utc(moment: datetime) -> datetime:
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
-class Limits(BaseModel):
-    """What a key may use; None where there is no limit."""
-
+class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rpm: PositiveInt | None = None
-    """Requests in any minute."""
-    tpm: PositiveInt | None = None
-    """Tokens in any minute, those of prompts and of answers."""
-    max_parallel_requests: PositiveInt | None = None
-    tokens_per_day: PositiveInt | None = None
-    """Tokens from midnight to midnight, UTC."""
+    def of(self, kind: LimitKind) -> int | None:
+        """The limit of that kind; None for no limit."""
+        limit: int | None = getattr(self, kind.name)
+        return limit
 
     @property
     def any(self) -> bool:
-        return self != Limits()
+        """Whether the key has a limit of any kind."""
+        return self != type(self)()
+
+
+if TYPE_CHECKING:
+
+    class Limits(_Limits):
+        def __init__(self, **limits: int | None) -> None: ...
+
+else:
+    fields = {kind.name: (PositiveInt | None, None) for kind in KINDS}
+    Limits = create_model("Limits", __base__=_Limits, __module__=__name__, **fields)
+    """The limits of a key, with a field for each kind in limits/kinds.py."""
 
 
 class Terms(BaseModel):

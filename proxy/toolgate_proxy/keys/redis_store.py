@@ -15,12 +15,14 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Iterable
+from datetime import datetime
 from importlib import resources
 from typing import cast
 
 from pydantic import SecretStr, ValidationError
 from redis.asyncio import Redis
 
+from ..limits.kinds import KINDS
 from .hashing import Hasher
 from .key import Key
 
@@ -78,9 +80,16 @@ class RedisStore:
             raise StoreConflict(f"{key.alias!r} was changed by someone else; look, and try again.")
         self._read[key.id] = record
 
-    async def tokens_today(self, key_id: str, day: int) -> int:
-        counted = await self._redis.hget(f"toolgate:limit:{{{key_id}}}:days", str(day))
-        return int(counted or 0)
+    async def usage(self, key: Key, at: datetime) -> dict[str, int]:
+        """Use of the current day, by names such as `tokens_today`."""
+        usage: dict[str, int] = {}
+        for kind in KINDS:
+            counted = kind.counted_for == "every key" or key.limits.of(kind) is not None
+            if kind.usage_field is not None and counted:
+                period = int(at.timestamp() * 1000) // kind.window.milliseconds
+                used = await self._redis.hget(kind.redis_key(key.id), str(period))
+                usage[kind.usage_field] = int(used or 0)
+        return usage
 
     async def aclose(self) -> None:
         await self._redis.aclose()

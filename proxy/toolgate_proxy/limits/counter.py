@@ -1,87 +1,94 @@
-"""What counting a request says, and how a minute is divided: shared by Redis' scripts and Python.
-
-A window is cut into 60 slices. What happened in a slice counts until the window has passed since
-its end, so that in no window, wherever it begins, can there be more than the limit; the price is
-that capacity comes back up to one slice (a second) late.
-"""
+"""Interface of the counters, which count requests and tokens for the limits of keys."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from ..keys.key import Limits
-
-WINDOW_MS = 60_000
-SLICES = 60
-DAY_MS = 86_400_000
-
-Limit = Literal["requests", "tokens", "parallel_requests", "tokens_per_day"]
-LIMITS: tuple[Limit, ...] = ("requests", "tokens", "parallel_requests", "tokens_per_day")
-"""In the order in which they are checked."""
+from .kinds import KINDS, LimitKind, Tokens
 
 
 @dataclass(frozen=True)
-class LimitUsage:
-    """Of one limit: what is used of it, and the milliseconds until nothing of that counts."""
+class Cost:
+    """What a request adds to one counter of its key."""
 
-    used: int
-    reset_ms: int
-
-
-@dataclass(frozen=True)
-class AdmissionResult:
-    """One request was let in, or refused by a limit; the uses are those after it."""
-
-    requests: LimitUsage
-    tokens: LimitUsage
-    parallel: int
-    tokens_today: int
-    slice: int
-    """Where its tokens were set aside."""
-    day: int
-    """Days since 1970-01-01 UTC."""
-    refused: Limit | None = None
-    wait_ms: int = 0
-    """After which it would be let in if nobody else came; -1 for never: it is over the limit alone.
-    0 where only a request's end will tell."""
+    kind: LimitKind
+    limit: int | None
+    """None: it is counted without a limit."""
+    amount: int
 
 
 @dataclass(frozen=True)
 class AdmissionRequest:
-    """A request that wants in."""
+    """A request to be admitted under the limits of its key."""
 
     key_id: str
-    limits: Limits
     request_id: str
-    tokens: int
-    """Set aside for it."""
+    costs: tuple[Cost, ...]
+
+
+@dataclass(frozen=True)
+class LimitUsage:
+    """Use of one limit after a request was admitted or refused."""
+
+    used: int
+    reset_ms: int = 0
+    """Milliseconds until none of it counts any more; 0 if nothing is used, or for requests in
+    flight."""
+    period: int = 0
+    """Slice of a sliding window, or number of a fixed window, that the request was counted in."""
+
+
+@dataclass(frozen=True)
+class AdmissionResult:
+    usage: dict[str, LimitUsage]
+    """By the names of the kinds."""
+    refused: Cost | None = None
+    """The first limit that was exceeded; None for an admitted request."""
+    wait_ms: int = 0
+    """Milliseconds until the request would be admitted if no other came; -1 if it exceeds the limit
+    alone; 0 if that depends on when other requests end."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A correction of what an admitted request was counted with."""
+
+    kind: LimitKind
+    amount: int
+    """Below 0 if less was used than reserved. 0 for requests in flight, whose lease is renewed, or
+    released if the request has ended."""
+    period: int
+    """The period that the request was counted in."""
 
 
 @dataclass(frozen=True)
 class UsageUpdate:
-    """News of a request that was let in."""
+    """What has changed since a request was admitted or updated last."""
 
     key_id: str
     request_id: str
-    tokens: int
-    """Beyond those counted so far; below zero where more had been set aside."""
-    slice: int
-    """Where its tokens were set aside; 0 for a key without limits, of which days are counted and no
-    minutes."""
-    day: int
-    parallel: bool
-    """It is counted as in flight."""
+    changes: tuple[Change, ...]
     ended: bool
 
 
 class Unavailable(Exception):
-    """The counts can't be reached."""
+    """The counter did not respond."""
 
 
 class Counter(Protocol):
-    async def admit(self, ask: AdmissionRequest) -> AdmissionResult:
-        """Checks every limit and counts the request, or counts nothing. Raises Unavailable."""
+    async def admit(self, request: AdmissionRequest) -> AdmissionResult:
+        """Count the request if all limits allow it, and nothing otherwise. Raises Unavailable."""
 
-    async def note(self, note: UsageUpdate) -> None:
-        """Raises Unavailable."""
+    async def update(self, update: UsageUpdate) -> None:
+        """Correct the counters. Raises Unavailable."""
+
+
+def costs(limits: Limits, tokens: Tokens) -> tuple[Cost, ...]:
+    """What a request with that many tokens costs a key that has limits."""
+    return tuple(
+        Cost(kind, limit, kind.unit.amount(tokens))
+        for kind in KINDS
+        if (limit := limits.of(kind)) is not None or kind.counted_for != "keys with this limit"
+    )

@@ -1,7 +1,7 @@
-"""How many tokens to set aside for a request before anyone has counted them.
+"""Estimates the tokens of a request, to reserve them before a backend has counted them.
 
-The prompt by its bytes; the answer by what the request allows it, else by a guess. Nothing is
-changed in the request. The backend's own counts take the place of these as they come.
+The prompt is estimated by its bytes, the output by the request's own limit or a setting. The
+request itself is not changed. The backend's counts replace the estimate.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from typing import Any
 
 from ..keys.key import Limits
 from ..request_fields import as_integer
+from .kinds import KINDS, Tokens
 
 BYTES_PER_TOKEN = 3
-"""Of UTF-8, and a little less than most texts have: what is set aside must rather be too much, for
-hundreds of requests may be let in before the first of them has been counted."""
+"""UTF-8 bytes, a little less than in most texts. A low estimate would admit too many requests:
+hundreds may be admitted before the tokens of the first have been counted."""
 TOKENS_PER_MESSAGE = 8
-"""What a template puts around each."""
+"""Tokens that a chat template adds to each message."""
 INLINE_FILE_BYTES = 4096
-"""What an image or a file within the body is taken for, however long its base64."""
+"""Bytes counted for an image or a file inside the body, however long its base64 is."""
 PROMPT_FIELDS = (
     "messages",
     "input",
@@ -31,28 +32,32 @@ PROMPT_FIELDS = (
     "instructions",
     "response_format",
 )
-MOST = 2**40
-"""Set aside for one request: beyond every limit, and sums of it fit Redis' 64 bits."""
+MAX_TOKENS = 2**40
+"""Most tokens reserved for one request: more than any limit, and sums of it fit into 64 bits."""
 FILE_FIELDS = ("url", "image_url", "file_data")
-"""Where a data URI stands for a file; anywhere else it is text."""
+"""Fields in which a data URI is a file; in other fields it is text."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
-def tokens(body: Mapping[str, Any], limits: Limits, guess: int, *, output: bool) -> int:
-    """`guess`: for an answer of which the request does not say how long it may be; a quarter of the
-    smallest limit at most, so that a small limit can be used at all. At least 1."""
+def estimate(
+    body: Mapping[str, Any], limits: Limits, default_output: int, *, output: bool
+) -> Tokens:
+    """At least one token. `default_output`: output tokens of a request without a maximum, but at
+    most a quarter of the smallest limit, so that a small limit can be used at all. `output`:
+    whether the response has output tokens."""
     messages = body.get("messages")
     prompt = sum(_bytes(body.get(name)) for name in PROMPT_FIELDS) // BYTES_PER_TOKEN
     prompt += TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     if not output:
-        return max(1, prompt)
+        return Tokens(max(1, prompt))
     stated = [value for name in OUTPUT_FIELDS if (value := _count(body.get(name))) is not None]
     if stated:
-        answer = max(stated)
+        length = max(stated)
     else:
-        bounds = [b for b in (limits.tpm, limits.tokens_per_day) if b is not None]
-        answer = min([guess, *(max(1, bound // 4) for bound in bounds)])
-    return min(MOST, max(1, prompt + answer * max(1, _count(body.get("n")) or 1)))
+        bounds = [limits.of(kind) for kind in KINDS if kind.unit.counts_output]
+        length = min([default_output, *(max(1, bound // 4) for bound in bounds if bound)])
+    total = length * max(1, _count(body.get("n")) or 1)
+    return Tokens(prompt, min(MAX_TOKENS - prompt, total)) if prompt + total else Tokens(1)
 
 
 def _count(value: object) -> int | None:
@@ -61,7 +66,7 @@ def _count(value: object) -> int | None:
 
 
 def _bytes(value: object) -> int:
-    """Of all the text in it. Bounded by the body, which has been read into memory already."""
+    """Bytes of all texts in a value. The time is bounded by the size of the body."""
     total, left = 0, [value]
     while left:
         each = left.pop()

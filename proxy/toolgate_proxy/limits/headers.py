@@ -1,73 +1,56 @@
-"""Rate limits as OpenAI tells them (platform.openai.com/docs/guides/rate-limits): in headers of
-every answer, and in the error of one that is refused."""
+"""OpenAI's rate-limit headers, and the error for a request that exceeds a limit.
+
+See platform.openai.com/docs/guides/rate-limits. The headers are in every response.
+"""
 
 from __future__ import annotations
 
 import math
 
-from toolgate_core.errors import QuotaExceeded, RateLimited
+from toolgate_core.errors import RateLimited
 
-from ..keys.key import Key
-from .counter import AdmissionRequest, AdmissionResult
+from .counter import AdmissionRequest, AdmissionResult, Cost
 
-PARALLEL_RETRY_AFTER = 1
-"""Seconds; when a request in flight will end nobody knows."""
-
-
-def headers(key: Key, counted: AdmissionResult) -> dict[str, str]:
-    """For the limits that the key has."""
-    told: dict[str, str] = {}
-    for unit, limit, use in (
-        ("requests", key.limits.rpm, counted.requests),
-        ("tokens", key.limits.tpm, counted.tokens),
-    ):
-        if limit is not None:
-            told[f"x-ratelimit-limit-{unit}"] = str(limit)
-            told[f"x-ratelimit-remaining-{unit}"] = str(max(0, limit - use.used))
-            told[f"x-ratelimit-reset-{unit}"] = duration(use.reset_ms)
-    if (limit := key.limits.max_parallel_requests) is not None:
-        told["x-ratelimit-limit-parallel-requests"] = str(limit)
-        told["x-ratelimit-remaining-parallel-requests"] = str(max(0, limit - counted.parallel))
-    if (limit := key.limits.tokens_per_day) is not None:
-        told["x-ratelimit-limit-tokens-day"] = str(limit)
-        told["x-ratelimit-remaining-tokens-day"] = str(max(0, limit - counted.tokens_today))
-    return told
+RETRY_AFTER_IN_FLIGHT = 1
+"""Seconds to wait for a request in flight, whose end can't be predicted."""
 
 
-def refusal(key: Key, ask: AdmissionRequest, counted: AdmissionResult) -> RateLimited:
-    """The error for a request that was not let in."""
-    limits = key.limits
-    whose = f"of the key {key.alias!r}"
-    match counted.refused:
-        case "requests":
-            said, limited = f"requests per minute {whose}: limit {limits.rpm}", "requests"
-            said += f", used {counted.requests.used}"
-        case "tokens":
-            said, limited = f"tokens per minute {whose}: limit {limits.tpm}", "tokens"
-            said += f", used {counted.tokens.used}, requested {ask.tokens}"
-        case "tokens_per_day":
-            said, limited = f"tokens per day {whose}: limit {limits.tokens_per_day}", "tokens"
-            said += f", used {counted.tokens_today}, requested {ask.tokens}"
-        case _:
-            said, limited = f"requests at once {whose}", "requests"
-            said += f": limit {limits.max_parallel_requests}"
-    kind = QuotaExceeded if counted.refused == "tokens_per_day" else RateLimited
-    if counted.wait_ms < 0:
-        return kind(
-            f"This request is larger than the limit on {said}. Send a smaller one, or a smaller "
-            "`max_tokens`.",
-            limited=limited,
+def headers(request: AdmissionRequest, result: AdmissionResult) -> dict[str, str]:
+    """Headers for the limits of a key."""
+    headers: dict[str, str] = {}
+    for cost in request.costs:
+        if cost.limit is not None:
+            name, usage = cost.kind.header, result.usage[cost.kind.name]
+            headers[f"x-ratelimit-limit-{name}"] = str(cost.limit)
+            headers[f"x-ratelimit-remaining-{name}"] = str(max(0, cost.limit - usage.used))
+            if cost.kind.window.type == "sliding":
+                headers[f"x-ratelimit-reset-{name}"] = duration(usage.reset_ms)
+    return headers
+
+
+def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
+    """The error for a request that was refused. `alias`: of its key."""
+    kind, limit = refused.kind, refused.limit
+    if result.wait_ms < 0:
+        return kind.error(
+            f"The request needs up to {refused.amount} {kind.unit.name}, but the limit of the API "
+            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower `max_tokens`.",
+            limited=kind.unit.error_type,
         )
-    seconds = math.ceil(counted.wait_ms / 1000) or PARALLEL_RETRY_AFTER
-    return kind(
-        f"Reached the limit on {said}. Try again in {seconds} s.",
-        limited=limited,
+    seconds = math.ceil(result.wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
+    used = f"used {result.usage[kind.name].used}"
+    if refused.amount > 1:
+        used += f", requested {refused.amount}"
+    return kind.error(
+        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Try again "
+        f"in {seconds} s.",
+        limited=kind.unit.error_type,
         retry_after=seconds,
     )
 
 
 def duration(milliseconds: int) -> str:
-    """As OpenAI writes one: `120ms`, `7.5s`, `6m0s`."""
+    """OpenAI's notation: `120ms`, `7.5s`, `6m0s`."""
     if milliseconds < 1000:
         return f"{milliseconds}ms"
     minutes, rest = divmod(milliseconds, 60_000)

@@ -1,4 +1,4 @@
-"""Lets requests in under the limits of their keys, and settles what they used."""
+"""Admits requests under the limits of their keys, and settles what they used."""
 
 from __future__ import annotations
 
@@ -14,66 +14,69 @@ from ..keys.key import Key
 from ..keys.metrics import REDIS_BREAKER
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from .counter import DAY_MS, AdmissionRequest, AdmissionResult, Counter, LimitUsage, Unavailable
+from .counter import AdmissionRequest, AdmissionResult, Counter, Unavailable, costs
 from .headers import headers, refusal
+from .kinds import KINDS, Tokens
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
 from .redis_counter import RedisCounter
-from .reservations import Reservation, Reservations
+from .reservations import Charge, Reservation, Reservations, charges
 
-FIRST_CONNECTION = 2.0
-"""Seconds that a starting gateway waits for Redis before it takes requests."""
-_NOTHING = LimitUsage(0, 0)
+CONNECT_TIMEOUT = 2.0
+"""Seconds that a starting gateway waits for Redis."""
 
 
 @dataclass(frozen=True)
 class Admission:
-    entry: Reservation
+    """An admitted request, and the rate-limit headers of its response."""
+
+    reservation: Reservation
     headers: dict[str, str]
 
 
 class Limiter:
-    """Counts in Redis where the settings name one, else for this process alone."""
+    """Counts in Redis if TOOLGATE_REDIS_URL is set, otherwise in this process alone."""
 
     def __init__(self, settings: Settings) -> None:
-        self._open = settings.limits_without_redis == "open"
+        self._fails_open = settings.limits_without_redis == "open"
         self._local = MemoryCounter()
         self._redis: SharedRedis | None = None
         self._shared: Counter | None = None
         if settings.redis_url is not None:
-            meanwhile = "limits are kept per process" if self._open else "limited keys are refused"
             self._redis = SharedRedis(
                 settings.redis_url,
                 settings.limit_timeout,
-                meanwhile,
+                "Each gateway process counts limits on its own until it responds"
+                if self._fails_open
+                else "Requests with limited API keys get 503 until it responds",
                 REDIS_BREAKER,
             )
             self._shared = RedisCounter(self._redis, settings.limit_lease)
         self.reservations = Reservations(settings.limit_lease)
 
     async def admit(
-        self, key: Key, request_id: str, tokens: int, used: Callable[[], int]
+        self, key: Key, request_id: str, tokens: Tokens, used: Callable[[], Tokens]
     ) -> Admission:
-        """Raises RateLimited, and LimitsUnavailable where it fails closed."""
+        """`tokens`: to reserve; `used`: returns the tokens used so far. Raises RateLimited, and
+        LimitsUnavailable if the limiter fails closed."""
         if not key.limits.any:
             return self._unlimited(key, request_id, used)
-        ask = AdmissionRequest(key.id, key.limits, request_id, tokens)
-        counted, counter = await self._count(ask)
-        told = headers(key, counted)
-        if counted.refused is not None:
-            LIMITED.labels(counted.refused).inc()
-            error = refusal(key, ask, counted)
-            error.headers = told
+        request = AdmissionRequest(key.id, request_id, costs(key.limits, tokens))
+        result, counter = await self._count(request)
+        limits = headers(request, result)
+        if result.refused is not None:
+            LIMITED.labels(result.refused.kind.label).inc()
+            error = refusal(key.alias, result.refused, result)
+            error.headers = limits
             raise error
-        parallel = key.limits.max_parallel_requests is not None
-        entry = self.reservations.open(key.id, request_id, counted, tokens, parallel, used, counter)
-        return Admission(entry, told)
+        counted = charges(request.costs, result)
+        return Admission(self.reservations.open(key.id, request_id, counted, used, counter), limits)
 
     async def started(self) -> None:
-        """Waits for a connection to Redis, within bounds."""
+        """Wait for a connection to Redis, for at most CONNECT_TIMEOUT."""
         if self._redis is not None:
             try:
-                async with asyncio.timeout(FIRST_CONNECTION):
+                async with asyncio.timeout(CONNECT_TIMEOUT):
                     await self._redis.connected()
             except TimeoutError:
                 return
@@ -85,32 +88,37 @@ class Limiter:
 
     @property
     def counted(self) -> Literal["fleet", "process", "unavailable"]:
-        """Over all gateways, by this process alone, or not at all, at this moment."""
+        """Whether limits are now counted across all gateways, by this process alone, or not at
+        all."""
         if self._redis is None:
             return "process"
         if self._redis.available:
             return "fleet"
-        return "process" if self._open else "unavailable"
+        return "process" if self._fails_open else "unavailable"
 
-    async def _count(self, ask: AdmissionRequest) -> tuple[AdmissionResult, Counter]:
+    async def _count(self, request: AdmissionRequest) -> tuple[AdmissionResult, Counter]:
         if self._shared is not None:
             try:
-                return await self._shared.admit(ask), self._shared
+                return await self._shared.admit(request), self._shared
             except Unavailable as error:
-                if ask.limits.max_parallel_requests is not None:
-                    self.reservations.abandon(ask.key_id, ask.request_id, self._shared)
-                if not self._open:
+                self.reservations.abandon(
+                    request.key_id, request.request_id, request.costs, self._shared
+                )
+                if not self._fails_open:
                     raise LimitsUnavailable(
-                        "The limits of this key can't be checked: Redis does not answer. Try again "
-                        "shortly.",
+                        "The limits of this API key can't be checked because Redis does not "
+                        "respond. Try again shortly.",
                         retry_after=1,
                     ) from error
-        return await self._local.admit(ask), self._local
+        return await self._local.admit(request), self._local
 
-    def _unlimited(self, key: Key, request_id: str, used: Callable[[], int]) -> Admission:
-        """Waits for nobody; what it uses is counted for the record."""
-        day = int(time.time() * 1000) // DAY_MS
-        counted = AdmissionResult(_NOTHING, _NOTHING, parallel=0, tokens_today=0, slice=0, day=day)
+    def _unlimited(self, key: Key, request_id: str, used: Callable[[], Tokens]) -> Admission:
+        """Does not wait for Redis. The use is only recorded."""
+        now = int(time.time() * 1000)
+        recorded = [
+            Charge(kind, 0, now // kind.window.milliseconds)
+            for kind in KINDS
+            if kind.counted_for == "every key"
+        ]
         counter = self._shared or self._local
-        entry = self.reservations.open(key.id, request_id, counted, 0, False, used, counter)
-        return Admission(entry, {})
+        return Admission(self.reservations.open(key.id, request_id, recorded, used, counter), {})

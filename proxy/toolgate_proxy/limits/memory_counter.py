@@ -1,6 +1,6 @@
-"""The same counts kept by one process: where there is no Redis, or where it fails open.
+"""Counters of one process, for gateways without Redis and for those that fail open.
 
-admit.lua and note.lua say the same in Lua; a test holds the two to each other.
+They count exactly as admit.lua and update.lua do; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,112 +10,161 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from .counter import (
-    DAY_MS,
-    SLICES,
-    WINDOW_MS,
-    AdmissionRequest,
-    AdmissionResult,
-    Limit,
-    LimitUsage,
-    UsageUpdate,
-)
+from .counter import AdmissionRequest, AdmissionResult, Cost, LimitUsage, UsageUpdate
+from .kinds import SLICES, LimitKind, Window
 
-KEYS = 10_000
-"""Keys remembered; the one that has been quiet longest is forgotten first."""
+MAX_KEYS = 10_000
+"""Keys with counters; beyond that the least recently used key is dropped."""
+
+
+class _WindowCounter(Protocol):
+    """What a key used of one limit. `now`: milliseconds since 1970."""
+
+    def usage(self, now: int) -> LimitUsage: ...
+
+    def wait(self, limit: int, amount: int, now: int) -> float:
+        """Milliseconds until that amount would be admitted."""
+
+    def add(self, amount: int, request_id: str, now: int) -> None:
+        """Count an admitted request."""
+
+    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
+        """Correct the count of an admitted request."""
 
 
 @dataclass
-class _Counts:
-    requests: dict[int, int] = field(default_factory=dict)
-    tokens: dict[int, int] = field(default_factory=dict)
-    in_flight: set[str] = field(default_factory=set)
-    days: dict[int, int] = field(default_factory=dict)
+class _Sliding:
+    window: Window
+    counts: dict[int, int] = field(default_factory=dict)
+    """By slice."""
+
+    def usage(self, now: int) -> LimitUsage:
+        period = self._slice(now)
+        for each in [each for each in self.counts if each < period - SLICES]:
+            del self.counts[each]
+        last = max((each for each, count in self.counts.items() if count > 0), default=None)
+        reset = 0 if last is None else math.ceil(max(0, self._expiry(last) - now))
+        return LimitUsage(sum(self.counts.values()), reset, period)
+
+    def wait(self, limit: int, amount: int, now: int) -> float:
+        used = sum(self.counts.values())
+        for each, count in sorted(self.counts.items()):
+            used -= count
+            if count > 0 and used + amount <= limit:
+                return self._expiry(each) - now
+        return 0
+
+    def add(self, amount: int, request_id: str, now: int) -> None:
+        period = self._slice(now)
+        self.counts[period] = self.counts.get(period, 0) + amount
+
+    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
+        if amount > 0:
+            self.add(amount, request_id, now)
+        elif period in self.counts:
+            self.counts[period] += amount
+
+    def _slice(self, now: int) -> int:
+        return math.floor(now / self.window.slice_ms)
+
+    def _expiry(self, period: int) -> float:
+        return (period + 1) * self.window.slice_ms + self.window.milliseconds
+
+
+@dataclass
+class _Fixed:
+    window: Window
+    counts: dict[int, int] = field(default_factory=dict)
+    """By number of the window."""
+
+    def usage(self, now: int) -> LimitUsage:
+        period = now // self.window.milliseconds
+        used = self.counts.get(period, 0)
+        return LimitUsage(used, self._left(now) if used > 0 else 0, period)
+
+    def wait(self, limit: int, amount: int, now: int) -> float:
+        return self._left(now)
+
+    def add(self, amount: int, request_id: str, now: int) -> None:
+        self.change(amount, now // self.window.milliseconds, request_id, False, now)
+
+    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
+        self.counts[period] = self.counts.get(period, 0) + amount
+        for each in [each for each in self.counts if each < period - 1]:
+            del self.counts[each]
+
+    def _left(self, now: int) -> int:
+        return self.window.milliseconds - now % self.window.milliseconds
+
+
+@dataclass
+class _InFlight:
+    window: Window
+    requests: set[str] = field(default_factory=set)
+
+    def usage(self, now: int) -> LimitUsage:
+        return LimitUsage(len(self.requests))
+
+    def wait(self, limit: int, amount: int, now: int) -> float:
+        return 0
+
+    def add(self, amount: int, request_id: str, now: int) -> None:
+        self.requests.add(request_id)
+
+    def change(self, amount: int, period: int, request_id: str, ended: bool, now: int) -> None:
+        if ended:
+            self.requests.discard(request_id)
+
+
+_COUNTERS: dict[str, Callable[[Window], _WindowCounter]] = {
+    "sliding": _Sliding,
+    "fixed": _Fixed,
+    "in_flight": _InFlight,
+}
 
 
 class MemoryCounter:
-    def __init__(self, window_ms: int = WINDOW_MS, clock: Callable[[], float] = time.time) -> None:
-        self._window = window_ms
-        self._width = window_ms / SLICES
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._keys: OrderedDict[str, _Counts] = OrderedDict()
+        self._keys: OrderedDict[str, dict[str, _WindowCounter]] = OrderedDict()
+        """By key id and name of the limit's kind."""
 
-    async def admit(self, ask: AdmissionRequest) -> AdmissionResult:
+    async def admit(self, request: AdmissionRequest) -> AdmissionResult:
         now = self._now()
-        at, day = math.floor(now / self._width), now // DAY_MS
-        counts, limits = self._counts(ask.key_id), ask.limits
-        for slices in (counts.requests, counts.tokens):
-            for began in [began for began in slices if began < at - SLICES]:
-                del slices[began]
-        asked, used = sum(counts.requests.values()), sum(counts.tokens.values())
-        parallel, today = len(counts.in_flight), counts.days.get(day, 0)
-        refused: Limit | None = None
+        counters = [self._counter(request.key_id, cost.kind) for cost in request.costs]
+        usage = [counter.usage(now) for counter in counters]
+        refused: Cost | None = None
         wait = 0.0
-        if limits.rpm is not None and asked + 1 > limits.rpm:
-            refused, wait = "requests", self._wait(counts.requests, limits.rpm, 1, now)
-        elif limits.tpm is not None and used + ask.tokens > limits.tpm:
-            refused, wait = "tokens", self._wait(counts.tokens, limits.tpm, ask.tokens, now)
-        elif (
-            limits.max_parallel_requests is not None and parallel + 1 > limits.max_parallel_requests
-        ):
-            refused = "parallel_requests"
-        elif limits.tokens_per_day is not None and today + ask.tokens > limits.tokens_per_day:
-            refused = "tokens_per_day"
-            wait = -1 if ask.tokens > limits.tokens_per_day else (day + 1) * DAY_MS - now
-        if refused is None:
-            counts.requests[at] = counts.requests.get(at, 0) + 1
-            counts.tokens[at] = counts.tokens.get(at, 0) + ask.tokens
-            counts.days = {day: today + ask.tokens}
-            if limits.max_parallel_requests is not None:
-                counts.in_flight.add(ask.request_id)
-        return AdmissionResult(
-            requests=self._use(counts.requests, now),
-            tokens=self._use(counts.tokens, now),
-            parallel=len(counts.in_flight),
-            tokens_today=counts.days.get(day, 0),
-            slice=at,
-            day=day,
-            refused=refused,
-            wait_ms=math.ceil(wait),
-        )
+        for cost, counter, use in zip(request.costs, counters, usage, strict=True):
+            if cost.limit is not None and use.used + cost.amount > cost.limit:
+                refused = cost
+                too_large = cost.amount > cost.limit
+                wait = -1 if too_large else counter.wait(cost.limit, cost.amount, now)
+                break
+        else:
+            for cost, counter in zip(request.costs, counters, strict=True):
+                counter.add(cost.amount, request.request_id, now)
+            usage = [counter.usage(now) for counter in counters]
+        by_name = {cost.kind.name: use for cost, use in zip(request.costs, usage, strict=True)}
+        return AdmissionResult(by_name, refused, math.ceil(wait))
 
-    async def note(self, note: UsageUpdate) -> None:
-        counts = self._counts(note.key_id)
-        at = math.floor(self._now() / self._width)
-        if note.tokens > 0 and note.slice:
-            counts.tokens[at] = counts.tokens.get(at, 0) + note.tokens
-        elif note.slice in counts.tokens:
-            counts.tokens[note.slice] += note.tokens
-        counts.days[note.day] = counts.days.get(note.day, 0) + note.tokens
-        counts.days.pop(note.day - 2, None)
-        if note.ended:
-            counts.in_flight.discard(note.request_id)
+    async def update(self, update: UsageUpdate) -> None:
+        now = self._now()
+        for change in update.changes:
+            self._counter(update.key_id, change.kind).change(
+                change.amount, change.period, update.request_id, update.ended, now
+            )
 
     def _now(self) -> int:
         return math.floor(self._clock() * 1000)
 
-    def _counts(self, key_id: str) -> _Counts:
-        counts = self._keys.setdefault(key_id, _Counts())
+    def _counter(self, key_id: str, kind: LimitKind) -> _WindowCounter:
+        counters = self._keys.setdefault(key_id, {})
         self._keys.move_to_end(key_id)
-        if len(self._keys) > KEYS:
+        if len(self._keys) > MAX_KEYS:
             self._keys.popitem(last=False)
-        return counts
-
-    def _leaves(self, began: int, now: int) -> float:
-        return (began + 1) * self._width + self._window - now
-
-    def _wait(self, slices: dict[int, int], limit: int, wanted: int, now: int) -> float:
-        if wanted > limit:
-            return -1
-        left = sum(slices.values())
-        for began, count in sorted(slices.items()):
-            left -= count
-            if count > 0 and left + wanted <= limit:
-                return self._leaves(began, now)
-        return 0
-
-    def _use(self, slices: dict[int, int], now: int) -> LimitUsage:
-        last = max((began for began, count in slices.items() if count > 0), default=None)
-        reset = 0 if last is None else math.ceil(max(0, self._leaves(last, now)))
-        return LimitUsage(sum(slices.values()), reset)
+        if kind.name not in counters:
+            counters[kind.name] = _COUNTERS[kind.window.type](kind.window)
+        return counters[kind.name]

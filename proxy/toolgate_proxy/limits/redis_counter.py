@@ -1,11 +1,13 @@
-"""Counts kept in Redis: exact over all gateways, by two scripts that Redis runs whole.
+"""Counters in Redis, exact across all gateways: two Lua scripts that Redis runs atomically.
 
-`toolgate:limit:{<key id>}:requests|tokens`  hash: slice of the minute → count
-`toolgate:limit:{<key id>}:leases`           sorted set: request in flight → when it is given up
-`toolgate:limit:{<key id>}:days`             hash: day → tokens
+`toolgate:limit:{<key id>}:<counter>`, with the counter's name from `LimitKind.counter`:
 
-Time is Redis' own, so the clocks of the gateways need not agree. A request in flight is a lease
-that its gateway renews: those of a gateway that was killed run out by themselves.
+- sliding window: a hash, slice → amount;
+- fixed window: a hash, number of the window → amount;
+- requests in flight: a sorted set, request id → expiry of its lease.
+
+The scripts use Redis' clock, so the clocks of the gateways need not agree. A gateway renews the
+leases of its requests. The leases of a gateway that was killed expire.
 """
 
 from __future__ import annotations
@@ -18,16 +20,8 @@ from redis.exceptions import NoScriptError
 
 from ..redis.batch import RedisBatch
 from ..redis.client import Argument, Command, SharedRedis
-from .counter import (
-    LIMITS,
-    SLICES,
-    WINDOW_MS,
-    AdmissionRequest,
-    AdmissionResult,
-    LimitUsage,
-    Unavailable,
-    UsageUpdate,
-)
+from .counter import AdmissionRequest, AdmissionResult, LimitUsage, Unavailable, UsageUpdate
+from .kinds import SLICES
 
 
 class _Script:
@@ -53,58 +47,42 @@ async def _reply(redis: RedisBatch, command: Command) -> object:
     return reply
 
 
-ADMIT, NOTE = _Script("admit.lua"), _Script("note.lua")
+ADMIT, UPDATE = _Script("admit.lua"), _Script("update.lua")
 
 
 class RedisCounter:
-    """`lease`: seconds after which a request counts no longer as in flight unless it is noted."""
+    """`lease`: seconds after which a request without an update no longer counts as in flight."""
 
-    def __init__(self, redis: SharedRedis, lease: float, window_ms: int = WINDOW_MS) -> None:
+    def __init__(self, redis: SharedRedis, lease: float) -> None:
         self._redis = RedisBatch(redis)
         self._lease_ms = round(lease * 1000)
-        self._window_ms = window_ms
 
-    async def admit(self, ask: AdmissionRequest) -> AdmissionResult:
-        limits = ask.limits
-        wanted = (limits.rpm, limits.tpm, limits.max_parallel_requests, limits.tokens_per_day)
-        said = await ADMIT.run(
-            self._redis,
-            _names(ask.key_id, "requests", "tokens", "leases", "days"),
-            self._window_ms,
-            SLICES,
-            *(-1 if limit is None else limit for limit in wanted),
-            ask.tokens,
-            ask.request_id,
-            self._lease_ms,
+    async def admit(self, request: AdmissionRequest) -> AdmissionResult:
+        keys: list[str] = []
+        arguments: list[Argument] = []
+        for cost in request.costs:
+            window, limit = cost.kind.window, -1 if cost.limit is None else cost.limit
+            keys.append(cost.kind.redis_key(request.key_id))
+            arguments += (window.type, window.milliseconds, limit, cost.amount)
+        reply = await ADMIT.run(
+            self._redis, keys, request.request_id, self._lease_ms, SLICES, *arguments
         )
-        refused, wait, asked, asked_ms, used, used_ms, parallel, today, at, day = cast(
-            list[int], said
-        )
+        refused, wait, *numbers = cast(list[int], reply)
         return AdmissionResult(
-            requests=LimitUsage(asked, asked_ms),
-            tokens=LimitUsage(used, used_ms),
-            parallel=parallel,
-            tokens_today=today,
-            slice=at,
-            day=day,
-            refused=LIMITS[refused - 1] if refused else None,
-            wait_ms=wait,
+            {
+                cost.kind.name: LimitUsage(*numbers[at : at + 3])
+                for cost, at in zip(request.costs, range(0, len(numbers), 3), strict=True)
+            },
+            request.costs[refused - 1] if refused else None,
+            wait,
         )
 
-    async def note(self, note: UsageUpdate) -> None:
-        lease = -1 if not note.parallel else 0 if note.ended else self._lease_ms
-        await NOTE.run(
-            self._redis,
-            _names(note.key_id, "tokens", "leases", "days"),
-            self._window_ms,
-            SLICES,
-            note.tokens,
-            note.slice,
-            note.day,
-            note.request_id,
-            lease,
-        )
-
-
-def _names(key_id: str, *kinds: str) -> list[str]:
-    return [f"toolgate:limit:{{{key_id}}}:{kind}" for kind in kinds]
+    async def update(self, update: UsageUpdate) -> None:
+        keys: list[str] = []
+        arguments: list[Argument] = []
+        for change in update.changes:
+            window = change.kind.window
+            keys.append(change.kind.redis_key(update.key_id))
+            arguments += (window.type, window.milliseconds, change.amount, change.period)
+        lease = 0 if update.ended else self._lease_ms
+        await UPDATE.run(self._redis, keys, update.request_id, lease, SLICES, *arguments)

@@ -1,47 +1,74 @@
-"""The requests in flight of this process: what was set aside for each, and what it used.
+"""The requests in flight of this process: what was reserved for each, and what it has used.
 
-A task goes over them every other second: it renews their leases and charges what they used beyond
-what was set aside, so that a long answer counts while it is written. What could not be noted (Redis
-was away) is noted with the next round.
+A background task updates all of them three times per lease: it renews their leases and charges what
+they have used beyond their reservation, so that a long response counts while it is generated. An
+update that failed because Redis did not respond is sent again in the next round.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .counter import AdmissionResult, Counter, Unavailable, UsageUpdate
+from .counter import AdmissionResult, Change, Cost, Counter, Unavailable, UsageUpdate
+from .kinds import LimitKind, Tokens
 
 logger = logging.getLogger(__name__)
 
 ROUNDS_PER_LEASE = 3
-TOGETHER = 64
-"""Requests noted in one exchange: one after another, the leases of many would run out meanwhile."""
-PATIENCE = 100_000
-"""Ended requests still to be noted that are kept; while Redis is away for long the oldest go."""
+CONCURRENT_UPDATES = 64
+"""Requests updated in one exchange. One at a time, the leases of many requests would expire during
+a round."""
+MAX_PENDING = 100_000
+"""Ended requests that are kept until they are settled. If Redis does not respond for long, the
+oldest are dropped."""
+
+
+@dataclass
+class Charge:
+    """What one request was counted with, in one counter."""
+
+    kind: LimitKind
+    amount: int
+    """The reservation at first."""
+    period: int
 
 
 @dataclass
 class Reservation:
-    """One request that was let in. `used` says the tokens it has used so far."""
+    """One admitted request."""
 
     key_id: str
     request_id: str
-    slice: int
-    day: int
-    parallel: bool
-    charged: int
-    """Tokens counted for it so far: those set aside, to begin with."""
-    used: Callable[[], int]
+    charges: Sequence[Charge]
+    used: Callable[[], Tokens]
+    """Returns the tokens used so far."""
     counter: Counter
-    """The one that let it in."""
+    """The counter that admitted it."""
     ended: bool = False
+
+    def changes(self) -> tuple[Change, ...]:
+        """What the counters lack. Before the request has ended, reservations are not returned."""
+        used, changes = self.used(), []
+        for charge in self.charges:
+            if charge.kind.window.type == "in_flight":
+                changes.append(Change(charge.kind, 0, charge.period))
+                continue
+            amount = charge.kind.unit.amount(used) - charge.amount
+            if amount > 0 or (amount and self.ended):
+                changes.append(Change(charge.kind, amount, charge.period))
+        return tuple(changes)
+
+    def apply(self, changes: Sequence[Change], sign: int = 1) -> None:
+        amounts = {change.kind.name: sign * change.amount for change in changes}
+        for charge in self.charges:
+            charge.amount += amounts.get(charge.kind.name, 0)
 
 
 class Reservations:
-    """`lease`: seconds after which a request that is not noted counts no longer as in flight."""
+    """`lease`: seconds after which a request without an update no longer counts as in flight."""
 
     def __init__(self, lease: float) -> None:
         self._pause = lease / ROUNDS_PER_LEASE
@@ -52,28 +79,27 @@ class Reservations:
         self,
         key_id: str,
         request_id: str,
-        counted: AdmissionResult,
-        charged: int,
-        parallel: bool,
-        used: Callable[[], int],
+        charges: Sequence[Charge],
+        used: Callable[[], Tokens],
         counter: Counter,
     ) -> Reservation:
-        entry = Reservation(
-            key_id, request_id, counted.slice, counted.day, parallel, charged, used, counter
-        )
-        self._enter(entry)
-        return entry
+        reservation = Reservation(key_id, request_id, charges, used, counter)
+        self._add(reservation)
+        return reservation
 
-    def abandon(self, key_id: str, request_id: str, counter: Counter) -> None:
-        """No answer came to whether the request was let in. A server that hung may yet carry out
-        what it was sent: the place in flight is given back with the next round."""
-        entry = Reservation(key_id, request_id, 0, 0, True, 0, lambda: 0, counter, ended=True)
-        self._enter(entry)
+    def abandon(
+        self, key_id: str, request_id: str, costs: Sequence[Cost], counter: Counter
+    ) -> None:
+        """Release the leases of a request in the next round. For a request that Redis did not
+        respond to: it may still be admitted there."""
+        leases = [Charge(cost.kind, 0, 0) for cost in costs if cost.kind.window.type == "in_flight"]
+        if leases:
+            self._add(Reservation(key_id, request_id, leases, Tokens, counter, ended=True))
 
-    async def close(self, entry: Reservation) -> None:
-        """The request has ended: what it used is settled, its place is free."""
-        entry.ended = True
-        await self._note(entry)
+    async def close(self, reservation: Reservation) -> None:
+        """Settle what an ended request has used, and release its leases."""
+        reservation.ended = True
+        await self._update(reservation)
 
     @property
     def in_flight(self) -> int:
@@ -83,41 +109,39 @@ class Reservations:
         if self._task is not None:
             self._task.cancel()
 
-    def _enter(self, entry: Reservation) -> None:
-        self._entries[entry.request_id] = entry
+    def _add(self, reservation: Reservation) -> None:
+        self._entries[reservation.request_id] = reservation
         if self._task is None:
-            self._task = asyncio.create_task(self._rounds())
+            self._task = asyncio.create_task(self._update_forever())
 
-    async def _rounds(self) -> None:
+    async def _update_forever(self) -> None:
         while True:
             await asyncio.sleep(self._pause)
             entries = list(self._entries.values())
-            for at in range(0, len(entries), TOGETHER):
-                noted = await asyncio.gather(*map(self._note, entries[at : at + TOGETHER]))
-                if not all(noted):
-                    break  # Redis is away: one try a round is enough
-            for request_id in list(self._entries)[: max(0, len(self._entries) - PATIENCE)]:
+            for at in range(0, len(entries), CONCURRENT_UPDATES):
+                batch = entries[at : at + CONCURRENT_UPDATES]
+                if not all(await asyncio.gather(*map(self._update, batch))):
+                    break  # Redis does not respond: one attempt a round is enough
+            for request_id in list(self._entries)[: max(0, len(self._entries) - MAX_PENDING)]:
                 del self._entries[request_id]
 
-    async def _note(self, entry: Reservation) -> bool:
-        used = entry.used()
-        beyond = used - entry.charged if entry.ended else max(0, used - entry.charged)
-        if not (beyond or entry.parallel):
-            if entry.ended:
-                self._entries.pop(entry.request_id, None)
-            return True
-        note = UsageUpdate(
-            entry.key_id, entry.request_id, beyond, entry.slice, entry.day, entry.parallel,
-            entry.ended,
-        )  # fmt: skip
-        # Charged before the exchange: were it lost on the way back, a second would count twice.
-        entry.charged += beyond
-        ended = entry.ended
-        try:
-            await entry.counter.note(note)
-        except Unavailable:
-            entry.charged -= beyond
-            return False
+    async def _update(self, reservation: Reservation) -> bool:
+        """Whether the counters are up to date."""
+        changes, ended = reservation.changes(), reservation.ended
+        if changes:
+            update = UsageUpdate(reservation.key_id, reservation.request_id, changes, ended)
+            # Before the exchange: a concurrent update must not charge the same again.
+            reservation.apply(changes)
+            try:
+                await reservation.counter.update(update)
+            except Unavailable:
+                reservation.apply(changes, sign=-1)
+                return False
         if ended:
-            self._entries.pop(entry.request_id, None)
+            self._entries.pop(reservation.request_id, None)
         return True
+
+
+def charges(costs: Sequence[Cost], result: AdmissionResult) -> list[Charge]:
+    """What an admitted request was counted with."""
+    return [Charge(cost.kind, cost.amount, result.usage[cost.kind.name].period) for cost in costs]

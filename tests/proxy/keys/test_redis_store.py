@@ -260,15 +260,19 @@ def test_the_command_line(
     assert "revoked" in toolgate("list", "--all")
     ours = tmp_path / "ours.yaml"
     ours.write_text("keys:\n  - alias: old\n    key: sk-an-old-key-of-ours-1234\n    rpm: 5\n")
-    assert toolgate("import", str(ours)).startswith("1 imported")
-    assert toolgate("import", str(ours)).startswith("0 imported, 1 known")
+    assert toolgate("import", str(ours)).startswith(
+        "Imported: 1. Skipped, because they exist already: 0."
+    )
+    assert toolgate("import", str(ours)).startswith(
+        "Imported: 0. Skipped, because they exist already: 1."
+    )
     assert json.loads(toolgate("show", "old", "--json"))["keys"][0]["hint"] == "sk-…1234"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("show", "nobody"), "There is no key 'nobody'"),
+        (("show", "nobody"), "no key with the alias or id 'nobody'"),
         (("create", "a\nb"), "alias"),
         (("create", "a", "--rpm", "-3"), "limits.rpm"),
         (("create", "a", "--expires", "soon"), "90d"),

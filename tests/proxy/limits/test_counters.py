@@ -1,10 +1,11 @@
-"""Counting by Redis' scripts and by Python: each is held to the other, both to what limits mean."""
+"""The counters in Redis and in memory: they agree, and no limit is exceeded."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,25 +15,43 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from tests.support.redis_server import RedisServer, redis_server
-from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.limits import redis_counter
 from toolgate_proxy.limits.counter import (
-    DAY_MS,
-    SLICES,
     AdmissionRequest,
     AdmissionResult,
+    Change,
+    Cost,
     Unavailable,
     UsageUpdate,
+)
+from toolgate_proxy.limits.kinds import (
+    DAY,
+    IN_FLIGHT,
+    KINDS,
+    MINUTE,
+    REQUESTS,
+    SLICES,
+    LimitKind,
+    Tokens,
 )
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis.client import SharedRedis
 
 WINDOW = 6_000
+"""Milliseconds of a sliding window in these tests."""
 SLICE = WINDOW // SLICES
 BEGIN = 1_795_000_000_000
-"""Milliseconds since 1970; a little before a midnight would do as well."""
-LIMITS = Limits(rpm=5, tpm=100, max_parallel_requests=3, tokens_per_day=400)
+"""Milliseconds since 1970."""
+DAY_MS = DAY.milliseconds
+SHORT = {MINUTE: replace(MINUTE, milliseconds=WINDOW)}
+LIMITS = {"rpm": 5, "tpm": 100, "max_parallel_requests": 3, "tokens_per_day": 400}
+BY_NAME = {kind.name: kind for kind in KINDS}
+MORE_KINDS = (
+    LimitKind(name="requests_per_day", unit=REQUESTS, window=DAY),
+    LimitKind(name="parallel_again", unit=REQUESTS, window=IN_FLIGHT),
+)
+"""Further kinds, which the counters support without any change."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +63,7 @@ def redis() -> Iterator[RedisServer]:
 @pytest.fixture
 def redis_clock(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> RedisServer:
     """The scripts read the time from a list, which the test sets."""
-    for script in (redis_counter.ADMIT, redis_counter.NOTE):
+    for script in (redis_counter.ADMIT, redis_counter.UPDATE):
         text = script._text.replace("redis.call('TIME')", "redis.call('LRANGE', 'clock', 0, 1)")
         assert text != script._text
         monkeypatch.setattr(script, "_text", text)
@@ -59,61 +78,96 @@ class Clock:
     def __call__(self) -> float:
         return self.now / 1000
 
-    def tell(self, redis: RedisServer) -> None:
+    def write_to(self, redis: RedisServer) -> None:
         client = redis.client
         client.delete("clock")
         client.rpush("clock", self.now // 1000, self.now % 1000 * 1000)
 
 
-def ask(at: int, tokens: int = 1, limits: Limits = LIMITS) -> AdmissionRequest:
-    return AdmissionRequest("key_1", limits, f"r{at}", tokens)
+def request(
+    at: int,
+    tokens: int = 1,
+    limits: dict[str, int] = LIMITS,
+    kinds: tuple[LimitKind, ...] = KINDS,
+    short: bool = True,
+) -> AdmissionRequest:
+    """A request of a key with those limits; `short`: with the short sliding window."""
+    costs = []
+    for kind in kinds:
+        limit = limits.get(kind.name)
+        if limit is not None or kind.counted_for != "keys with this limit":
+            window = SHORT.get(kind.window, kind.window) if short else kind.window
+            amount = kind.unit.amount(Tokens(tokens))
+            costs.append(Cost(replace(kind, window=window), limit, amount))
+    return AdmissionRequest("key_1", f"r{at}", tuple(costs))
 
 
-def shared(redis: RedisServer, window: int = WINDOW, lease: float = 3600) -> RedisCounter:
-    return RedisCounter(SharedRedis(SecretStr(redis.url), 5.0), lease, window)
+def update(
+    admitted: AdmissionRequest, result: AdmissionResult, tokens: int, ended: bool = True
+) -> UsageUpdate:
+    """`tokens`: used beyond the reservation, or below 0: not used."""
+    changes = []
+    for cost in admitted.costs:
+        amount = tokens if cost.kind.unit.counts_output else 0
+        if amount or cost.kind.window == IN_FLIGHT:
+            changes.append(Change(cost.kind, amount, result.usage[cost.kind.name].period))
+    return UsageUpdate(admitted.key_id, admitted.request_id, tuple(changes), ended)
+
+
+def refused(result: AdmissionResult) -> str | None:
+    return None if result.refused is None else result.refused.kind.name
+
+
+def used(result: AdmissionResult) -> dict[str, int]:
+    return {name: usage.used for name, usage in result.usage.items()}
+
+
+def in_redis(redis: RedisServer, lease: float = 3600) -> RedisCounter:
+    return RedisCounter(SharedRedis(SecretStr(redis.url), 5.0), lease)
 
 
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), st.integers(0, 2 * WINDOW)),
-        st.tuples(st.just("ask"), st.integers(0, 120)),
+        st.tuples(st.just("wait"), st.integers(0, 2 * DAY_MS)),
+        st.tuples(st.just("admit"), st.integers(0, 120)),
         st.tuples(st.just("end"), st.integers(-30, 60)),
     ),
     max_size=40,
 )
 
 
+@pytest.mark.parametrize("kinds", [KINDS, KINDS + MORE_KINDS])
 @hypothesis(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(ACTIONS)
-def test_redis_and_python_count_alike(
-    redis_clock: RedisServer, actions: list[tuple[str, int]]
+@given(actions=ACTIONS)
+def test_counters_in_redis_and_in_memory_agree(
+    redis_clock: RedisServer, kinds: tuple[LimitKind, ...], actions: list[tuple[str, int]]
 ) -> None:
+    limits = {**LIMITS, "requests_per_day": 7, "parallel_again": 4}
+
     async def run() -> None:
         redis_clock.client.flushall()
         clock = Clock()
         redis = SharedRedis(SecretStr(redis_clock.url), 5.0)
-        counters = (RedisCounter(redis, 3600, WINDOW), MemoryCounter(WINDOW, clock))
+        counters = (RedisCounter(redis, 10 * 86_400), MemoryCounter(clock))
         running: list[tuple[AdmissionRequest, AdmissionResult]] = []
         for at, (action, number) in enumerate(actions):
-            clock.tell(redis_clock)
+            clock.write_to(redis_clock)
             if action == "wait":
                 clock.now += number
-            elif action == "ask":
-                request = ask(at, number)
-                said = [await counter.admit(request) for counter in counters]
-                assert said[0] == said[1]
-                if said[0].refused is None:
-                    running.append((request, said[0]))
+            elif action == "admit":
+                admitted = request(at, number, limits, kinds)
+                results = [await counter.admit(admitted) for counter in counters]
+                assert results[0] == results[1]
+                if results[0].refused is None:
+                    running.append((admitted, results[0]))
             elif running:
-                asked, counted = running.pop(0)
-                beyond = max(number, -asked.tokens)
-                note = UsageUpdate(
-                    "key_1", asked.request_id, beyond, counted.slice, counted.day, True, True
-                )
+                admitted, result = running.pop(0)
+                reserved = next(c.amount for c in admitted.costs if c.kind.name == "tpm")
                 for counter in counters:
-                    await counter.note(note)
+                    await counter.update(update(admitted, result, max(number, -reserved)))
         await redis.aclose()
 
     asyncio.run(run())
@@ -121,132 +175,152 @@ def test_redis_and_python_count_alike(
 
 @hypothesis(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 60)), max_size=60))
-def test_no_window_holds_more_than_the_limit(steps: list[tuple[int, int]]) -> None:
-    """Whatever the times at which requests come; and what is refused is let in once the wait that
-    it was told is over, or was really too much."""
-    clock, limits = Clock(), Limits(rpm=5, tpm=100)
-    counter = MemoryCounter(WINDOW, clock)
-    let_in: list[tuple[int, int]] = []
+def test_no_window_exceeds_the_limit(steps: list[tuple[int, int]]) -> None:
+    """At any time. A refused request is admitted after its wait, and was really too much."""
+    clock, limits = Clock(), {"rpm": 5, "tpm": 100}
+    counter = MemoryCounter(clock)
+    admitted: list[tuple[int, int]] = []
 
     async def run() -> None:
         for at, (pause, tokens) in enumerate(steps):
             clock.now += pause
-            counted = await counter.admit(ask(at, tokens, limits))
-            if counted.refused is not None:
-                recent = [t for when, t in let_in if when > clock.now - WINDOW - SLICE]
+            result = await counter.admit(request(at, tokens, limits))
+            if result.refused is not None:
+                recent = [t for when, t in admitted if when > clock.now - WINDOW - SLICE]
                 assert len(recent) + 1 > 5 or sum(recent) + tokens > 100
-                clock.now += counted.wait_ms
-                counted = await counter.admit(ask(at, tokens, limits))
-                if counted.refused is not None:  # the other limit, after the first
-                    clock.now += counted.wait_ms
-                    counted = await counter.admit(ask(at, tokens, limits))
-                assert counted.refused is None
-            let_in.append((clock.now, tokens))
-            window = [t for when, t in let_in if when > clock.now - WINDOW]
+                clock.now += result.wait_ms
+                result = await counter.admit(request(at, tokens, limits))
+                if result.refused is not None:  # the other limit, after the first
+                    clock.now += result.wait_ms
+                    result = await counter.admit(request(at, tokens, limits))
+                assert result.refused is None
+            admitted.append((clock.now, tokens))
+            window = [t for when, t in admitted if when > clock.now - WINDOW]
             assert len(window) <= 5
             assert sum(window) <= 100
 
     asyncio.run(run())
 
 
-@pytest.fixture(params=["redis", "python"])
+@pytest.fixture(params=["redis", "memory"])
 def counter(request: pytest.FixtureRequest, redis: RedisServer) -> Any:
     redis.client.flushall()
-    return shared(redis) if request.param == "redis" else MemoryCounter(WINDOW)
+    return in_redis(redis) if request.param == "redis" else MemoryCounter()
 
 
-async def test_a_refused_request_counts_nowhere(counter: Any) -> None:
-    big = await counter.admit(ask(1, 101))
-    assert (big.refused, big.wait_ms) == ("tokens", -1)
+async def test_a_refused_request_is_not_counted(counter: Any) -> None:
+    big = await counter.admit(request(1, 101))
+    assert (refused(big), big.wait_ms) == ("tpm", -1)
     for at in range(3):
-        assert (await counter.admit(ask(at, 10))).refused is None
-    full = await counter.admit(ask(4, 10))
-    assert (full.refused, full.wait_ms) == ("parallel_requests", 0)
-    assert (full.requests.used, full.tokens.used, full.parallel) == (3, 30, 3)
+        assert (await counter.admit(request(at, 10))).refused is None
+    full = await counter.admit(request(4, 10))
+    assert (refused(full), full.wait_ms) == ("max_parallel_requests", 0)
+    assert used(full) == {"rpm": 3, "tpm": 30, "max_parallel_requests": 3, "tokens_per_day": 30}
 
 
-async def test_what_was_set_aside_and_not_used_is_given_back(counter: Any) -> None:
-    counted = await counter.admit(ask(1, 90))
-    assert (await counter.admit(ask(2, 20))).refused == "tokens"
-    await counter.note(UsageUpdate("key_1", "r1", -60, counted.slice, counted.day, True, True))
-    after = await counter.admit(ask(2, 20))
-    assert (after.refused, after.tokens.used, after.tokens_today) == (None, 50, 50)
-    assert after.parallel == 1
+async def test_unused_reserved_tokens_are_returned(counter: Any) -> None:
+    first = request(1, 90)
+    result = await counter.admit(first)
+    assert refused(await counter.admit(request(2, 20))) == "tpm"
+    await counter.update(update(first, result, -60))
+    after = await counter.admit(request(2, 20))
+    assert after.refused is None
+    assert used(after) == {"rpm": 2, "tpm": 50, "max_parallel_requests": 1, "tokens_per_day": 50}
 
 
-async def test_used_beyond_what_was_set_aside(counter: Any) -> None:
-    """A started answer is not cut off; the next request pays."""
-    counted = await counter.admit(ask(1, 10))
-    await counter.note(UsageUpdate("key_1", "r1", 140, counted.slice, counted.day, True, False))
-    refused = await counter.admit(ask(2, 1))
-    assert (refused.refused, refused.tokens.used, refused.parallel) == ("tokens", 150, 1)
-    assert 0 < refused.wait_ms <= WINDOW + SLICE
+async def test_tokens_beyond_the_reservation_are_charged(counter: Any) -> None:
+    """A response that has begun is not cut off; the next request is refused."""
+    first = request(1, 10)
+    result = await counter.admit(first)
+    await counter.update(update(first, result, 140, ended=False))
+    after = await counter.admit(request(2, 1))
+    assert refused(after) == "tpm"
+    assert used(after)["tpm"] == 150
+    assert used(after)["max_parallel_requests"] == 1
+    assert 0 < after.wait_ms <= WINDOW + SLICE
 
 
-async def test_the_day(counter: Any) -> None:
-    limits = Limits(tokens_per_day=100)
-    assert (await counter.admit(ask(1, 100, limits))).refused is None
-    refused = await counter.admit(ask(2, 1, limits))
-    assert refused.refused == "tokens_per_day"
-    midnight = 86_400_000 - time.time() * 1000 % 86_400_000
-    assert abs(refused.wait_ms - midnight) < 60_000
+@pytest.mark.parametrize("name", ["tokens_per_day", "requests_per_day"])
+async def test_a_limit_per_day_resets_at_midnight_utc(counter: Any, name: str) -> None:
+    limits = {name: 100 if name == "tokens_per_day" else 1}
+    kinds = KINDS + MORE_KINDS
+    assert (await counter.admit(request(1, 100, limits, kinds))).refused is None
+    after = await counter.admit(request(2, 1, limits, kinds))
+    assert refused(after) == name
+    midnight = DAY_MS - time.time() * 1000 % DAY_MS
+    assert abs(after.wait_ms - midnight) < 60_000
+    assert abs(after.usage[name].reset_ms - midnight) < 60_000
 
 
-async def test_many_at_once_are_counted_exactly(redis: RedisServer) -> None:
-    """Two processes' worth of connections, none of them knowing of the other."""
+async def test_concurrent_requests_are_counted_exactly(redis: RedisServer) -> None:
+    """Over two connections, as of two gateways."""
     redis.client.flushall()
-    limits = Limits(rpm=150, tpm=1000, max_parallel_requests=120)
-    counters = (shared(redis, 60_000), shared(redis, 60_000))
-    said = await asyncio.gather(*(counters[at % 2].admit(ask(at, 10, limits)) for at in range(400)))
-    assert sum(each.refused is None for each in said) == 100
-    assert {each.refused for each in said} == {None, "tokens"}
+    limits = {"rpm": 150, "tpm": 1000, "max_parallel_requests": 120}
+    counters = (in_redis(redis), in_redis(redis))
+    results = await asyncio.gather(
+        *(counters[at % 2].admit(request(at, 10, limits, short=False)) for at in range(400))
+    )
+    assert sum(each.refused is None for each in results) == 100
+    assert {refused(each) for each in results} == {None, "tpm"}
 
 
-async def test_a_lease_that_nobody_renews_runs_out(redis: RedisServer) -> None:
+async def test_a_lease_that_is_not_renewed_expires(redis: RedisServer) -> None:
     redis.client.flushall()
-    limits = Limits(max_parallel_requests=1)
-    counter = shared(redis, lease=0.4)
-    counted = await counter.admit(ask(1, 1, limits))
-    note = UsageUpdate("key_1", "r1", 0, counted.slice, counted.day, True, False)
+    limits = {"max_parallel_requests": 1}
+    counter = in_redis(redis, lease=0.4)
+    first = request(1, 1, limits)
+    result = await counter.admit(first)
     for _ in range(4):
         await asyncio.sleep(0.2)
-        await counter.note(note)
-        assert (await counter.admit(ask(2, 1, limits))).refused == "parallel_requests"
+        await counter.update(update(first, result, 0, ended=False))
+        assert refused(await counter.admit(request(2, 1, limits))) == "max_parallel_requests"
     async with asyncio.timeout(5):
-        while (await counter.admit(ask(3, 1, limits))).refused:  # noqa: ASYNC110
+        while (await counter.admit(request(3, 1, limits))).refused:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-async def test_a_redis_that_is_full_still_counts(redis_at_hand: RedisServer) -> None:
-    """Redis refuses what needs memory only to scripts that have written nothing yet; this has."""
-    counter, client = shared(redis_at_hand), redis_at_hand.client
+async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand: RedisServer) -> None:
+    """Redis refuses commands that need memory only if the script has not written yet."""
+    counter, client = in_redis(redis_at_hand), redis_at_hand.client
     client.config_set("maxmemory-policy", "noeviction")
     client.config_set("maxmemory", 1)
-    said = [await counter.admit(ask(at, 1, Limits(rpm=2))) for at in range(3)]
-    assert [each.refused for each in said] == [None, None, "requests"]
+    results = [await counter.admit(request(at, 1, {"rpm": 2})) for at in range(3)]
+    assert [refused(each) for each in results] == [None, None, "rpm"]
 
 
-async def test_a_redis_that_is_not_there(redis_at_hand: RedisServer) -> None:
-    counter = shared(redis_at_hand)
+async def test_a_redis_that_does_not_respond_is_unavailable(redis_at_hand: RedisServer) -> None:
+    counter = in_redis(redis_at_hand)
     redis_at_hand.kill()
     with pytest.raises(Unavailable):
-        await counter.admit(ask(1))
+        await counter.admit(request(1))
 
 
-async def test_keys_without_limits_leave_days_and_no_minutes(redis_clock: RedisServer) -> None:
+async def test_keys_without_limits_are_counted_per_day_only(redis_clock: RedisServer) -> None:
     redis_clock.client.flushall()
     clock = Clock()
     connection = SharedRedis(SecretStr(redis_clock.url), 5.0)
-    local = MemoryCounter(WINDOW, clock)
-    day = BEGIN // DAY_MS
+    memory = MemoryCounter(clock)
+    kind, day = BY_NAME["tokens_per_day"], BEGIN // DAY_MS
     for at in range(5):
-        clock.tell(redis_clock)
-        for counter in (RedisCounter(connection, 3600, WINDOW), local):
-            await counter.note(UsageUpdate("key_1", f"r{at}", 7, 0, day + at, False, True))
+        clock.write_to(redis_clock)
+        change = Change(kind, 7, day + at)
+        for counter in (RedisCounter(connection, 3600), memory):
+            await counter.update(UsageUpdate("key_1", f"r{at}", (change,), True))
         clock.now += DAY_MS
-    held = redis_clock.client.hgetall("toolgate:limit:{key_1}:days")
-    days = {int(each): int(tokens) for each, tokens in held.items()}
-    assert days == local._keys["key_1"].days == {day + 3: 7, day + 4: 7}
-    assert not redis_clock.client.exists("toolgate:limit:{key_1}:tokens")
-    assert local._keys["key_1"].tokens == {}
+    stored = redis_clock.client.hgetall("toolgate:limit:{key_1}:days")
+    days = {int(each): int(tokens) for each, tokens in stored.items()}
+    counters: Any = memory._keys["key_1"]
+    assert days == counters["tokens_per_day"].counts == {day + 3: 7, day + 4: 7}
+    assert redis_clock.client.keys("toolgate:limit:*") == [b"toolgate:limit:{key_1}:days"]
+    assert counters.keys() == {"tokens_per_day"}
     await connection.aclose()
+
+
+async def test_counters_keep_their_names_in_redis(redis: RedisServer) -> None:
+    """Gateways of different versions share them."""
+    redis.client.flushall()
+    await in_redis(redis).admit(request(1, 10))
+    stored = {key.decode() for key in redis.client.keys("*")}
+    assert stored == {
+        f"toolgate:limit:{{key_1}}:{name}" for name in ("requests", "tokens", "leases", "days")
+    }

@@ -17,12 +17,13 @@ from tests.support.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, Limits
-from toolgate_proxy.limits import estimate
-from toolgate_proxy.limits.counter import AdmissionResult, LimitUsage, UsageUpdate
+from toolgate_proxy.limits.counter import UsageUpdate
+from toolgate_proxy.limits.estimate import MAX_TOKENS, OUTPUT_FIELDS, PROMPT_FIELDS, estimate
 from toolgate_proxy.limits.headers import duration
+from toolgate_proxy.limits.kinds import KINDS, Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
-from toolgate_proxy.limits.reservations import Reservations
+from toolgate_proxy.limits.reservations import Charge, Reservations
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0
@@ -37,30 +38,30 @@ def limited(**limits: int) -> Key:
     return key_of(new_key(), **limits)
 
 
-def uses(tokens: int) -> Callable[[], int]:
-    return lambda: tokens
+def uses(tokens: int) -> Callable[[], Tokens]:
+    return lambda: Tokens(tokens)
 
 
 async def test_closed(redis_at_hand: RedisServer) -> None:
     limiter, key, free = limiter_of(redis_at_hand), limited(rpm=5), key_of(new_key())
     await limiter.started()
-    assert (await limiter.admit(key, "r1", 1, uses(1))).headers
+    assert (await limiter.admit(key, "r1", Tokens(1), uses(1))).headers
     redis_at_hand.hang()
     try:
         times = []
         for at in range(10):
             began = time.monotonic()
             with pytest.raises(LimitsUnavailable):
-                await limiter.admit(key, f"h{at}", 1, uses(1))
+                await limiter.admit(key, f"h{at}", Tokens(1), uses(1))
             times.append(time.monotonic() - began)
         assert max(times) < SLACK
         assert min(times) < 0.1, "after the first, nobody waits"
         assert limiter.counted == "unavailable"
-        assert (await limiter.admit(free, "f", 0, uses(1))).headers == {}
+        assert (await limiter.admit(free, "f", Tokens(0), uses(1))).headers == {}
     finally:
         redis_at_hand.wake()
     await limiter.started()
-    assert (await limiter.admit(key, "r2", 1, uses(1))).headers
+    assert (await limiter.admit(key, "r2", Tokens(1), uses(1))).headers
     assert limiter.counted == "fleet"
     await limiter.aclose()
 
@@ -69,12 +70,12 @@ async def test_open(redis_at_hand: RedisServer) -> None:
     limiter = limiter_of(redis_at_hand, limits_without_redis="open")
     key = limited(rpm=3)
     await limiter.started()
-    await limiter.admit(key, "r1", 1, uses(1))
+    await limiter.admit(key, "r1", Tokens(1), uses(1))
     redis_at_hand.kill()
     for at in range(3):
-        await limiter.admit(key, f"k{at}", 1, uses(1))
+        await limiter.admit(key, f"k{at}", Tokens(1), uses(1))
     with pytest.raises(RateLimited):
-        await limiter.admit(key, "k3", 1, uses(1))
+        await limiter.admit(key, "k3", Tokens(1), uses(1))
     assert limiter.counted == "process"
     await limiter.aclose()
 
@@ -85,15 +86,15 @@ async def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
     limiter = limiter_of(redis_at_hand, limit_lease=1)
     key = limited(tpm=100, max_parallel_requests=1)
     await limiter.started()
-    admission = await limiter.admit(key, "r1", 90, uses(20))
+    admission = await limiter.admit(key, "r1", Tokens(90), uses(20))
     redis_at_hand.hang()
     try:
-        await limiter.reservations.close(admission.entry)
+        await limiter.reservations.close(admission.reservation)
     finally:
         redis_at_hand.wake()
     await limiter.started()
-    await limiter.reservations.close(admission.entry)  # as the next round does
-    after = await limiter.admit(key, "r2", 70, uses(70))
+    await limiter.reservations.close(admission.reservation)  # as the next round does
+    after = await limiter.admit(key, "r2", Tokens(70), uses(70))
     assert after.headers["x-ratelimit-remaining-tokens"] == "10"
     await limiter.aclose()
 
@@ -101,21 +102,21 @@ async def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
 async def test_a_long_answer_counts_while_it_is_written() -> None:
     limiter, written = limiter_of(None), [0]
     key = limited(tpm=100)
-    admission = await limiter.admit(key, "r1", 10, lambda: written[0])
+    admission = await limiter.admit(key, "r1", Tokens(10), lambda: Tokens(0, written[0]))
     written[0] = 95
-    await limiter.reservations._note(admission.entry)
+    await limiter.reservations._update(admission.reservation)
     with pytest.raises(RateLimited) as refused:
-        await limiter.admit(key, "r2", 10, uses(10))
+        await limiter.admit(key, "r2", Tokens(10), uses(10))
     assert "used 95" in refused.value.message
     await limiter.aclose()
 
 
 async def test_settling_twice_counts_once() -> None:
     limiter, key = limiter_of(None), limited(tpm=100)
-    admission = await limiter.admit(key, "r1", 90, uses(20))
+    admission = await limiter.admit(key, "r1", Tokens(90), uses(20))
     for _ in range(3):
-        await limiter.reservations.close(admission.entry)
-    after = await limiter.admit(key, "r2", 10, uses(10))
+        await limiter.reservations.close(admission.reservation)
+    after = await limiter.admit(key, "r2", Tokens(10), uses(10))
     assert after.headers["x-ratelimit-remaining-tokens"] == "70"
     assert limiter.reservations.in_flight == 1
     await limiter.aclose()
@@ -126,16 +127,14 @@ async def test_a_round_notes_many_at_once() -> None:
     waiting, met = asyncio.Barrier(20), asyncio.Event()
 
     class Meeting(MemoryCounter):
-        async def note(self, note: UsageUpdate) -> None:
+        async def update(self, update: UsageUpdate) -> None:
             await waiting.wait()
             met.set()
 
     reservations, counter = Reservations(lease=0.3), Meeting()
-    nothing = AdmissionResult(
-        LimitUsage(0, 0), LimitUsage(0, 0), parallel=1, tokens_today=0, slice=1, day=1
-    )
+    parallel = next(kind for kind in KINDS if kind.name == "max_parallel_requests")
     for at in range(20):
-        reservations.open("key_1", f"r{at}", nothing, 0, True, uses(0), counter)
+        reservations.open("key_1", f"r{at}", [Charge(parallel, 1, 0)], uses(0), counter)
     async with asyncio.timeout(10):
         await met.wait()
     await reservations.aclose()
@@ -161,19 +160,19 @@ MESSAGES = [{"role": "user", "content": "x" * 400}]
             209,
         ),
         ({}, 8 + 1024),
-        ({"max_tokens": 10**30}, estimate.MOST),
+        ({"max_tokens": 10**30}, MAX_TOKENS),
     ],
 )
 def test_what_is_set_aside(body: dict[str, Any], tokens: int) -> None:
-    assert estimate.tokens(body, Limits(), 1024, output=True) == tokens
+    assert estimate(body, Limits(), 1024, output=True).total == tokens
 
 
 def test_small_limits_and_pictures() -> None:
-    assert estimate.tokens({"input": "x" * 30}, Limits(tpm=100), 1024, output=True) == 43
-    assert estimate.tokens({"input": "x" * 30}, Limits(), 1024, output=False) == 18
+    assert estimate({"input": "x" * 30}, Limits(tpm=100), 1024, output=True).total == 43
+    assert estimate({"input": "x" * 30}, Limits(), 1024, output=False).total == 18
     url = "data:image/png;base64," + "A" * 1_000_000
     picture = {"messages": [{"content": [{"image_url": {"url": url}}]}], "max_tokens": 1}
-    assert estimate.tokens(picture, Limits(), 1024, output=True) < 1500
+    assert estimate(picture, Limits(), 1024, output=True).total < 1500
 
 
 JSON = st.recursive(
@@ -183,9 +182,9 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(estimate.PROMPT_FIELDS + estimate.OUTPUT_FIELDS), JSON))
+@given(st.dictionaries(st.sampled_from(PROMPT_FIELDS + OUTPUT_FIELDS), JSON))
 def test_anything_can_be_estimated(body: dict[str, Any]) -> None:
-    assert estimate.tokens(body, Limits(tpm=10), 1024, output=True) >= 1
+    assert estimate(body, Limits(tpm=10), 1024, output=True).total >= 1
 
 
 @pytest.mark.parametrize(

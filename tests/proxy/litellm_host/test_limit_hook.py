@@ -14,6 +14,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.limits import admission
+from toolgate_proxy.limits.kinds import Tokens
 from toolgate_proxy.litellm_host.callbacks import limit_hook
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
@@ -73,7 +74,7 @@ async def test_tokens_are_reserved_under_litellms_call_id() -> None:
     context = RequestContext(key=key_of(new_key(), tpm=1000))
     await before(context, {**CHAT, "litellm_call_id": "call-1"}, "acompletion")
     assert (context.model, context.call_id, context.admitted) == ("tiny", "call-1", True)
-    assert context.reserved_tokens > 100
+    assert context.reserved_tokens.total > 100
     assert context.headers()["x-ratelimit-limit-tokens"] == "1000"
     assert context.on_settle is not None
 
@@ -82,7 +83,7 @@ async def test_tokens_are_reserved_under_litellms_call_id() -> None:
 async def test_embeddings_reserve_no_output_tokens() -> None:
     context = RequestContext(key=key_of(new_key(), tpm=5000))
     await before(context, {"model": "tiny", "input": "hi"}, "aembedding")
-    assert 0 < context.reserved_tokens < 100
+    assert 0 < context.reserved_tokens.total < 100
     assert context.call_id
 
 
@@ -116,7 +117,7 @@ async def test_a_request_over_the_limit_is_litellms_rate_limit_error() -> None:
 )
 async def test_tokens_of_other_providers_are_counted_and_settled(usage: dict[str, int]) -> None:
     settled: list[tuple[int, int]] = []
-    context = RequestContext(reserved_tokens=60)
+    context = RequestContext(reserved_tokens=Tokens(20, 40))
 
     async def settle() -> None:
         settled.append((context.prompt_tokens, context.completion_tokens))
@@ -124,7 +125,7 @@ async def test_tokens_of_other_providers_are_counted_and_settled(usage: dict[str
     context.on_settle = settle
     await after(context, SimpleNamespace(usage=SimpleNamespace(**usage)))
     assert settled == [(10, 5)]
-    assert context.used_tokens() == 15
+    assert context.used_tokens().total == 15
 
 
 async def test_tokens_that_the_engine_counted_are_not_counted_again() -> None:

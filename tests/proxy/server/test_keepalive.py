@@ -8,6 +8,7 @@ import pytest
 from starlette.types import Message, Send
 
 from toolgate_proxy.context import RequestContext
+from toolgate_proxy.limits.kinds import Tokens
 from toolgate_proxy.server.connection import COMMENT, KeepAlive
 
 TICK = 0.05
@@ -69,7 +70,7 @@ async def test_an_error_after_a_comment_is_an_event() -> None:
 
 async def test_the_reservation_is_released_for_an_error_after_a_comment() -> None:
     for status, used in ((503, 0), (200, 60)):
-        context = RequestContext(reserved_tokens=60)
+        context = RequestContext(reserved_tokens=Tokens(20, 40))
 
         async def gate(message: Message, context: RequestContext = context) -> None:
             if message["type"] == "http.response.start":
@@ -78,7 +79,7 @@ async def test_the_reservation_is_released_for_an_error_after_a_comment() -> Non
         app = answering(b"{}", status=status, wait=TICK * 5)
         async with KeepAlive(gate, TICK, context, error_event) as stream:
             await app(stream.send)
-        assert (context.status, context.used_tokens()) == (200, used)
+        assert (context.status, context.used_tokens().total) == (200, used)
 
 
 async def test_an_error_in_time_keeps_its_status() -> None:

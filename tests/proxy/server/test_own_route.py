@@ -17,6 +17,8 @@ from litellm.proxy._types import UserAPIKeyAuth
 from pydantic import SecretStr
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
+from toolgate_proxy.litellm_host.selection import Selection
+from toolgate_proxy.litellm_host.ways import Ways
 
 from tests.support.fake_backend import KEY, FakeBackend
 from tests.support.gateway_process import KEY_SECRET
@@ -30,8 +32,6 @@ from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.context import current
-from toolgate_proxy.litellm_host.selection import Selection
-from toolgate_proxy.litellm_host.ways import Ways
 from toolgate_proxy.server import exchange, own_route
 from toolgate_proxy.server.connection import COMMENT
 from toolgate_proxy.server.own_route import OwnRoute

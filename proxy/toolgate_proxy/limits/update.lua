@@ -1,0 +1,33 @@
+-- Corrects the counters of a request that was admitted, and renews or releases its leases.
+-- KEYS: the counter of each change.
+-- ARGV: request id, lease ms (0 if the request has ended), slices of a sliding window; then for each
+--       change: type of its window (sliding, fixed or in_flight), window ms, amount, and the period
+--       that the request was counted in.
+local request, lease = ARGV[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+for at, key in ipairs(KEYS) do
+    local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
+    local amount, period = tonumber(ARGV[4 * at + 2]), ARGV[4 * at + 3]
+    if type == 'sliding' and amount > 0 then
+        -- Used just now, however long ago the request began.
+        local width = window / ARGV[3]
+        redis.call('HINCRBY', key, math.floor(now / width), amount)
+        redis.call('PEXPIRE', key, math.ceil((window + 2 * width) / 1000) * 1000)
+    elseif type == 'sliding' then
+        if redis.call('HEXISTS', key, period) == 1 then
+            redis.call('HINCRBY', key, period, amount)
+        end
+    elseif type == 'fixed' then
+        redis.call('HINCRBY', key, period, amount)
+        redis.call('HDEL', key, period - 2)
+        redis.call('PEXPIRE', key, 2 * window)
+    elseif lease > 0 then
+        redis.call('ZADD', key, now + lease, request)
+        redis.call('PEXPIRE', key, lease)
+    else
+        redis.call('ZREM', key, request)
+    end
+end
+return 1
