@@ -22,6 +22,8 @@ def check_refusal(status: int, answer: Any, request: Request) -> list[str]:
         budget = request.body.get("max_tokens")
         small = isinstance(budget, int) and budget < error["least_max_tokens"]
         return [] if small else [f"refused for {budget} tokens: {error}"]
+    if request.invalid and status == 400 and request.invalid in str(error.get("param")):
+        return []
     if 400 <= status < 500 and request.wrong:
         return []
     return [f"HTTP {status}: {error}"]
@@ -29,8 +31,10 @@ def check_refusal(status: int, answer: Any, request: Request) -> list[str]:
 
 def check_answer(answer: dict[str, Any], request: Request) -> list[str]:
     body = request.body
+    if request.invalid:
+        return [f"no error for an invalid value of {request.invalid}"]
     if request.wrong:
-        return []  # what it asks for is not known here; that it was answered is enough
+        return []  # its parameters can't be checked
     wrong: list[str] = []
     choices = answer["choices"]
     if len(choices) != body.get("n", 1):

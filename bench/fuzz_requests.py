@@ -1,4 +1,8 @@
-"""Random chat requests: most of them right, some of them wrong in one place."""
+"""Random chat requests. Most are valid, and some have one parameter that may be invalid.
+
+Values of plain sampling parameters and invalid values come from the gateway's parameter table, so
+that a new parameter is fuzzed without a change here.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-HANG_UP, WRONG = 0.1, 0.06
+from toolgate_proxy.api.chat_completions.parameters import PARAMETERS
+
+HANG_UP, WRONG, INVALID = 0.1, 0.03, 0.04
 WORDS = [
     "the",
     "weather",
@@ -31,22 +37,50 @@ WORDS = [
 MAX_TOKENS = [1, 2, 5, 12, 20, 30, 45, 64, 100, 180, 300]
 
 WRONG_VALUES: list[Any] = [None, True, -1, 0, 1.5, 10**30, "", "x", [], [3], {}, {"a": 1}]
-PLACES = """
-temperature top_p top_k n stop logprobs top_logprobs max_tokens min_tokens logit_bias seed tools
-tool_choice parallel_tool_calls stream_options response_format reasoning_effort bad_words
-stop_token_ids priority cache_salt echo functions function_call toolgate chat_template_kwargs
-messages reasoning_budget documents unheard_of
-"""
-WRONG_PLACES = PLACES.split()
+"""Values for any parameter. Some of them are valid for some parameters."""
+WRONG_NAMES = ["unheard_of", *(row.name for row in PARAMETERS if row.name != "model")]
+INVALID_VALUES = [
+    (row.name, value)
+    for row in PARAMETERS
+    if row.type and row.name != "model"
+    for value in row.type.invalid()
+]
+"""Values that the parameter table declares invalid. A request with one must be rejected."""
+DRAWN_BELOW = {
+    "temperature",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "min_tokens",
+    "ignore_eos",
+    "stop_token_ids",
+    "bad_words",
+    "logit_bias",
+    "top_logprobs",
+    "logprob_token_ids",
+    "prompt_logprobs",
+    "allowed_token_ids",
+    "repetition_detection",
+}
+"""Sampling parameters that depend on the rest of the request. The functions below draw them, unless
+they can't be combined with tools and formats."""
+SAMPLING_VALUES = {
+    row.name: row.type.valid()
+    for row in PARAMETERS
+    if row.sampling and row.type and row.name not in DRAWN_BELOW
+}
+"""All other sampling parameters, with their valid examples from the parameter table."""
 
 
 @dataclass(frozen=True)
 class Request:
     body: dict[str, Any]
     wrong: bool
-    """One parameter is perhaps not what it should be: a 400 is as good as an answer."""
+    """One parameter may be invalid, so the response may be a 400."""
+    invalid: str | None
+    """Name of a parameter whose value is invalid. The response must be a 400 that names it."""
     hang_up: float | None
-    """Seconds after which the client is gone."""
+    """Seconds after which the client disconnects."""
 
 
 def make_request(rng: Random, model: str, bias: dict[str, float] | None) -> Request:
@@ -56,14 +90,17 @@ def make_request(rng: Random, model: str, bias: dict[str, float] | None) -> Requ
     _sampling(rng, body, bias)
     _reasoning(rng, body)
     _shape(rng, body)
-    wrong = rng.random() < WRONG
+    wrong, invalid = rng.random() < WRONG, None
     if wrong:
-        body[rng.choice(WRONG_PLACES)] = rng.choice(WRONG_VALUES)
-    return Request(body, wrong, rng.uniform(0.01, 2.0) if rng.random() < HANG_UP else None)
+        body[rng.choice(WRONG_NAMES)] = rng.choice(WRONG_VALUES)
+    elif rng.random() < INVALID:
+        invalid, body[invalid] = rng.choice(INVALID_VALUES)
+    hang_up = rng.uniform(0.01, 2.0) if rng.random() < HANG_UP else None
+    return Request(body, wrong, invalid, hang_up)
 
 
 def schema(rng: Random, depth: int = 0) -> dict[str, Any]:
-    """A random JSON Schema that one of the engines holds."""
+    """A random JSON Schema that at least one engine supports."""
     kinds = ["string", "enum", "integer", "number", "boolean", "short", "nullable"]
     kind = rng.choice(kinds if depth > 2 else [*kinds, "array", "object", "object"])
     if kind == "object":
@@ -93,20 +130,20 @@ def _object(rng: Random, depth: int) -> dict[str, Any]:
 
 
 def _messages(rng: Random) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if rng.random() < 0.4:
-        said.append({"role": rng.choice(["system", "developer"]), "content": _text(rng)})
+        messages.append({"role": rng.choice(["system", "developer"]), "content": _text(rng)})
     for _ in range(rng.choice([0, 0, 0, 1, 2])):
         calls = [_call(f"call_{at}", rng) for at in range(rng.randint(1, 2))]
-        said.append({"role": "user", "content": _text(rng)})
-        said.append({"role": "assistant", "content": None, "tool_calls": calls})
+        messages.append({"role": "user", "content": _text(rng)})
+        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
         results = [
             {"role": "tool", "tool_call_id": call["id"], "content": _text(rng)} for call in calls
         ]
-        said += rng.sample(results, len(results))
+        messages += rng.sample(results, len(results))
     parts = [{"type": "text", "text": _text(rng)}, {"type": "text", "text": _text(rng)}]
-    said.append({"role": "user", "content": rng.choice([_text(rng), parts])})
-    return said
+    messages.append({"role": "user", "content": rng.choice([_text(rng), parts])})
+    return messages
 
 
 def _call(call_id: str, rng: Random) -> dict[str, Any]:
@@ -167,17 +204,11 @@ def _ends(rng: Random, body: dict[str, Any]) -> None:
 
 def _sampling(rng: Random, body: dict[str, Any], bias: dict[str, float] | None) -> None:
     body["temperature"] = rng.choice([0, 0.3, 1.0, 1.0, 1.7])
-    options = {
-        "top_p": 0.9,
-        "top_k": 50,
-        "min_p": 0.02,
-        "seed": rng.randrange(10**6),
-        "presence_penalty": rng.uniform(-2, 2),
-        "frequency_penalty": rng.uniform(-2, 2),
-        "repetition_penalty": 1.1,
-        "n": rng.choice([1, 2, 3]),
-    }
-    body |= {name: value for name, value in options.items() if rng.random() < 0.2}
+    for name, values in SAMPLING_VALUES.items():
+        if rng.random() < 0.15:
+            body[name] = rng.choice(values)
+    if rng.random() < 0.2:
+        body["n"] = rng.choice([1, 2, 3])
     if bias is not None and rng.random() < 0.7:
         body["logit_bias"] = bias
 

@@ -60,7 +60,9 @@ class Integer:
         return (self.minimum, self.minimum + 1, near, self.maximum)
 
     def invalid(self) -> tuple[Any, ...]:
-        return (self.minimum - 1, self.maximum + 1, 10**30, 1.5, True, "1", [1], {})
+        # JSON parsers round integers below 64 bits to a float, which is INT64_MIN.
+        low = self.minimum - 1 if self.minimum > INT64_MIN else -(10**30)
+        return (low, self.maximum + 1, 10**30, 1.5, True, "1", [1], {})
 
 
 @dataclass(frozen=True)
