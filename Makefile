@@ -1,8 +1,7 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test docs fuzz bench bench-grammars \
-	bench-growth bench-interference bench-masks bench-drafts bench-hop bench-schemas bench-looks \
-	bench-affinity \
-	conformance surface compat
+.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test docs fuzz \
+	bench bench-grammars bench-growth bench-interference bench-masks bench-drafts bench-hop \
+	bench-schemas bench-looks bench-affinity conformance surface compat
 
 PORT ?= 4000
 ARGS ?=
