@@ -1,4 +1,8 @@
-"""Every setting of the gateway, and the only place that reads the environment."""
+"""All settings of the gateway. Only this module reads the environment.
+
+Each class is one section of docs/settings.md, which is generated (`make docs`): the first line of
+its docstring is the heading, the docstrings of the fields are the descriptions.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
@@ -15,116 +19,184 @@ from toolgate_core.schema.limits import SchemaLimitSettings
 from toolgate_core.wire import GrammarVerdict
 
 
-class Settings(SchemaLimitSettings, BaseSettings):
-    """Read from variables named TOOLGATE_<FIELD>; an empty variable counts as unset."""
+class Section(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class ServerSettings(Section):
+    """Server"""
+
+    master_key: SecretStr | None = None
+    """Master key of the gateway. `litellm_config.yaml` refers to it."""
+    route: Literal["auto", "litellm"] = "auto"
+    """Route of chat completions for Toolgate models. `auto`: Toolgate's own route where it supports
+    everything that is configured for the model, otherwise LiteLLM's route. `litellm`: always
+    LiteLLM's route."""
+    log_format: Literal["text", "json"] = "text"
+    """Format of the access log."""
+    keepalive_seconds: float = Field(default=15.0, ge=0)
+    """Interval of keep-alive comments in a silent stream to the client, in seconds. 0 disables
+    them."""
+
+
+class BackendSettings(Section):
+    """Connections to backends"""
+
+    backend_url: str = "http://127.0.0.1:8000"
+    """URL of the backend for deployments without `api_base`."""
+    backend_key: SecretStr | None = None
+    """API key of the backend (its `--api-key`) for deployments without `api_key`."""
+    max_connections: int = Field(default=1024, gt=0)
+    """Maximum number of open connections to one backend. Each active request uses one."""
+    connect_timeout: float = Field(default=5.0, gt=0)
+    """Time limit for opening a connection to a backend, in seconds."""
+    first_token_timeout: float = Field(default=300.0, gt=0)
+    """Time limit for the start of a backend's response, in seconds. It includes queueing and
+    prefill."""
+    idle_timeout: float = Field(default=120.0, gt=0)
+    """Time limit without any data from a backend during a response, in seconds. The backend's
+    keep-alives count as data."""
+    request_timeout: float = Field(default=3600.0, gt=0)
+    """Time limit for a complete response, in seconds."""
+    grammar_timeout: float = Field(default=60.0, gt=0)
+    """Time limit for a backend's response about grammars or about itself, in seconds."""
+    info_ttl: float = Field(default=15.0, ge=0)
+    """Time for which a backend's description of itself is cached, in seconds."""
+
+
+class RoutingSettings(Section):
+    """Routing"""
+
+    health_interval: float = Field(default=1.0, gt=0)
+    """Interval of the health probes of a backend, in seconds."""
+    health_timeout: float = Field(default=2.0, gt=0)
+    """Time limit of a health probe, in seconds."""
+    prefix_affinity: bool = True
+    """Whether prompts with the same prefix are sent to the same deployment of a model, which has
+    the prefix cached, while that deployment has capacity."""
+
+
+class RedisSettings(Section):
+    """Redis"""
+
+    redis_url: SecretStr | None = None
+    """URL of the Redis that all gateways share for grammars, keys and limits. Without it each
+    process has its own grammars and limits, and there are no keys in Redis."""
+    redis_timeout: float = Field(default=0.05, gt=0)
+    """Time limit of a Redis command during a request, in seconds. After it the request continues
+    without Redis."""
+    fleet_secret: SecretStr | None = None
+    """Secret that signs the grammar records in Redis. Without it, the secret is derived from
+    `TOOLGATE_BACKEND_KEY`."""
+
+
+class KeySettings(Section):
+    """Virtual keys"""
+
+    key_secret: SecretStr | None = None
+    """Secret for the hashes of virtual keys. Without it, only the master key is valid."""
+    keys_file: Path | None = None
+    """YAML file of virtual keys, used in addition to those in Redis, or instead of them. The file
+    is read again when it changes."""
+    key_poll: float = Field(default=0.25, gt=0)
+    """Interval at which a gateway checks for changed keys, in seconds."""
+    key_grace: float = Field(default=300, ge=0)
+    """Time for which cached keys stay valid while Redis is down, in seconds."""
+    wrong_keys_per_minute: int = Field(default=20, ge=1)
+    """Maximum number of invalid keys per minute from one IP address. Further invalid keys
+    get a 429."""
+
+
+class LimitSettings(Section):
+    """Limits of keys"""
+
+    limits_without_redis: Literal["closed", "open"] = "closed"
+    """Handling of keys with limits while Redis is down. `closed`: their requests get a 503. `open`:
+    each process applies the limits by itself."""
+    limit_timeout: float = Field(default=0.3, gt=0, le=0.3)
+    """Time limit of a Redis command for keys or limits, in seconds. After it, Redis counts as
+    down."""
+    limit_lease: float = Field(default=6.0, ge=1)
+    """Time after which the active requests of a crashed gateway no longer count towards
+    `max_parallel_requests`, in seconds."""
+    limit_output_estimate: int = Field(default=1024, ge=1)
+    """Tokens reserved for the response to a request without `max_tokens`."""
+
+
+class GrammarSettings(Section):
+    """Grammars"""
+
+    grammar_ttl: float = Field(default=7 * 86_400, ge=1)
+    """Time for which a grammar is cached after its last use, in seconds."""
+    grammar_refusal_ttl: float = Field(default=600, ge=1)
+    """Time for which the refusal of a schema is cached, in seconds."""
+    grammar_limit_ttl: float = Field(default=60, ge=1)
+    """The same time for a schema that exceeded the limits on compile time or memory, in seconds. It
+    is shorter, because the schema may compile on a less busy machine."""
+    grammar_blob_limit: int = Field(default=1_000_000, ge=0)
+    """Maximum size of a compiled grammar in Redis, in bytes. Each backend compiles larger ones by
+    itself."""
+    grammar_lock_ttl: float = Field(default=3.0, ge=0.1)
+    """Time after which another gateway takes over a compile from a crashed gateway, in seconds."""
+    prewarm_limit: int = Field(default=256, ge=0)
+    """Maximum number of grammars that a starting gateway loads into its backends: those used most
+    in the last day. 0 disables this."""
+    open_objects: bool = False
+    """Whether objects that declare properties may have further ones where the schema does not set
+    `additionalProperties`. `true` follows JSON Schema. `false` follows OpenAI's strict mode."""
+
+
+class ValidationSettings(Section):
+    """Validation of calls"""
+
+    resamples: int = Field(default=2, ge=0)
+    """Maximum number of times that a choice is sampled again because a call violates a keyword that
+    masks can't enforce."""
+    validators: int = Field(default=4096, ge=1)
+    """Maximum number of tool schemas that are kept compiled for validation."""
+    validation_workers: int = Field(default=2, ge=1)
+    """Maximum number of processes for expensive validations."""
+    validation_cpu_seconds: float = Field(default=1.0, gt=0)
+    """Limit on the processor time of an expensive validation, in seconds."""
+    validation_wall_seconds: float = Field(default=10.0, gt=0)
+    """Limit on the wall-clock time of an expensive validation, in seconds."""
+
+
+class ImageSettings(Section):
+    """Images"""
+
+    image_urls: bool = True
+    """Whether images given by URL are fetched. `false` allows data URIs only."""
+    image_limit: int = Field(default=16, ge=0)
+    """Maximum number of images in one request."""
+    image_bytes: int = Field(default=10_000_000, ge=1)
+    """Maximum size of one image, in bytes."""
+    image_timeout: float = Field(default=10.0, gt=0)
+    """Time limit for fetching one image, in seconds."""
+
+
+class Settings(
+    ServerSettings,
+    BackendSettings,
+    RoutingSettings,
+    RedisSettings,
+    KeySettings,
+    LimitSettings,
+    GrammarSettings,
+    ValidationSettings,
+    ImageSettings,
+    SchemaLimitSettings,
+    BaseSettings,
+):
+    """Read from variables named TOOLGATE_<FIELD>. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
         env_prefix="TOOLGATE_",
         env_ignore_empty=True,
         frozen=True,
         use_attribute_docstrings=True,
-        hide_input_in_errors=True,  # keys and passwords are among them
+        hide_input_in_errors=True,  # some values are secrets
     )
-
-    backend_url: str = "http://127.0.0.1:8000"
-    """Where requests go whose deployment names no `api_base`."""
-    backend_key: SecretStr | None = None
-    """The backend's `--api-key`, for deployments that name no `api_key`."""
-    master_key: SecretStr | None = None
-    """The gateway's own key, which `litellm_config.yaml` refers to."""
-    redis_url: SecretStr | None = None
-    """Shared state of a fleet of gateways; without it each process keeps its own."""
-    fleet_secret: SecretStr | None = None
-    """Signs what the fleet keeps in Redis; without it, a secret derived from `backend_key` does."""
-    redis_timeout: float = Field(default=0.05, gt=0)
-    """Seconds that Redis may take to answer before a request goes on without it."""
-
-    route: Literal["auto", "litellm"] = "auto"
-    """Which way chat completions for our models go: by the gateway's own route where it carries all
-    that is configured for the model, or all of them by LiteLLM's handler."""
-    log_format: Literal["text", "json"] = "text"
-    """Of the line that each request leaves in the log."""
-
-    key_secret: SecretStr | None = None
-    """Under which virtual keys are hashed; without it only the master key is known."""
-    keys_file: Path | None = None
-    """A YAML file of virtual keys, read again when it changes; beside Redis, or instead of it."""
-    key_poll: float = Field(default=0.25, gt=0)
-    """Seconds after which a gateway asks whether keys have changed."""
-    key_grace: float = Field(default=300, ge=0)
-    """Seconds for which keys are believed that can't be asked after any more."""
-    wrong_keys_per_minute: int = Field(default=20, ge=1)
-    """Wrong keys from one address that are told to be wrong; those after them are not looked at."""
-    limits_without_redis: Literal["closed", "open"] = "closed"
-    """Keys with limits while Redis does not answer: refused, or limited by each process alone."""
-    limit_timeout: float = Field(default=0.3, gt=0, le=0.3)
-    """Seconds that counting a request in Redis may take before that is what happens."""
-    limit_lease: float = Field(default=6.0, ge=1)
-    """Seconds after which the requests of a gateway that died no longer count as in flight."""
-    limit_output_estimate: int = Field(default=1024, ge=1)
-    """Tokens set aside for the answer to a request that names no `max_tokens`."""
-
-    grammar_ttl: float = Field(default=7 * 86_400, ge=1)
-    """Seconds after its last use for which the fleet remembers a grammar."""
-    grammar_refusal_ttl: float = Field(default=600, ge=1)
-    """Seconds for which a refused schema is refused without asking a backend again."""
-    grammar_limit_ttl: float = Field(default=60, ge=1)
-    """The same for one whose compile took too much time or memory: when the machine is less busy it
-    may fit."""
-    grammar_blob_limit: int = Field(default=1_000_000, ge=0)
-    """Bytes that a compiled grammar may take in Redis; a larger one is compiled by each backend."""
-    grammar_lock_ttl: float = Field(default=3.0, ge=0.1)
-    """Seconds after which a gateway that died while it had a grammar compiled is replaced."""
-    prewarm_limit: int = Field(default=256, ge=0)
-    """Grammars of the last day that a starting gateway loads into its backends; 0 for none."""
-
-    image_urls: bool = True
-    """Images that stand at an address are fetched; false: only those in data URIs are taken."""
-    image_limit: int = Field(default=16, ge=0)
-    """Images in one request."""
-    image_bytes: int = Field(default=10_000_000, ge=1)
-    """Of one image."""
-    image_timeout: float = Field(default=10.0, gt=0)
-    """Seconds in which an image must have been fetched."""
-
-    open_objects: bool = False
-    """Objects that name their properties may have others, unless their schema says otherwise: as in
-    JSON Schema. Without it they are held to those they name, as in OpenAI's strict mode."""
-
-    resamples: int = Field(default=2, ge=0)
-    """Times that a choice is sampled again, whose call broke what no mask holds."""
-    validators: int = Field(default=4096, ge=1)
-    """Tools' schemas kept compiled for the check of finished calls."""
-    validation_workers: int = Field(default=2, ge=1)
-    """Processes, at most, for checks that might be dear."""
-    validation_cpu_seconds: float = Field(default=1.0, gt=0)
-    """Processor time that one of those checks may take."""
-    validation_wall_seconds: float = Field(default=10.0, gt=0)
-    """Time that it may take on a machine that is busy."""
-
-    connect_timeout: float = Field(default=5.0, gt=0)
-    """Seconds to open a connection to a backend."""
-    first_token_timeout: float = Field(default=300.0, gt=0)
-    """Seconds until a backend begins its answer: queueing and prefill included."""
-    keepalive_seconds: float = Field(default=15.0, ge=0)
-    """Silence of a stream after which its client gets a comment; 0 for none."""
-    idle_timeout: float = Field(default=120.0, gt=0)
-    """Seconds without a byte, keep-alives included, after which a stream counts as dead."""
-    request_timeout: float = Field(default=3600.0, gt=0)
-    """Seconds that one answer may take as a whole."""
-    grammar_timeout: float = Field(default=60.0, gt=0)
-    """Seconds in which a backend must answer about grammars and about itself."""
-    info_ttl: float = Field(default=15.0, ge=0)
-    """Seconds for which what a backend said of itself is believed."""
-    health_interval: float = Field(default=1.0, gt=0)
-    """Seconds between two looks at whether a backend answers."""
-    health_timeout: float = Field(default=2.0, gt=0)
-    """Seconds in which it must."""
-    prefix_affinity: bool = True
-    """Whether prompts that begin alike go to the same one of a model's deployments, where their
-    beginning is cached, while that has room."""
-    max_connections: int = Field(default=1024, gt=0)
-    """Open connections to one backend, one for each request in flight."""
 
     @field_validator("redis_url")
     @classmethod
@@ -132,15 +204,15 @@ class Settings(SchemaLimitSettings, BaseSettings):
         try:
             parse_url(url.get_secret_value() if url else "redis://")
         except ValueError:
-            # Not that error's own words, which quote the password.
+            # The message of that error is left out, because it contains the password.
             raise ValueError(
-                "TOOLGATE_REDIS_URL is no redis://, rediss:// or unix:// URL; in its password, "
-                "write / ? # @ : and % in percent-encoding (%2F for /)."
+                "TOOLGATE_REDIS_URL is not a valid redis://, rediss:// or unix:// URL. "
+                "In its password, use percent-encoding for / ? # @ : and % (%2F for /)."
             ) from None
         return url
 
     def verdict_ttl(self, verdict: GrammarVerdict) -> float:
-        """Seconds for which a backend's verdict on a grammar is believed."""
+        """Seconds for which a backend's verdict on a grammar is cached."""
         if verdict.status == "ready":
             return self.grammar_ttl
         limits = verdict.code == SchemaTooComplex.code

@@ -1,8 +1,8 @@
-"""Limits on a schema's size, checked in plain Python before anything else touches it.
+"""Limits on the size of a schema, checked before any other processing.
 
-The defaults are no stricter than OpenAI's own for strict tools (platform.openai.com/docs/guides/
-structured-outputs, supported schemas: 5,000 properties, 120,000 characters of names and values,
-1,000 enum values), but for depth, where ours is looser: 64 levels instead of 10.
+The defaults are those of OpenAI for strict tools (platform.openai.com/docs/guides/
+structured-outputs, supported schemas): 5,000 properties, 120,000 characters of names and values,
+1,000 enum values. The limit on depth is higher: 64 levels instead of 10.
 """
 
 from __future__ import annotations
@@ -19,43 +19,38 @@ from ..pointer import Trail, escape, joined
 
 @dataclass(frozen=True)
 class SchemaLimits:
-    """Of one tool's parameters."""
+    """Limits on the schema of one tool's parameters. `SchemaLimitSettings` describes each."""
 
     bytes: int = 1_000_000
-    """Of its canonical JSON."""
     depth: int = 64
-    """Levels of JSON, the values at the leaves included: each level of objects takes two."""
     nodes: int = 50_000
-    """Values of any kind."""
     properties: int = 5_000
-    """Members of `properties` maps, over the whole schema."""
     enum_values: int = 1_000
-    """Over all enums of the schema."""
     text: int = 120_000
-    """Characters of property names, enum and const strings, over the whole schema."""
 
 
 _DEFAULTS = SchemaLimits()
 
 
 class SchemaLimitSettings(BaseModel):
-    """The limits as settings, for both sides: TOOLGATE_SCHEMA_MAX_<NAME>."""
+    """Limits on tool schemas"""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     schema_max_bytes: int = Field(default=_DEFAULTS.bytes, gt=0)
-    """Of the canonical JSON of one tool's parameters."""
+    """Maximum size of a schema as canonical JSON, in bytes."""
     schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0, le=MAX_DEPTH)
-    """Levels of nesting. At most 100: what is recursive in Python behind this check must not
-    overflow."""
+    """Maximum nesting of a schema, in levels of JSON. One level of objects takes two. At most
+    100."""
     schema_max_nodes: int = Field(default=_DEFAULTS.nodes, gt=0, le=MAX_NODES)
-    """Values of any kind."""
+    """Maximum number of JSON values of any type in a schema. At most 100,000."""
     schema_max_properties: int = Field(default=_DEFAULTS.properties, gt=0)
-    """Members of `properties`, over the whole schema."""
+    """Maximum number of members of all `properties` of a schema together."""
     schema_max_enum_values: int = Field(default=_DEFAULTS.enum_values, gt=0)
-    """Over all enums of the schema."""
+    """Maximum number of values in all `enum` of a schema together."""
     schema_max_text: int = Field(default=_DEFAULTS.text, gt=0)
-    """Characters of property names, enum and const strings, over the whole schema."""
+    """Maximum number of characters in the names of properties and in the strings of `enum` and
+    `const` of a schema together."""
 
     @property
     def schema_limits(self) -> SchemaLimits:
@@ -70,11 +65,11 @@ class SchemaLimitSettings(BaseModel):
 
 
 def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str) -> None:
-    """Raises SchemaTooComplex with the pointer of the place at which a limit was passed.
+    """Raise SchemaTooComplex with the pointer of the place at which a limit is exceeded.
 
-    One pass, level by level, without recursion; it stops at the first limit it meets. What JSON
-    cannot spell (NaN, lone halves of surrogate pairs) passes: `keys.tool_hash` and the engines have
-    their own words for it.
+    The check walks the schema once, level by level, without recursion, and stops at the first limit
+    that is exceeded. It accepts values that are not valid in JSON (NaN, unpaired surrogates):
+    `grammar_key.tool_hash` and the grammar engines refuse them with errors of their own.
     """
     counts = {"nodes": 0, "properties": 0, "enum_values": 0, "text": 0}
     level: list[tuple[Trail, object]] = [(None, parameters)]
@@ -99,7 +94,7 @@ def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str
 
 
 def _size(parameters: dict[str, Any]) -> int:
-    """Of the canonical JSON; recursive, so only for what is known to be shallow."""
+    """Bytes of canonical JSON. The coder is recursive: call this after the check of the depth."""
     try:
         return len(canonical_json(parameters))
     except ValueError:
@@ -140,7 +135,7 @@ _NAMES = {
 
 def _too_complex(name: str, limit: int, trail: Trail, param: str) -> SchemaTooComplex:
     return SchemaTooComplex(
-        f"This schema has more than {limit:,} {_NAMES[name]}; split the tool or simplify it.",
+        f"The schema has more than {limit:,} {_NAMES[name]}. Split the tool, or simplify it.",
         pointer=joined(trail),
         param=param,
     )
