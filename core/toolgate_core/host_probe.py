@@ -1,0 +1,94 @@
+"""Start-up probe of a host's private names: vLLM for the backend, LiteLLM for the gateway.
+
+Both packages list the private names that they use as `PrivateName`s. The probe compares these with
+the installed release and reports every missing name and changed signature, each with its use. This
+module imports the host's modules by name only, when a probe runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PrivateName:
+    target: str
+    """`module:name`, or `module:Class.name`."""
+    use: str
+    """What Toolgate uses the name for; part of the error message."""
+    arguments: tuple[str, ...] = ()
+    """Names of the arguments that are passed to it, or that it passes to Toolgate."""
+    older: str | None = None
+    """Its target in older releases."""
+    replaced: bool = False
+    """Toolgate replaces this method: it must have exactly `arguments`, in this order."""
+    abstract: tuple[str, ...] | None = None
+    """Toolgate implements this interface: it must have no other abstract methods."""
+
+
+def find(name: PrivateName) -> Any:
+    """The object, by its current or its older target. Raises AttributeError if it is missing."""
+    try:
+        return _import_target(name.target)
+    except AttributeError:
+        if name.older is None:
+            raise
+        return _import_target(name.older)
+
+
+def find_problems(names: Iterable[PrivateName]) -> Iterator[str]:
+    for name in names:
+        problem = _problem(name)
+        if problem is not None:
+            yield f"{name.target.replace(':', '.')} {problem} (used for: {name.use})"
+
+
+def incompatibility_message(
+    host: str, installed: str, problems: Iterable[str], install: str, otherwise: str = ""
+) -> str:
+    """The error message for an incompatible release. `install` is the requirement to install, and
+    `otherwise` an alternative to that."""
+    return (
+        f"{host} {installed} is not compatible with this release of Toolgate: "
+        f"{'; '.join(problems)}. Install a tested version: pip install '{install}'{otherwise}."
+    )
+
+
+def _problem(name: PrivateName) -> str | None:
+    try:
+        found = find(name)
+    except AttributeError:
+        return "is missing"
+    if name.abstract is not None:
+        added = sorted(found.__abstractmethods__ - {*name.abstract})
+        return f"has a new abstract method {added[0]!r}" if added else None
+    if not name.arguments:
+        return None
+    accepted = inspect.signature(found).parameters
+    if name.replaced:
+        same = tuple(accepted) == name.arguments
+        return None if same else f"has other arguments than {', '.join(name.arguments)}"
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values()):
+        return None
+    missing = [argument for argument in name.arguments if argument not in accepted]
+    return f"has no argument {missing[0]!r}" if missing else None
+
+
+def _import_target(target: str) -> Any:
+    """Raises AttributeError if the module or the name does not exist. For an attribute that a class
+    only declares, the result is its annotation."""
+    module, _, names = target.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise  # the module exists, but one of its own imports does not
+        raise AttributeError(module) from error
+    for name in names.split("."):
+        declared = getattr(found, "__annotations__", {}).get(name)
+        found = getattr(found, name) if declared is None else getattr(found, name, declared)
+    return found

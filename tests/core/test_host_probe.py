@@ -1,0 +1,142 @@
+"""The start-up probe of a host's private names, shared by the backend and the gateway."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from toolgate_core.host_probe import (
+    PrivateName,
+    find,
+    find_problems,
+    incompatibility_message,
+)
+
+
+class Host:
+    declared: int
+
+    async def method(self, data: object, *, stream: bool = False) -> None: ...
+
+    async def anything(self, **arguments: object) -> None: ...
+
+    def hooked(self, request: object) -> None: ...
+
+
+class Interface(ABC):
+    @abstractmethod
+    def fill(self) -> None: ...
+
+    @abstractmethod
+    def reset(self) -> None: ...
+
+
+def function(request: object) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _host(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("host_of_the_test")
+    module.__dict__.update(Host=Host, Interface=Interface, function=function, setting=None)
+    monkeypatch.setitem(sys.modules, "host_of_the_test", module)
+
+
+def private(target: str, *arguments: str, **others: Any) -> PrivateName:
+    return PrivateName(f"host_of_the_test:{target}", "x", arguments, **others)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        private("function"),
+        private("function", "request"),
+        private("setting"),
+        private("Host"),
+        private("Host.declared"),
+        private("Host.method", "data", "stream"),
+        private("Host.anything", "whatever"),
+        private("Host.current", "request", older="host_of_the_test:Host.hooked"),
+        private("Host.hooked", "request", older="host_of_the_test:Host.missing"),
+        private("current", "request", older="host_of_the_test:function"),
+        PrivateName("no_such_module_at_all:x", "x", older="host_of_the_test:function"),
+        private("Host.hooked", "self", "request", replaced=True),
+        private("Interface", abstract=("reset", "fill")),
+        private("Interface", abstract=("reset", "fill", "removed")),
+    ],
+    ids=str,
+)
+def test_a_present_name_is_no_problem(name: PrivateName) -> None:
+    assert [*find_problems((name,))] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (private("missing"), "missing is missing"),
+        (private("Host.missing", "data"), "Host.missing is missing"),
+        (private("Host.missing", older="no_such_module_at_all:x"), "Host.missing is missing"),
+        (private("Host.method", "data", "model", "x"), "Host.method has no argument 'model'"),
+        (
+            private("Host.current", "second", older="host_of_the_test:Host.hooked"),
+            "Host.current has no argument 'second'",
+        ),
+        (
+            private("Host.method", "self", "data", replaced=True),
+            "Host.method has other arguments than self, data",
+        ),
+        (
+            private("Host.hooked", "request", "self", replaced=True),
+            "Host.hooked has other arguments than request, self",
+        ),
+        (private("Interface", abstract=("reset",)), "Interface has a new abstract method 'fill'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_missing_name_or_argument_is_a_problem_with_its_use(
+    name: PrivateName, problem: str
+) -> None:
+    assert [*find_problems((name,))] == [f"host_of_the_test.{problem} (used for: x)"]
+
+
+def test_a_missing_module_is_a_problem() -> None:
+    missing = PrivateName("no_such_module_at_all:name", "x")
+    assert [*find_problems((missing,))] == ["no_such_module_at_all.name is missing (used for: x)"]
+
+
+def test_a_failing_import_inside_a_module_is_raised(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "host_that_fails.py").write_text("import no_such_module_at_all")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
+        [*find_problems((PrivateName("host_that_fails:name", "x"),))]
+
+
+def test_a_wrapped_method_has_the_signature_of_the_original(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @wraps(Host.hooked)
+    def wrapper(*arguments: Any) -> None: ...
+
+    monkeypatch.setattr(Host, "hooked", wrapper)
+    assert [*find_problems((private("Host.hooked", "self", "request", replaced=True),))] == []
+
+
+def test_find_returns_the_object_by_its_current_or_older_target() -> None:
+    assert find(private("function")) is function
+    assert find(private("current", older="host_of_the_test:function")) is function
+    with pytest.raises(AttributeError):
+        find(private("missing", older="host_of_the_test:missing_too"))
+
+
+def test_the_message_lists_every_problem_and_the_version_to_install() -> None:
+    message = incompatibility_message("host", "2.0", ["a is missing", "b is missing"], "host<2")
+    assert message == (
+        "host 2.0 is not compatible with this release of Toolgate: a is missing; b is missing. "
+        "Install a tested version: pip install 'host<2'."
+    )
