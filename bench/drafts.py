@@ -24,7 +24,7 @@ from typing import Any
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
@@ -106,7 +106,10 @@ def looked_up(tokens: Sequence[int], limit: int) -> list[int]:
 
 
 def read(vocabulary: Vocabulary) -> Iterator[Case]:
-    rules, compiler = Rules(vocabulary), Compiler.of(vocabulary, cache_bytes=2**30)
+    static_masks, compiler = (
+        StaticMasks(vocabulary),
+        Compiler.from_vocabulary(vocabulary, cache_bytes=2**30),
+    )
     with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt") as lines:
         for line in lines:
             case = json.loads(line)
@@ -129,7 +132,7 @@ def read(vocabulary: Vocabulary) -> Iterator[Case]:
             if len(grammars) < len(tools) or schema is None:
                 continue
             keys = tuple(str(at) for at in range(len(grammars)))
-            machine = Automaton(rules, Spec("required", keys, max_calls=1), grammars)
+            machine = Automaton(static_masks, Spec("required", keys, max_calls=1), grammars)
             answer = _answer(vocabulary, name, _ordered(_chosen(given), schema))
             if machine.accept_tokens(answer):
                 yield Case(_prompt(vocabulary, case), answer, machine)

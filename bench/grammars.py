@@ -25,9 +25,9 @@ from typing import Any
 
 from grammars_report import Row, SetTime, report
 from toolgate_backend.grammars import store
-from toolgate_backend.grammars.compiler import Compiler, Rewritten
+from toolgate_backend.grammars.compiler import Compiler, RewrittenSchema
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer, WorkerEnded
-from toolgate_backend.grammars.quarantine.protocol import Job, Limits
+from toolgate_backend.grammars.quarantine.protocol import CompileJob, CompileLimits
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
@@ -90,14 +90,14 @@ def _lines(name: str) -> Iterator[Any]:
 
 
 async def measure(
-    tools: Sequence[Tool], zygote: ForkServer, compiler: Compiler, limits: Limits
+    tools: Sequence[Tool], fork_server: ForkServer, compiler: Compiler, limits: CompileLimits
 ) -> list[Row]:
     """Each on a fork of its own: what a backend pays that has just started."""
     rows = []
     for at, tool in enumerate(tools):
         if at % 200 == 0:
             print(f"{at}/{len(tools)}", file=sys.stderr)
-        verdict, round_trip = await _examined(zygote, tool.source, limits)
+        verdict, round_trip = await _examined(fork_server, tool.source, limits)
         again_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
         rows.append(
             Row(
@@ -118,12 +118,12 @@ async def measure(
 
 
 async def _examined(
-    zygote: ForkServer, source: GrammarSource, limits: Limits
+    fork_server: ForkServer, source: GrammarSource, limits: CompileLimits
 ) -> tuple[GrammarVerdict, float]:
     parameters = grammar_key.canonical_json(source.parameters)
-    job = Job(key=source.key, name=source.name, parameters=parameters, limits=limits)
+    job = CompileJob(key=source.key, name=source.name, parameters=parameters, limits=limits)
     began = time.perf_counter()
-    worker = await zygote.fork()
+    worker = await fork_server.fork()
     try:
         verdict = (await worker.examine(job)).verdict
     except WorkerEnded:
@@ -143,7 +143,7 @@ def _reload_costs(
     if verdict.status == "refused":
         return None, None, 0
     parameters = grammar_key.canonical_json(source.parameters)
-    made = Rewritten(verdict.rewritten or parameters, verdict.residual)
+    made = RewrittenSchema(verdict.rewritten or parameters, verdict.residual)
     began = time.thread_time()
     grammar = compiler.compile(source.key, source.name, parameters, made).grammar
     again_ms = (time.thread_time() - began) * 1e3
@@ -168,19 +168,19 @@ class LocalWorkers:
         methods: dict[str, Any] = dict(store.WORKER_METHODS)
         return [methods[method](None, *args)]
 
-    def primed(self) -> None:
-        self._store.primed.result()
+    def cache_warmed(self) -> None:
+        self._store.cache_warmed.result()
 
 
 @asynccontextmanager
 async def fresh_backend(
-    vocabulary: Vocabulary, zygote: ForkServer, limits: Limits
+    vocabulary: Vocabulary, fork_server: ForkServer, limits: CompileLimits
 ) -> AsyncIterator[GrammarRegistry]:
     async def started() -> ForkServer:
-        return zygote
+        return fork_server
 
     workers = LocalWorkers(vocabulary)
-    await asyncio.to_thread(workers.primed)
+    await asyncio.to_thread(workers.cache_warmed)
     configured = Settings()
     quarantine = Quarantine(started, limits, workers=configured.quarantine_workers)
     quarantine.start()
@@ -203,8 +203,8 @@ async def fresh_backend(
 async def sets(
     tools: Sequence[Tool],
     vocabulary: Vocabulary,
-    zygote: ForkServer,
-    limits: Limits,
+    fork_server: ForkServer,
+    limits: CompileLimits,
     rng: random.Random,
 ) -> list[SetTime]:
     """Time until a set is ready on a backend that has just started: all of it new, one of it, none
@@ -218,7 +218,7 @@ async def sets(
             chosen = rng.sample(ready, size)
             for new in dict.fromkeys((size, 1, 0)):
                 sources = [_new(s) if at < new else s for at, s in enumerate(chosen)]
-                async with fresh_backend(vocabulary, zygote, limits) as registry:
+                async with fresh_backend(vocabulary, fork_server, limits) as registry:
                     times.append(SetTime(size, new, await _timed(registry, sources)))
                     if new == 0:
                         times.append(SetTime(size, None, await _timed(registry, sources)))
@@ -249,19 +249,19 @@ async def main() -> None:
     rng.shuffle(tools)
     tools = tools[: arguments.sample]
     configured = Settings()
-    limits = Limits(
+    limits = CompileLimits(
         cpu_seconds=configured.quarantine_cpu_seconds,
         wall_seconds=configured.quarantine_wall_seconds,
         memory_bytes=configured.quarantine_memory_mb * 2**20,
     )
-    compiler = Compiler.of(vocabulary, cache_bytes=store.COMPILER_CACHE_BYTES)
-    compiler.prime()
-    zygote = await ForkServer.start(vocabulary)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=store.COMPILER_CACHE_BYTES)
+    compiler.warm_cache()
+    fork_server = await ForkServer.start(vocabulary)
     try:
-        rows = await measure(tools, zygote, compiler, limits)
-        times = await sets(tools, vocabulary, zygote, limits, rng)
+        rows = await measure(tools, fork_server, compiler, limits)
+        times = await sets(tools, vocabulary, fork_server, limits, rng)
     finally:
-        zygote.kill()
+        fork_server.kill()
     print(report(rows, times, vocabulary=vocabulary.size, left_out=left_out))
 
 

@@ -106,7 +106,7 @@ def _measured(model: str, counts: Sequence[int], capacity: int) -> tuple[int, li
 
 async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) -> list[Held]:
     workers = LocalWorkers(vocabulary)
-    await asyncio.to_thread(workers.primed)
+    await asyncio.to_thread(workers.cache_warmed)
     configured, parts = Settings(), key_parts(vocabulary)
     registry = GrammarRegistry(
         WorkerRpc(workers),

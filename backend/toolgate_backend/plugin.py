@@ -1,4 +1,4 @@
-"""What vLLM's plug-in loader calls. Named in VLLM_PLUGINS as `toolgate`, in both groups."""
+"""Entry points for vLLM's plug-in loader. VLLM_PLUGINS names both groups `toolgate`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from .adapters.probe import check_server
-from .errors import AdapterMisfit
+from .errors import IncompatibleServer
 from .vllm_cli import unsupported_server
 
 if TYPE_CHECKING:
@@ -17,37 +17,34 @@ if TYPE_CHECKING:
 
 
 def register() -> None:
-    """`vllm.general_plugins`: runs in every process of a server, more than once. Gives the workers
-    the methods that the API process calls through `collective_rpc`, and the engine our grammars.
+    """Entry point of `vllm.general_plugins`. Runs in every process of a server, more than once.
 
-    Does nothing in a server that does not ask for Toolgate: vLLM loads every general plug-in where
-    VLLM_PLUGINS is not set, but no endpoint plug-in. Raises AdapterMisfit, which stops the server,
-    where it can't have our routes or lacks a name that we use.
+    Adds the methods that load grammars to vLLM's workers, and the hooks to its engine. Does nothing
+    if VLLM_PLUGINS is not set: vLLM then loads every general plug-in, but no endpoint plug-in.
+
+    Raises IncompatibleServer, which stops the server, if the server could not have Toolgate's
+    routes or if vLLM lacks a private name that Toolgate uses.
     """
     if "VLLM_PLUGINS" not in os.environ:
         return
-    refusal = unsupported_server(_serve_flags(), os.environ)
-    if refusal is not None:
-        raise AdapterMisfit(refusal)
+    reason = unsupported_server(_serve_flags(), os.environ)
+    if reason is not None:
+        raise IncompatibleServer(reason)
     check_server()
 
-    from vllm.v1.worker.worker_base import WorkerBase
-
     from .adapters import vllm_host
-    from .grammars.store import WORKER_METHODS
 
-    for name, method in WORKER_METHODS.items():
-        setattr(WorkerBase, name, method)
     vllm_host.register()
 
 
 def _serve_flags() -> list[str]:
-    """Of `vllm serve MODEL …`; other programs' flags mean something else."""
+    """The flags of `vllm serve MODEL …`. The flags of other programs have other meanings."""
     return sys.argv[2:] if sys.argv[1:2] == ["serve"] else []
 
 
 class ToolgateEndpoints:
-    """`vllm.endpoint_plugins` (vllm/plugins/endpoint_plugins/interface.py): our routes."""
+    """Entry point of `vllm.endpoint_plugins` (vllm/plugins/endpoint_plugins/interface.py): adds
+    Toolgate's routes."""
 
     name = "toolgate"
     required_tasks = ("generate",)

@@ -1,4 +1,4 @@
-"""What enforcement must know of a tokenizer: the bytes of each token, the marks, the ends."""
+"""The properties of a tokenizer that enforcement needs: bytes of the tokens, marks, end tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from toolgate_core.wire import MarkIds
 @dataclass(frozen=True)
 class Vocabulary:
     tokenizer: Any
-    """The transformers tokenizer, as vLLM loaded it."""
+    """The transformers tokenizer, as loaded by vLLM."""
     info: xgrammar.TokenizerInfo
     token_bytes: list[bytes]
-    """What each id writes. As many entries as the model has logits; empty for ids without text."""
+    """The bytes of each token id, one entry for each of the model's logits; empty for ids without
+    text."""
     special: frozenset[int]
-    """Added tokens and ids without text: never part of what a grammar or a free text may hold."""
+    """Added tokens and ids without text. They are never part of free text or of a grammar's
+    text."""
     marks: MarkIds
     dialect: Dialect
     fingerprint: str
@@ -31,12 +33,12 @@ class Vocabulary:
         return len(self.token_bytes)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The ids that spell `text`, with no special tokens around them."""
+        """The token ids of `text`, without special tokens around them."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
 
 def from_model_config(model_config: Any) -> Vocabulary:
-    """The vocabulary of a vLLM `ModelConfig`; the same in the API process and in the workers."""
+    """The vocabulary of a vLLM `ModelConfig`; identical in the API process and in the workers."""
     from vllm.tokenizers import cached_tokenizer_from_config
 
     tokenizer = cached_tokenizer_from_config(model_config)
@@ -47,10 +49,10 @@ def from_model_config(model_config: Any) -> Vocabulary:
     return make_vocabulary(tokenizer, model_config.get_vocab_size(), ends)
 
 
-def make_vocabulary(tokenizer: Any, size: int, ends: Iterable[int]) -> Vocabulary:
-    """`size` is the width of the logits, which models pad beyond the tokenizer; `ends` are the
-    ids at which vLLM stops (xgrammar detects only one of Qwen's two)."""
-    ends = tuple(sorted(ends))
+def make_vocabulary(tokenizer: Any, size: int, end_ids: Iterable[int]) -> Vocabulary:
+    """`size` is the width of the logits, which models pad beyond the tokenizer. `end_ids` are the
+    ids at which vLLM stops; xgrammar detects only one of Qwen's two."""
+    ends = tuple(sorted(end_ids))
     info = xgrammar.TokenizerInfo.from_huggingface(
         tokenizer, vocab_size=size, stop_token_ids=list(ends)
     )

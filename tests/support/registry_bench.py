@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from toolgate_backend.errors import QuarantineDown
+from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars import store, worker_rpc
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import GrammarRegistry
@@ -40,7 +40,7 @@ class Bench:
     """In the quarantine's place: what was examined there, and verdicts as it would give them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+        self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
         self.examined: list[str] = []
         self.down = False
         self.too_dear = False
@@ -51,7 +51,7 @@ class Bench:
         self.examined.append(source.key)
         await self.held.wait()
         if self.down:
-            raise QuarantineDown("down")
+            raise QuarantineUnavailable("down")
         if self.too_dear:
             return GrammarVerdict(
                 key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code

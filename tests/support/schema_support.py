@@ -206,7 +206,7 @@ def main() -> None:
     size = transformers.AutoConfig.from_pretrained(directory).vocab_size
     ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
     vocabulary = make_vocabulary(tokenizer, size, ends)
-    judge = Judge(Compiler.of(vocabulary, cache_bytes=2**26), vocabulary)
+    judge = Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
     official = schema_suites.judged(schema_suites.suite(), judge)
     real = schema_suites.judged(schema_suites.maskbench(), judge)
     opened = schema_suites.judged(schema_suites.maskbench(), judge, open_objects=True)

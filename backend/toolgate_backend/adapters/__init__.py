@@ -1,1 +1,5 @@
-"""The automaton in vLLM's terms. Everything else in this package can be read without vLLM."""
+"""The adapters between the automaton and vLLM.
+
+Apart from the endpoint and the launcher, only this package depends on vLLM. All uses of vLLM's
+private names are patched in here (vllm_host.py, vllm_version.py) or listed in private_names.py.
+"""

@@ -1,4 +1,4 @@
-"""Masks on rows of logits, by few operations for all of them."""
+"""Application of masks to rows of logits, with few tensor operations for all rows together."""
 
 from __future__ import annotations
 
@@ -12,88 +12,91 @@ import torch
 import xgrammar
 
 from ..enforcement import masks
-from ..grammars.engines.engine import Words
+from ..grammars.engines.engine import BitmaskRow
 
 FORBIDDEN = float("-inf")
-REMEMBERED = 128
-"""Masks whose tokens are kept listed: within a string, one step's is nearly always the last one's,
-and streams in strings share it."""
-FEW = 4096
-"""Entries of rows that are set together, whatever their masks: an operation of torch's costs more
-than so many. More of them are set for all the rows at once that share a mask."""
+CACHED_MASKS = 128
+"""Maximum number of unpacked masks in the cache. Inside a string, most masks equal the previous
+step's, and other sequences inside a string have the same one."""
+BATCHED_ENTRIES = 4096
+"""Maximum number of entries up to which rows with different masks are set in one operation, because
+a torch operation costs more than that many entries. Larger masks are set in one operation for all
+rows that share the mask."""
 
-Side = masks.Allow | masks.Forbid
-"""The smaller side of a mask."""
-Way = Literal["forbid", "allow", "force"]
-"""`force`: a single token, whatever stood there: a ban elsewhere must not leave nothing."""
+TokenList = masks.Allow | masks.Forbid
+"""A mask as the list of its allowed or of its forbidden tokens, whichever is shorter."""
+Operation = Literal["forbid", "allow", "force"]
+"""`force` allows a single token whatever its logit was. A ban by another processor must not leave
+the row without any token."""
 
 
-def _way(side: Side) -> Way:
-    if isinstance(side, masks.Forbid):
+def _operation(mask: TokenList) -> Operation:
+    if isinstance(mask, masks.Forbid):
         return "forbid"
-    return "allow" if len(side.ids) > 1 else "force"
+    return "allow" if len(mask.ids) > 1 else "force"
 
 
-class LogitsRows:
+class MaskApplier:
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._unpacked = lru_cache(REMEMBERED)(self._unpack)
+        self._unpacked = lru_cache(CACHED_MASKS)(self._unpack)
 
     def apply(self, logits: torch.Tensor, rows: Iterable[tuple[int, masks.Mask]]) -> None:
-        """In place. logits: (rows, vocabulary)."""
-        sides: dict[Side, list[int]] = {}
-        bits: list[tuple[int, Words]] = []
+        """Apply in place. The shape of `logits` is (rows, vocabulary)."""
+        rows_by_mask: dict[TokenList, list[int]] = {}
+        bitmasks: list[tuple[int, BitmaskRow]] = []
         for index, mask in rows:
             if not isinstance(mask, masks.Bits):
-                sides.setdefault(mask, []).append(index)
+                rows_by_mask.setdefault(mask, []).append(index)
             elif self._device.type == "cpu":
-                # Scattered: xgrammar's CPU kernel takes 490 µs a row of 151,936 entries when few
-                # are allowed.
-                side = self._unpacked(mask.words.tobytes(), logits.shape[1])
-                sides.setdefault(side, []).append(index)
+                # xgrammar's CPU kernel takes 490 µs for a row of 151,936 entries if few tokens are
+                # allowed. Setting the listed entries is faster.
+                unpacked = self._unpacked(mask.words.tobytes(), logits.shape[1])
+                rows_by_mask.setdefault(unpacked, []).append(index)
             else:
-                bits.append((index, mask.words))
-        few: dict[Way, list[tuple[int, Side]]] = {}
-        for side, indices in sides.items():
-            if len(side.ids) * len(indices) > FEW:
-                entries = self._here(indices)[:, None], self._here(side.ids)
-                self._set(logits, indices, entries, _way(side))
+                bitmasks.append((index, mask.words))
+        batches: dict[Operation, list[tuple[int, TokenList]]] = {}
+        for listed, indices in rows_by_mask.items():
+            if len(listed.ids) * len(indices) > BATCHED_ENTRIES:
+                entries = self._tensor(indices)[:, None], self._tensor(listed.ids)
+                self._set(logits, indices, entries, _operation(listed))
             else:
-                few.setdefault(_way(side), []).extend((index, side) for index in indices)
-        for way, own in few.items():
-            indices = [index for index, _ in own]
-            listed = np.repeat(indices, [len(side.ids) for _, side in own])
-            entries = self._here(listed), self._here(np.concatenate([side.ids for _, side in own]))
-            self._set(logits, indices, entries, way)
-        if bits:
-            self._multiply(logits, bits)
+                batch = batches.setdefault(_operation(listed), [])
+                batch.extend((index, listed) for index in indices)
+        for operation, batch in batches.items():
+            indices = [index for index, _ in batch]
+            repeated = np.repeat(indices, [len(listed.ids) for _, listed in batch])
+            tokens = np.concatenate([listed.ids for _, listed in batch])
+            self._set(logits, indices, (self._tensor(repeated), self._tensor(tokens)), operation)
+        if bitmasks:
+            self._apply_bitmasks(logits, bitmasks)
 
-    def _unpack(self, packed: bytes, vocabulary: int) -> Side:
+    def _unpack(self, packed: bytes, vocabulary: int) -> TokenList:
         words = np.frombuffer(packed, dtype=np.int32)
-        few = np.bitwise_count(words.view(np.uint32)).sum() * 2 < vocabulary
-        ids = masks.unpack(words if few else ~words)
-        return (masks.Allow if few else masks.Forbid)(ids[ids < vocabulary])
+        few_allowed = np.bitwise_count(words.view(np.uint32)).sum() * 2 < vocabulary
+        ids = masks.unpack(words if few_allowed else ~words)
+        return (masks.Allow if few_allowed else masks.Forbid)(ids[ids < vocabulary])
 
     def _set(
         self,
         logits: torch.Tensor,
         rows: list[int],
         entries: tuple[torch.Tensor, torch.Tensor],
-        way: Way,
+        operation: Operation,
     ) -> None:
-        """`entries`: those of all these rows that their masks name."""
-        if way == "forbid":
+        """`entries` are the row and token indices that the masks of these rows list."""
+        if operation == "forbid":
             logits[entries] = FORBIDDEN
             return
-        kept = logits[entries] if way == "allow" else 0.0
-        logits.index_fill_(0, self._here(rows), FORBIDDEN)
+        kept = logits[entries] if operation == "allow" else 0.0
+        logits.index_fill_(0, self._tensor(rows), FORBIDDEN)
         logits[entries] = kept
 
-    def _here(self, numbers: npt.ArrayLike) -> torch.Tensor:
+    def _tensor(self, numbers: npt.ArrayLike) -> torch.Tensor:
         return torch.from_numpy(np.asarray(numbers, np.int64)).to(self._device)
 
-    def _multiply(self, logits: torch.Tensor, rows: list[tuple[int, Words]]) -> None:
-        """By one kernel for the batch."""
+    def _apply_bitmasks(self, logits: torch.Tensor, rows: list[tuple[int, BitmaskRow]]) -> None:
+        """Apply bitmasks with one kernel call for the batch."""
         indices = [index for index, _ in rows]
         words = np.stack([row for _, row in rows])
         bitmask = torch.zeros(logits.shape[0], words.shape[1], dtype=torch.int32)

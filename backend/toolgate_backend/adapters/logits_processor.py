@@ -1,10 +1,12 @@
-"""The automaton as a V1 logits processor (vllm/v1/sample/logits_processor/interface.py).
+"""The adapter logits_processor: a V1 logits processor that runs one automaton for each sequence.
 
-Maps rows of the persistent batch to automata. Tokens are accepted in `apply`, not `update_state`:
-under async scheduling the last sampled ids are −1 placeholders until just before sampling.
+The interface is in vllm/v1/sample/logits_processor/interface.py. The processor maps rows of the
+persistent batch to automata. Tokens are accepted in `apply`, not in `update_state`: under async
+scheduling the last sampled ids are −1 placeholders until just before sampling.
 
-Pass the class with `--logits-processors`, never as an entry point: vLLM drops entry-point
-processors silently when drafts are on, and repairs the placeholders for the CLI list only.
+Pass the class with `--logits-processors`, never as an entry point. vLLM silently drops entry-point
+processors when speculative decoding is on, and repairs the placeholders only for processors of that
+flag.
 """
 
 from __future__ import annotations
@@ -23,24 +25,26 @@ from vllm.v1.sample.logits_processor.interface import (
 from ..enforcement import masks, spec
 from ..enforcement.automaton import Automaton
 from ..enforcement.mask_time_budget import MaskTimeBudget
-from ..enforcement.static_masks import Rules
+from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
 from ..settings import settings
 from ..vocabulary import from_model_config
-from .apply_masks import LogitsRows
+from .apply_masks import MaskApplier
 
 logger = init_logger(__name__)
 
 
 @dataclass
 class _Row:
-    """One sequence in the batch. `output` is vLLM's own list, which grows as tokens come."""
+    """One sequence in the batch."""
 
     automaton: Automaton | None
+    """None if the enforcement of this sequence has failed."""
     output: list[int]
+    """vLLM's own list of output tokens, which vLLM extends."""
     accepted: int = 0
-    patience: MaskTimeBudget = field(
+    mask_time: MaskTimeBudget = field(
         default_factory=lambda: MaskTimeBudget(
             settings().mask_budget_ms / 1e3, settings().mask_patience
         )
@@ -50,19 +54,23 @@ class _Row:
 class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         vocabulary = from_model_config(vllm_config.model_config)
-        self._rules = Rules(vocabulary)
-        self._on = LogitsRows(device)
+        self._static = StaticMasks(vocabulary)
+        self._applier = MaskApplier(device)
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
         self._rows: dict[int, _Row] = {}
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """vLLM answers 400. Whoever asks it directly may set anything in `vllm_xargs`."""
+        """Raises ValueError, which vLLM returns as a 400, for a spec that a client sent directly to
+        vLLM in `vllm_xargs`."""
         try:
             spec.from_extra_args(sampling_params.extra_args)
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError("vllm_xargs.toolgate is not to be set by clients.") from error
+            raise ValueError(
+                "vllm_xargs.toolgate is reserved for Toolgate's gateway. Remove it from the "
+                "request."
+            ) from error
 
     def is_argmax_invariant(self) -> bool:
         return False
@@ -75,7 +83,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             rows.pop(index, None)
         for index, params, _, output in batch_update.added:
             rows.pop(index, None)
-            row = self._row(params.extra_args, output)
+            row = self._create_row(params.extra_args, output)
             if row is not None:
                 rows[index] = row
         for source, target, direction in batch_update.moved:
@@ -89,39 +97,44 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if not self._rows:
             return logits
-        self._on.apply(logits, [(at, self._next_mask(row)) for at, row in self._rows.items()])
+        rows = [(index, self._next_mask(row)) for index, row in self._rows.items()]
+        self._applier.apply(logits, rows)
         return logits
 
-    def _row(self, extra_args: dict[str, Any] | None, output: list[int]) -> _Row | None:
-        """None for a request that is not ours. One without an automaton where there can be none,
-        whatever the reason: see `_next_mask`."""
+    def _create_row(self, extra_args: dict[str, Any] | None, output: list[int]) -> _Row | None:
+        """None for a request without enforcement. A row without an automaton if the automaton could
+        not be created, for any reason; see `_next_mask`."""
         try:
-            held = spec.from_extra_args(extra_args)
-            if held is None:
+            constraints = spec.from_extra_args(extra_args)
+            if constraints is None:
                 return None
-            return _Row(Automaton(self._rules, held, *self._store.of(held)), output)
-        except Exception as error:  # noqa: BLE001 - it would take the engine down
-            logger.error("Toolgate: a sequence cannot be enforced and ends: %r", error)
+            grammars, content = self._store.grammars_for(constraints)
+            return _Row(Automaton(self._static, constraints, grammars, content), output)
+        except Exception as error:  # noqa: BLE001 - an exception would end the whole engine
+            logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
             return _Row(None, output)
 
     def _next_mask(self, row: _Row) -> masks.Mask:
-        """One sequence's trouble ends that sequence, whatever it is: an exception that left this
-        method would take the whole engine down (EngineDeadError)."""
+        """An error in one sequence ends that sequence only. An exception from this method would end
+        the whole engine (EngineDeadError)."""
         if row.automaton is not None:
             try:
                 return self._advance(row, row.automaton)
             except Exception:
-                logger.exception("Toolgate: enforcement failed; this sequence ends")
+                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
                 row.automaton = None
-        return self._rules.failure
+        return self._static.failure_mask
 
     def _advance(self, row: _Row, automaton: Automaton) -> masks.Mask:
         output = row.output
         if row.accepted > len(output):
-            raise BackendError("vLLM took tokens back")
+            raise BackendError(
+                f"vLLM's output list shrank from {row.accepted} to {len(output)} tokens; the "
+                "adapter logits_processor does not support rollback"
+            )
         new = output[row.accepted :]
         if new and not automaton.accept_tokens(new):
-            raise BackendError(f"a token came that was masked, among the last {len(new)}")
+            raise BackendError(f"vLLM sampled a masked token, among the last {len(new)} tokens")
         row.accepted = len(output)
-        with row.patience:
+        with row.mask_time:
             return automaton.next_mask()

@@ -1,9 +1,10 @@
-"""The automaton as vLLM's native grammar (vllm/v1/structured_output/backend_types.py).
+"""The adapter structured_output: the automaton as one of vLLM's native grammars.
 
-It lives in the scheduler's process, one a sequence however many ranks the model runs on, and works
-with both model runners, async scheduling and drafts: vLLM parks a request until its grammar is
-built, asks for one mask a draft position, and validates and rolls drafts back by the grammar's own
-verbs. How vLLM comes to ask us for the grammar is in vllm_host.py.
+The interface is in vllm/v1/structured_output/backend_types.py. The automaton runs in the
+scheduler's process, once for each sequence however many ranks the model has. It works with both
+model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
+built, requests one mask for each draft position, and validates and rolls back drafts with the
+grammar's methods. vllm_host.py contains the hook that makes vLLM use these grammars.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.spec import Spec
-from ..enforcement.static_masks import Rules
+from ..enforcement.static_masks import StaticMasks
 from ..grammars import store
-from ..grammars.engines.engine import Words
+from ..grammars.engines.engine import BitmaskRow
 from ..settings import settings
 from ..vocabulary import from_model_config
 
@@ -33,52 +34,57 @@ logger = init_logger(__name__)
 T = TypeVar("T")
 
 
-class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM's types are not read
-    """One sequence. An exception that left it would take the whole engine down (EngineDeadError):
-    whatever breaks, breaks this sequence, which gets the failure token and ends with an error."""
+class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM is not type-checked
+    """The grammar of one sequence.
 
-    def __init__(self, automaton: Automaton, rules: Rules, forecast: JumpForward) -> None:
+    An exception from its methods would end the whole engine (EngineDeadError). An error therefore
+    ends only this sequence: its mask allows the failure token only, and the response is an error.
+    """
+
+    def __init__(
+        self, automaton: Automaton, static: StaticMasks, jump_forward: JumpForward
+    ) -> None:
         self._automaton = automaton
-        self._rules = rules
-        self._forecast = forecast
-        self._patience = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().mask_patience)
-        self._broken = False
+        self._static = static
+        self._jump_forward = jump_forward
+        self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().mask_patience)
+        self._failed = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """False ends the request with `finish_reason="error"`."""
-        return self._unless_broken(lambda: self._automaton.accept_tokens(tokens), False)
+        return self._unless_failed(lambda: self._automaton.accept_tokens(tokens), False)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The prefix of a draft that may come. Nothing comes after the end of the turn: vLLM asks
-        no grammar for masks beyond it."""
-        return self._unless_broken(lambda: self._valid(tokens), [])
+        """The prefix of a draft that is allowed. It ends at the end of the turn, because vLLM does
+        not request masks beyond it."""
+        return self._unless_failed(lambda: self._validate(tokens), [])
 
     def drafts(self, proposed: list[int], limit: int) -> list[int]:
-        """What to propose instead of `proposed`: text that must come need not be guessed."""
-        return self._unless_broken(
-            lambda: self._forecast.drafts(self._automaton, proposed, limit), []
+        """The draft to use instead of `proposed`, with forced text in it."""
+        return self._unless_failed(
+            lambda: self._jump_forward.drafts(self._automaton, proposed, limit), []
         )
 
     def rollback(self, num_tokens: int) -> None:
-        self._unless_broken(lambda: self._automaton.rollback(num_tokens), None)
+        self._unless_failed(lambda: self._automaton.rollback(num_tokens), None)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         row = bitmask[batch_index].numpy()
-        self._unless_broken(lambda: self._fill(row), None)
-        if self._broken:
-            masks.render(self._rules.failure, row, self._rules.vocabulary_size)
+        self._unless_failed(lambda: self._fill(row), None)
+        if self._failed:
+            masks.render(self._static.failure_mask, row, self._static.vocabulary_size)
 
-    def _unless_broken(self, act: Callable[[], T], otherwise: T) -> T:
-        """What `act` answers; `otherwise` for a sequence that is broken, or breaks by it."""
-        if not self._broken:
+    def _unless_failed(self, action: Callable[[], T], otherwise: T) -> T:
+        """The result of `action`; `otherwise` if the sequence has failed, or fails in `action`."""
+        if not self._failed:
             try:
-                return act()
+                return action()
             except Exception:
-                logger.exception("Toolgate: enforcement failed; this sequence ends")
-                self._broken = True
+                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
+                self._failed = True
         return otherwise
 
-    def _valid(self, tokens: list[int]) -> list[int]:
+    def _validate(self, tokens: list[int]) -> list[int]:
         accepted = 0
         for token in tokens:
             if self._automaton.is_terminated() or not self._automaton.accept_tokens([token]):
@@ -87,24 +93,24 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self._automaton.rollback(accepted)
         return tokens[:accepted]
 
-    def _fill(self, row: Words) -> None:
-        with self._patience:
+    def _fill(self, row: BitmaskRow) -> None:
+        with self._mask_time:
             self._automaton.fill_bitmask(row)
 
     def is_terminated(self) -> bool:
-        return not self._broken and self._automaton.is_terminated()
+        return not self._failed and self._automaton.is_terminated()
 
     def reset(self) -> None:
         self._automaton.reset()
 
 
-class Sequences:
-    """What an engine's process holds for its model: rules, grammars, the sequences that run."""
+class EngineSequences:
+    """The grammars and running sequences of one engine process."""
 
     def __init__(self, model_config: Any) -> None:
         vocabulary = from_model_config(model_config)
-        self._rules = Rules(vocabulary)
-        self._forecast = JumpForward(vocabulary.encode)
+        self._static = StaticMasks(vocabulary)
+        self._jump_forward = JumpForward(vocabulary.encode)
         self.store = store.GrammarStore(vocabulary)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
@@ -112,12 +118,12 @@ class Sequences:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, held: Spec) -> EnforcementGrammar:
-        """Raises GrammarMissing, which ends that request alone. Called in the engine's pool."""
-        grammars, content = self.store.of(held)
-        self._rules.prepare(grammars)
-        automaton = Automaton(self._rules, held, grammars, content)
-        grammar = EnforcementGrammar(automaton, self._rules, self._forecast)
+    def create_grammar(self, spec: Spec) -> EnforcementGrammar:
+        """Called in the engine's pool. Raises GrammarNotLoaded, which ends that request only."""
+        grammars, content = self.store.grammars_for(spec)
+        self._static.prepare_prefixes(grammars)
+        automaton = Automaton(self._static, spec, grammars, content)
+        grammar = EnforcementGrammar(automaton, self._static, self._jump_forward)
         with self._lock:
             self._running.add(grammar)
         return grammar

@@ -1,9 +1,10 @@
-"""How Toolgate hooks into vLLM's engine, and which adapter a server needs.
+"""Hooks into vLLM's engine and workers, and the choice of the adapter.
 
 vLLM has no registry of grammar back ends, so `StructuredOutputManager._create_grammar` is replaced.
-So is `validate_tokens`, which gets each draft before it is scheduled: where drafts come from text
-(ngram, suffix), forced text is proposed instead. Grammars reach the scheduler's process by methods
-set on `EngineCore`. touches.py lists the names of vLLM's that this uses.
+`validate_tokens` is replaced as well: vLLM calls it with each draft before the draft is scheduled,
+and drafts made from text (ngram, suffix) are replaced by forced text. Grammars are loaded through
+methods that are added to `WorkerBase` and `EngineCore`. private_names.py lists the private names
+that this module uses.
 """
 
 from __future__ import annotations
@@ -18,57 +19,67 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.structured_output.utils import strip_speculative_padding
+from vllm.v1.worker.worker_base import WorkerBase
+
+from toolgate_core.host_probe import find, find_problems
 
 from ..enforcement import spec
-from ..errors import AdapterMisfit
+from ..errors import IncompatibleServer
+from ..grammars.store import WORKER_METHODS
 from ..grammars.worker_rpc import Rpc
 from . import probe
-from .structured_output import EnforcementGrammar, Sequences
-from .touches import CALL_IDS, STRUCTURED_OUTPUT
+from .private_names import CALL_IDS, STRUCTURED_OUTPUT
+from .structured_output import EnforcementGrammar, EngineSequences
 
 AdapterName = Literal["logits_processor", "structured_output"]
 
-UNHOOKED = "toolgate: this engine runs without the plug-in"
-"""What a hooked request asks vLLM itself for. No server starts without the hook; were it missing
-all the same, the answer would be this sentence, never an unmasked one."""
+NOT_HOOKED = "toolgate: this engine runs without the plug-in"
+"""The constraint that a request carries for vLLM itself. No server starts without the hook. If the
+hook were missing all the same, the response would be this sentence instead of unconstrained
+text."""
 
 
 def register() -> None:
-    """In every process of a server, more than once."""
-    if hasattr(EngineCore, "toolgate_report") or any(probe.problems_of(STRUCTURED_OUTPUT)):
+    """Add the worker methods, and the engine hooks unless vLLM lacks a name that they need. Runs in
+    every process of a server, more than once."""
+    for name, method in WORKER_METHODS.items():
+        setattr(WorkerBase, name, method)
+    if hasattr(EngineCore, "toolgate_report") or any(find_problems(STRUCTURED_OUTPUT)):
         return
     manager = StructuredOutputManager
-    manager._create_grammar = _creating(manager._create_grammar)
-    manager.validate_tokens = _drafting(manager.validate_tokens)
+    manager._create_grammar = _hook_create_grammar(manager._create_grammar)
+    manager.validate_tokens = _hook_validate_tokens(manager.validate_tokens)
     for name, method in ENGINE_METHODS.items():
         setattr(EngineCore, name, method)
 
 
-def adapter_of(config: Any, wanted: str) -> AdapterName:
-    """The adapter that a server with this VllmConfig enforces by.
+def detect_adapter(config: Any, wanted: str) -> AdapterName:
+    """The adapter that a server with this VllmConfig uses.
 
-    Raises AdapterMisfit for a server that would drop the masks, or is not the one `wanted`.
+    Raises IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`.
     """
     processors = config.model_config.logits_processors or ()
     ours = any("EnforcementLogitsProcessor" in str(processor) for processor in processors)
-    found: AdapterName = "logits_processor" if ours else "structured_output"
-    if wanted not in ("auto", found):
-        raise AdapterMisfit(
-            f"TOOLGATE_ADAPTER={wanted}, but this server's flags make the adapter {found}: start "
-            "it by `toolgate backend`, which sets the flags that an adapter needs."
+    detected: AdapterName = "logits_processor" if ours else "structured_output"
+    if wanted not in ("auto", detected):
+        raise IncompatibleServer(
+            f"TOOLGATE_ADAPTER={wanted} does not match this server's flags, which select the "
+            f"adapter {detected}. Start the server with `toolgate backend`, which sets the flags "
+            "for the adapter."
         )
     if ours and (config.speculative_config is not None or config.use_v2_model_runner):
-        raise AdapterMisfit(
-            "vLLM runs no V1 logits processors beside speculative decoding or on the V2 model "
-            "runner, so nothing would be enforced: set TOOLGATE_ADAPTER=structured_output."
+        raise IncompatibleServer(
+            "vLLM runs no V1 logits processors with speculative decoding or on the V2 model "
+            "runner, so nothing would be enforced. Set TOOLGATE_ADAPTER=structured_output."
         )
     if not ours:
         probe.check_structured_output()
-    return found
+    return detected
 
 
-def rpc_of(engine_client: Any, adapter: AdapterName) -> Rpc:
-    """To the processes in which the adapter runs: one answer a rank, or one an engine."""
+def make_rpc(engine_client: Any, adapter: AdapterName) -> Rpc:
+    """A call to the processes in which the adapter runs; one result for each rank, or for each
+    engine."""
     if adapter == "logits_processor":
         workers: Rpc = engine_client.collective_rpc
         return workers
@@ -77,51 +88,54 @@ def rpc_of(engine_client: Any, adapter: AdapterName) -> Rpc:
     call_all = getattr(core, "call_utility_all_async", None) or functools.partial(_call_all, core)
 
     async def engines(method: str, args: tuple[Any, ...] = ()) -> Sequence[Any]:
-        answers: Sequence[Any] = await call_all(method, *args)
-        return answers
+        results: Sequence[Any] = await call_all(method, *args)
+        return results
 
     return engines
 
 
 async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
-    """As `call_utility_all_async` does, which vLLM 0.31 lacks."""
+    """The equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
     calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
     return await asyncio.gather(*calls)
 
 
 def call_ids(model_config: Any) -> str:
-    """The kind of ids that the model's template needs for tool calls."""
-    kind: str = probe.found(CALL_IDS)(model_config)
+    """The kind of tool-call ids that the model's chat template needs."""
+    kind: str = find(CALL_IDS)(model_config)
     return kind
 
 
-def hooked_params() -> StructuredOutputsParams:
-    """Switches vLLM's machinery for grammars on for a request whose `extra_args` hold our spec."""
-    return StructuredOutputsParams(choice=[UNHOOKED])
+def structured_outputs_params() -> StructuredOutputsParams:
+    """Parameters that make vLLM build a grammar for a request that has our spec in `extra_args`."""
+    return StructuredOutputsParams(choice=[NOT_HOOKED])
 
 
-def _creating(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(original)
     def create(self: Any, request: Any) -> Any:
         params = request.sampling_params
-        held = spec.from_extra_args(params.extra_args) if params is not None else None
-        if held is None:
+        constraints = spec.from_extra_args(params.extra_args) if params is not None else None
+        if constraints is None:
             return original(self, request)
-        return _sequences(self.vllm_config).begin(held)
+        return _engine_sequences(self.vllm_config).create_grammar(constraints)
 
     return create
 
 
-def _drafting(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
-    """Forced text goes out as drafts. Not under async scheduling, where the worker has its drafts
-    already and the scheduler can only strike some out; and not beside a draft model, whose
-    probabilities the rejection sampler needs for each token that it did propose."""
+def _hook_validate_tokens(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
+    """Propose forced text as drafts.
+
+    Not under async scheduling: there the worker already has its drafts, and the scheduler can only
+    remove some. Not with a draft model: there the rejection sampler needs the draft model's
+    probabilities for each proposed token.
+    """
 
     @functools.wraps(original)
     def validate(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
-        held = request.structured_output_request
-        grammar = held.grammar if held is not None else None
-        if not isinstance(grammar, EnforcementGrammar) or not _drafts_are_ours(self.vllm_config):
+        structured = request.structured_output_request
+        grammar = structured.grammar if structured is not None else None
+        if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):
             return original(self, request, spec_tokens)
         proposed = strip_speculative_padding(spec_tokens)
         return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
@@ -129,43 +143,43 @@ def _drafting(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
     return validate
 
 
-def _drafts_are_ours(config: Any) -> bool:
+def _may_replace_drafts(config: Any) -> bool:
     from_text = config.speculative_config.method in ("ngram", "suffix")
     return from_text and not config.scheduler_config.async_scheduling
 
 
-_held: Sequences | None = None
-_making = Lock()
+_sequences: EngineSequences | None = None
+_sequences_lock = Lock()
 
 
-def _sequences(vllm_config: Any) -> Sequences:
-    """This engine's, made when it is first asked for: at the start, by the API process's first
-    call, so that no request waits for the vocabulary to be read."""
-    global _held
-    with _making:
-        if _held is None:
-            _held = Sequences(vllm_config.model_config)
-        return _held
+def _engine_sequences(vllm_config: Any) -> EngineSequences:
+    """The sequences of this engine process. Created by the API process's first call at start-up, so
+    that no request waits until the vocabulary is read."""
+    global _sequences
+    with _sequences_lock:
+        if _sequences is None:
+            _sequences = EngineSequences(vllm_config.model_config)
+        return _sequences
 
 
-# --- as methods of vLLM's EngineCore: positional arguments, plain values --------------------------
+# --- methods added to vLLM's EngineCore: positional arguments, plain values ---
 
 
-def _load(engine: Any, holder: str, sources: dict[str, str]) -> None:
-    _sequences(engine.vllm_config).store.load(holder, sources)
+def _load(engine: Any, owner: str, sources: dict[str, str]) -> None:
+    _engine_sequences(engine.vllm_config).store.load(owner, sources)
 
 
 def _verdicts(engine: Any, keys: list[str]) -> list[str]:
-    found = _sequences(engine.vllm_config).store.verdicts(keys)
-    return [verdict.model_dump_json() for verdict in found]
+    verdicts = _engine_sequences(engine.vllm_config).store.verdicts(keys)
+    return [verdict.model_dump_json() for verdict in verdicts]
 
 
-def _release(engine: Any, holder: str, keys: list[str]) -> None:
-    _sequences(engine.vllm_config).store.release(holder, keys)
+def _release(engine: Any, owner: str, keys: list[str]) -> None:
+    _engine_sequences(engine.vllm_config).store.release(owner, keys)
 
 
 def _report(engine: Any) -> dict[str, int]:
-    sequences = _sequences(engine.vllm_config)
+    sequences = _engine_sequences(engine.vllm_config)
     return {"grammars": len(sequences.store), "sequences": len(sequences)}
 
 

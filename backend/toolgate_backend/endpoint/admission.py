@@ -1,4 +1,4 @@
-"""The requests that a backend has taken on and not finished, and how many it takes on."""
+"""Admission control: a limit on the number of active requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from toolgate_core.errors import BackendUnavailable
 RETRY_SECONDS = 2
 
 
-class InFlight:
-    """vLLM queues without end: what waits longer than its client does is work for nobody."""
+class InFlightRequests:
+    """Number of active requests. vLLM's queue has no limit, and requests that wait longer than
+    their client's time-out are wasted work."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -19,11 +20,12 @@ class InFlight:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """One more for as long as the context lasts. Raises BackendUnavailable when there are too
-        many, so that the gateway asks another backend or tells its client to come again."""
+        """Count one more active request within the context. Raises BackendUnavailable if the limit
+        is reached, so that the gateway tries another backend or asks the client to retry."""
         if self.count >= self._most:
             raise BackendUnavailable(
-                f"This model's backend has {self.count} requests in hand; try again shortly.",
+                f"This model's backend has {self.count} active requests, which is its limit "
+                "(TOOLGATE_MAX_REQUESTS). Retry the request.",
                 retry_after=RETRY_SECONDS,
             )
         self.count += 1

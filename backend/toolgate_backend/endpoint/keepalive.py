@@ -1,4 +1,4 @@
-"""A stream that is never silent for long."""
+"""Server-sent events with keep-alive comments."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ COMMENT = b": keep-alive\n\n"
 
 
 class EventStreamResponse(StreamingResponse):
-    """Server-sent events, and a comment after each `seconds` without one: the request lives.
+    """A stream of server-sent events. It sends a comment after each `seconds` without an event.
 
-    One task a stream watches over its silence. A wait with a time-out for each event would cost a
-    task an event, which is most of what an event costs.
+    One task for each stream watches for silence. A wait with a time-out for each event would need a
+    task for each event, which is most of an event's cost.
     """
 
     def __init__(self, events: AsyncGenerator[bytes, None], seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""vLLM's logprobs → the wire's, each token with its text and its bytes."""
+"""Conversion of vLLM's logprobs to those of the wire format, with each token's text and bytes."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ PromptLogprobs = tuple[dict[int, PromptLogprob] | None, ...]
 
 
 @dataclass(frozen=True)
-class Spelling:
-    """How a request wants its tokens reported."""
+class LogprobFormat:
+    """Format in which a request wants its tokens and logprobs."""
 
     vocabulary: Vocabulary
     top: int
-    """Alternatives, the likeliest."""
+    """Number of most likely alternatives."""
     chosen: tuple[int, ...] | None = None
-    """Alternatives in their place."""
+    """Token ids to report as alternatives, instead of the most likely ones."""
     as_ids: bool = False
-    """Tokens as `token_id:<id>`, vLLM's `return_tokens_as_token_ids`."""
+    """Write tokens as `token_id:<id>` (vLLM's `return_tokens_as_token_ids`)."""
 
-    def of(self, ids: Sequence[int], logprobs: Any) -> tuple[TokenLogprob, ...] | None:
-        """Of these tokens, from vLLM's list of dicts by token id."""
+    def token_logprobs(self, ids: Sequence[int], logprobs: Any) -> tuple[TokenLogprob, ...] | None:
+        """The logprobs of the tokens `ids`, from vLLM's list of dicts by token id."""
         if logprobs is None:
             return None
         return tuple(self._token(token, at) for token, at in zip(ids, logprobs, strict=False))
 
     def _token(self, token: int, at: Mapping[int, Any]) -> TokenLogprob:
-        """vLLM gives the sampled token and the alternatives, in no promised order."""
+        """vLLM reports the sampled token and the alternatives in no particular order."""
         if self.chosen is not None:
             shown = [each for each in dict.fromkeys(self.chosen) if each in at]
         else:
             shown = sorted(at, key=lambda each: -at[each].logprob)[: self.top]
         alternatives = tuple(
-            TopLogprob(**self._spelled(each), logprob=_finite(at[each].logprob)) for each in shown
+            TopLogprob(**self._token_fields(each), logprob=_finite(at[each].logprob))
+            for each in shown
         )
         return TokenLogprob(
-            **self._spelled(token), logprob=_finite(at[token].logprob), top=alternatives
+            **self._token_fields(token), logprob=_finite(at[token].logprob), top=alternatives
         )
 
-    def _spelled(self, token: int) -> dict[str, Any]:
+    def _token_fields(self, token: int) -> dict[str, Any]:
         text = self.vocabulary.token_bytes[token]
         shown = f"token_id:{token}" if self.as_ids else text.decode(errors="replace")
         return {"token": shown, "bytes": tuple(text)}
@@ -53,7 +54,7 @@ class Spelling:
 def prompt_logprobs(
     logprobs: Sequence[Mapping[int, Any] | None], vocabulary: Vocabulary
 ) -> PromptLogprobs:
-    """The first token of a prompt has none."""
+    """The first token of a prompt has no logprob."""
     return tuple(
         {
             token: PromptLogprob(
@@ -70,4 +71,4 @@ def prompt_logprobs(
 
 
 def _finite(logprob: float) -> float:
-    return max(logprob, -9999.0)  # JSON has no −inf; vLLM's own servers answer the same figure
+    return max(logprob, -9999.0)  # JSON has no −inf; vLLM's own servers use the same number

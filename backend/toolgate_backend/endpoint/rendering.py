@@ -1,4 +1,5 @@
-"""Messages → prompt token ids by vLLM's own renderer, and what the prompt says of the reasoning."""
+"""Rendering of messages to prompt token ids by vLLM's own renderer, and detection of the reasoning
+state at the end of the prompt."""
 
 from __future__ import annotations
 
@@ -34,12 +35,12 @@ class Renderer:
         self._vocabulary_size = vocabulary_size
 
     async def render(self, prompt: Prompt, max_tokens: int = 0) -> Any:
-        """vLLM's engine input; `max_tokens` of the context are kept free for the answer where the
-        prompt is cut to what fits. Raises TemplateRefused with the template's own message,
+        """vLLM's engine input. If the prompt is truncated to fit, `max_tokens` of the context are
+        reserved for the response. Raises TemplateRefused with the template's own message,
         ContextLengthExceeded and InvalidRequest."""
         if not isinstance(prompt, ChatPrompt):
             return self._tokens(prompt)
-        refuse_addresses(prompt)
+        refuse_media_urls(prompt)
         template_kwargs: dict[str, Any] = {"add_generation_prompt": True, **prompt.template_kwargs}
         if prompt.tools:
             template_kwargs["tools"] = list(prompt.tools)
@@ -52,14 +53,15 @@ class Renderer:
             )
         except jinja2.TemplateError as error:
             raise TemplateRefused(
-                f"The model's chat template refused these messages: {error}", param="messages"
+                f"The model's chat template rejected these messages: {error}", param="messages"
             ) from error
         except (VLLMClientError, ValueError, TypeError) as error:
             raise _rendering_error(error) from error
         return rendered
 
     def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:
-        """vLLM's parameters; None, its own default, where nothing is asked for."""
+        """vLLM's tokenization parameters; None, which is vLLM's default, if the request
+        sets none."""
         if wanted == Tokenizing():
             return None
         default = self._renderer.default_chat_tok_params
@@ -72,28 +74,29 @@ class Renderer:
         ids = list(prompt.token_ids)
         if not ids or not all(0 <= token < self._vocabulary_size for token in ids):
             raise InvalidRequest(
-                f"token_ids must hold at least one id, each below {self._vocabulary_size}.",
+                f"token_ids must contain at least one id, and each id must be below "
+                f"{self._vocabulary_size}, the size of the vocabulary.",
                 param="prompt.token_ids",
             )
         return {"type": "token", "prompt_token_ids": ids}
 
 
 def _room(context: int, max_tokens: int) -> int:
-    """Tokens of the context that the prompt may take. vLLM's own reading of -1 differs between
-    versions: it keeps `max_tokens` free in 0.31 and one token in 0.32."""
+    """Maximum number of prompt tokens. vLLM interprets -1 differently in its versions: 0.31
+    reserves `max_tokens` for the response, 0.32 reserves one token."""
     room = context - max(max_tokens, 1)
     if room < 1:
         raise ContextLengthExceeded(
-            f"max_tokens asks for {max_tokens} tokens of this model's context of {context}, which "
-            "leaves no room for the prompt. Lower max_tokens.",
+            f"max_tokens is {max_tokens}, but this model's context length is {context} tokens, "
+            "which leaves no room for the prompt. Lower max_tokens.",
             param="max_tokens",
         )
     return room
 
 
-def refuse_addresses(prompt: ChatPrompt) -> None:
-    """Raises UnsupportedParameter for media that vLLM would fetch, from the network or from disk:
-    the gateway sends images as data."""
+def refuse_media_urls(prompt: ChatPrompt) -> None:
+    """Raises UnsupportedParameter for media that vLLM would fetch from the network or from disk.
+    The gateway sends images as data URIs."""
     for at, message in enumerate(prompt.messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
@@ -102,45 +105,50 @@ def refuse_addresses(prompt: ChatPrompt) -> None:
             image = part.get("image_url") if part.get("type") == "image_url" else None
             if not isinstance(image, dict) or not str(image.get("url")).startswith("data:"):
                 raise UnsupportedParameter(
-                    "Only text, and images as data URIs, are taken.",
+                    "This content part is not supported. Send text, or an image as a data URI "
+                    "(data:…).",
                     param=f"messages[{at}].content[{place}]",
                 )
 
 
 def continues_message(prompt: Prompt) -> bool:
-    """The prompt ends inside the last message, with which the answer goes on."""
+    """Whether the prompt ends inside the last message, which the response continues."""
     return isinstance(prompt, ChatPrompt) and bool(
         prompt.template_kwargs.get("continue_final_message")
     )
 
 
 def refuse_open_call(prompt_ids: Sequence[int], marks: MarkIds) -> None:
-    """Raises UnsupportedParameter where the prompt ends inside a call: what stands of it already
-    was not held to its schema."""
+    """Raises UnsupportedParameter if the prompt ends inside a tool call. The beginning of that call
+    was not constrained by its schema."""
     if _last_of(prompt_ids, {marks.call_begin, marks.call_end}, marks) == marks.call_begin:
         raise UnsupportedParameter(
-            "A message can't be continued inside a tool call.", param="continue_final_message"
+            "A message that ends inside a tool call cannot be continued. Remove "
+            "continue_final_message, or end the message before the call.",
+            param="continue_final_message",
         )
 
 
 def reasoning_start(
     prompt_ids: Sequence[int], marks: MarkIds, mode: ReasoningMode, *, continues: bool = False
 ) -> ReasoningStart:
-    """Where the answer begins, from the marks that the rendered prompt ends with."""
+    """The reasoning state in which the response begins, from the last marks of the rendered
+    prompt."""
     if marks.reasoning_begin is None or marks.reasoning_end is None:
         return "closed"
     last = _last_of(prompt_ids, {marks.reasoning_begin, marks.reasoning_end}, marks)
     if last == marks.reasoning_begin:
         return "open"
     if continues:
-        return "closed"  # the message has begun with something else
+        return "closed"  # the message began without reasoning
     if mode == "on":
         return "must"
     return "closed" if mode == "off" or last == marks.reasoning_end else "may"
 
 
 def _last_of(prompt_ids: Sequence[int], wanted: set[int | None], marks: MarkIds) -> int | None:
-    """The last of these marks in the assistant's turn that the prompt leaves open, if any."""
+    """The last of the wanted marks in the assistant turn that the prompt leaves open; None if there
+    is none."""
     for token in reversed(prompt_ids):
         if token in marks.end_of_turn:
             return None
@@ -154,5 +162,5 @@ def _rendering_error(error: Exception) -> InvalidRequest:
     if "context length" in text or "max_model_len" in text or "maximum" in text:
         return ContextLengthExceeded(f"{text}", param="messages")
     return TemplateRefused(
-        f"The model's chat template refused these messages: {text}", param="messages"
+        f"The model's chat template rejected these messages: {text}", param="messages"
     )

@@ -1,6 +1,6 @@
-"""/v1/toolgate/{info,status,grammars,generate} on vLLM's own app.
+"""The routes /v1/toolgate/{info,status,grammars,generate} on vLLM's own app.
 
-Below /v1 on purpose: vLLM's `--api-key` guards that prefix and leaves others open
+The prefix /v1 is deliberate: vLLM's `--api-key` protects it, and leaves most other paths open
 (vllm/entrypoints/serve/middleware/authenticate.py).
 """
 
@@ -28,7 +28,8 @@ logger = init_logger(__name__)
 router = APIRouter(prefix="/v1/toolgate")
 
 KEEPALIVE_SECONDS = 15.0
-"""Silence after which an SSE comment says that the request lives: it is queued, or prefilling."""
+"""Seconds of silence after which an SSE comment is sent, while a request is queued or in prefill.
+"""
 
 
 def attach(app: FastAPI) -> None:
@@ -48,32 +49,34 @@ async def status(raw_request: Request) -> Response:
 
 @router.put("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
-    """`LoadGrammars` → `GrammarVerdicts`."""
+    """Request body `LoadGrammars`, response body `GrammarVerdicts`."""
     body = _parse(wire.LoadGrammars, await raw_request.body())
     return _json(await _service(raw_request).load_grammars(body))
 
 
 @router.post("/generate")
 async def generate(raw_request: Request) -> Response:
-    """`GenerateRequest` → an SSE stream of StreamEvents; with `stream=false` an array of them."""
+    """Request body `GenerateRequest`. The response is an SSE stream of StreamEvents, or an array of
+    them with `stream=false`."""
     request = _parse(wire.GenerateRequest, await raw_request.body())
     if request.format != wire.FORMAT:
         raise InvalidRequest(
-            f"This backend speaks wire format {wire.FORMAT}, the request format {request.format}: "
-            "install the same Toolgate version on both sides.",
+            f"This backend uses wire format {wire.FORMAT}, but the request uses format "
+            f"{request.format}. Install the same Toolgate version on the gateway and the backend.",
             param="format",
         )
     events = _service(raw_request).generate(request)
     if not request.stream:
-        collected: Response = await _collected(events, raw_request)
+        collected: Response = await _collect_events(events, raw_request)
         return collected
-    # The first event is awaited here: what is wrong with a request is an HTTP error, not an event.
+    # Wait for the first event before the response starts, so that an invalid request gets an HTTP
+    # error instead of an error event.
     first = await anext(events)
     return EventStreamResponse(_sse(first, events), KEEPALIVE_SECONDS)
 
 
 @with_cancellation  # type: ignore[misc]
-async def _collected(
+async def _collect_events(
     events: AsyncGenerator[wire.StreamEvent, None], raw_request: Request
 ) -> Response:
     async with aclosing(events):
@@ -89,23 +92,25 @@ async def _sse(
         try:
             async for event in events:
                 yield _data(event)
-        except Exception as error:  # noqa: BLE001 - the status is sent: the stream must say what broke
+        except Exception as error:  # noqa: BLE001 - sent as an event: the status is already out
             yield _data(_error_event(error))
 
 
 def _error_event(error: Exception) -> wire.ErrorEvent:
     if not isinstance(error, ToolgateError):
-        logger.error("Toolgate: a stream broke: %s", type(error).__name__)
+        logger.error("Toolgate: the stream failed: %s", type(error).__name__)
         error = _as_toolgate(error)
     return wire.ErrorEvent(status=error.status, error=error.body()["error"])
 
 
 def _as_toolgate(error: Exception) -> ToolgateError:
-    if isinstance(error, GracefulHTTPError):  # vLLM's own limits on what may queue
+    if isinstance(error, GracefulHTTPError):  # vLLM's own limit on queued requests
         return BackendUnavailable(str(error))
     if isinstance(error, EngineDeadError):
-        return BackendFailed("The engine died; send the request again once it is back.")
-    return BackendFailed("The engine failed in this request; send it again.")
+        return BackendFailed(
+            "vLLM's engine died. Retry the request after the backend has restarted."
+        )
+    return BackendFailed("vLLM's engine failed during this request. Retry the request.")
 
 
 def _data(event: wire.StreamEvent) -> bytes:

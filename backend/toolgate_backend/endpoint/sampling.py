@@ -1,4 +1,5 @@
-"""The request's sampling → vLLM's `SamplingParams` and the automaton's `Spec`."""
+"""Conversion of a request's sampling parameters to vLLM's `SamplingParams` and the automaton's
+`Spec`."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def make_spec(
     budget: int,
     accepted: tuple[int, ...] = (),
 ) -> Spec:
-    """What the sequence is held to; `budget` is what it may take beyond `accepted`. Raises
-    UnsupportedParameter for stop tokens that are marks."""
+    """The constraints of the sequence. `budget` is the number of tokens allowed after `accepted`.
+    Raises UnsupportedParameter for stop tokens that are marks."""
     return Spec(
         choice=enforcement.choice,
         keys=tuple(candidate.key for candidate in enforcement.candidates),
@@ -40,7 +41,7 @@ def make_spec(
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         min_tokens=sampling.min_tokens,
-        # An end that is not to be heeded is one that does not come before the budget is spent.
+        # With ignore_eos, the end of the turn is masked until the budget is used up.
         ignore_end=sampling.ignore_eos,
         stop_ids=_stop_ids(sampling, vocabulary),
         bad_words=_bad_words(sampling, vocabulary),
@@ -54,12 +55,12 @@ def check_budget(
     *,
     asked_for: int | None,
 ) -> None:
-    """Raises BudgetTooSmall where no call that is owed fits; `asked_for` is the request's own
-    max_tokens, if it was that which set the budget."""
+    """Raises BudgetTooSmall if no required call fits the budget. `asked_for` is the request's
+    max_tokens if that determines the budget."""
     if spec.choice != "required" or spec.budget is None:
         return
     if vocabulary.marks.call_end in spec.accepted:
-        return  # a call is there already
+        return  # the required call has already been made
     least = 1 + min(least_tokens(key) for key in spec.keys) + AFTER_BODY
     if spec.reasoning in ("open", "must"):
         least += 1 + len(vocabulary.encode(vocabulary.dialect.after_reasoning))
@@ -67,10 +68,10 @@ def check_budget(
     left = spec.budget - len(spec.accepted)
     if left >= least:
         return
-    room = "max_tokens" if asked_for else "The room that the prompt leaves"
+    room = "max_tokens" if asked_for else "The context left by the prompt"
     raise BudgetTooSmall(
-        f"{room} allows {left} tokens; the shortest call that this request asks for takes "
-        f"{least}. Raise max_tokens to {least} or more, or shorten the prompt.",
+        f"{room} allows {left} tokens, but the shortest required call takes {least}. Set "
+        f"max_tokens to {least} or more, or shorten the prompt.",
         least=least,
         param="max_tokens" if asked_for else "messages",
     )
@@ -86,15 +87,15 @@ def sampling_params(
     stream: bool,
     hooked: bool,
 ) -> SamplingParams:
-    """vLLM's parameters, on top of the model's own generation_config; `hooked` where vLLM's native
-    grammar is to be our automaton. Raises InvalidRequest."""
+    """vLLM's parameters, based on the model's own generation_config. `hooked` selects the automaton
+    as vLLM's native grammar. Raises InvalidRequest."""
     _check_allowed(sampling, spec, vocabulary)
     params = defaults | sampling.model_dump(exclude_none=True)
     if sampling.repetition_detection is not None:
         found = sampling.repetition_detection.model_dump()
         params["repetition_detection"] = RepetitionDetectionParams(**found)
     if sampling.logprob_token_ids is not None:
-        params["logprobs"] = None  # vLLM reports one or the other
+        params["logprobs"] = None  # vLLM reports either these or the requested token ids
     params |= {
         "max_tokens": budget,
         "stop_token_ids": list(sampling.stop_token_ids),
@@ -106,8 +107,8 @@ def sampling_params(
         ours = [mark for mark in (marks.failure, marks.closed) if mark is not None]
         stops = {*spec.stop_ids} & vocabulary.special | {*ours}
         params |= {
-            # The automaton's: vLLM would ban the very end that the automaton forces, or end at a
-            # token that stands in a call.
+            # The automaton enforces these. vLLM would ban the end of the turn that the automaton
+            # forces, or stop at a token inside a call.
             "min_tokens": 0,
             "ignore_eos": False,
             "bad_words": [],
@@ -115,10 +116,10 @@ def sampling_params(
             "extra_args": spec.to_extra_args(),
         }
         if hooked:
-            params["structured_outputs"] = vllm_host.hooked_params()
+            params["structured_outputs"] = vllm_host.structured_outputs_params()
     try:
-        # vLLM refuses n > 1 for greedy sampling as it makes the parameters, at a deep copy too, and
-        # can do it all the same: the choices are equal, as they are at OpenAI.
+        # vLLM refuses n > 1 with greedy sampling when the parameters are created, and in deep
+        # copies. It can run such requests: the choices are equal, as with OpenAI.
         made = SamplingParams(**params | {"n": 1, "skip_clone": True})
         made.n = sampling.n
         return made
@@ -127,17 +128,19 @@ def sampling_params(
 
 
 def client_error(error: Exception) -> InvalidRequest:
-    """vLLM's refusal of a parameter, as the client's."""
+    """vLLM's rejection of a parameter, as an error of the client."""
     return InvalidRequest(str(error), param=getattr(error, "parameter", None))
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
-    """Raises where something must come, or where none of the ids could."""
+    """Raises an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
+    token."""
     if sampling.allowed_token_ids is None:
         return
     if not {*sampling.allowed_token_ids} - vocabulary.special:
         raise InvalidRequest(
-            "'allowed_token_ids' must hold a token that can be part of a text.",
+            "'allowed_token_ids' contains special tokens only. Add at least one token that has "
+            "text.",
             param="allowed_token_ids",
         )
     if spec is not None and (
@@ -147,8 +150,8 @@ def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocab
         or spec.reasoning_budget is not None
     ):
         raise UnsupportedParameter(
-            "'allowed_token_ids' acts on plain content alone: leave out tools, response_format and "
-            'reasoning ("reasoning_effort": "none").',
+            "'allowed_token_ids' is supported for plain content only. Remove it, or remove tools, "
+            'response_format and reasoning ("reasoning_effort": "none").',
             param="allowed_token_ids",
         )
 
@@ -159,20 +162,22 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
     for token in sampling.stop_token_ids:
         if token in ours or token in (marks.failure, marks.closed):
             raise UnsupportedParameter(
-                f"stop_token_ids holds {token}, which is one of the model's marks.",
+                f"'stop_token_ids' contains {token}, which is a mark that Toolgate enforces. "
+                "Remove it.",
                 param="stop_token_ids",
             )
         if token >= vocabulary.size:
             raise InvalidRequest(
-                f"stop_token_ids holds {token}; the vocabulary has {vocabulary.size} tokens.",
+                f"'stop_token_ids' contains {token}, but the vocabulary has only "
+                f"{vocabulary.size} tokens.",
                 param="stop_token_ids",
             )
     return sampling.stop_token_ids
 
 
 def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
-    """As vLLM's SamplingParams does: a word alone, and with a space before it where that
-    makes another token of its beginning."""
+    """The same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading space
+    if that changes its first token."""
     found: list[tuple[int, ...]] = []
     for word in sampling.bad_words:
         alone = vocabulary.encode(word.lstrip())

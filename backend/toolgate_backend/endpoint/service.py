@@ -1,4 +1,4 @@
-"""The backend's part of a request's life: check → pin grammars → render → sample → raw events."""
+"""The backend's handling of a request: validate → pin grammars → render → sample → raw events."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from toolgate_core.errors import (
 
 from ..adapters import vllm_host
 from ..enforcement.spec import Spec
-from ..errors import QuarantineDown
+from ..errors import QuarantineUnavailable
 from ..grammars.quarantine.fork_server import ForkServer
-from ..grammars.quarantine.protocol import Limits
+from ..grammars.quarantine.protocol import CompileLimits
 from ..grammars.quarantine.service import Quarantine
 from ..grammars.registry import GrammarRegistry
 from ..grammars.store import grammar_format
 from ..grammars.worker_rpc import WorkerRpc
 from ..settings import Settings, settings
 from ..vocabulary import Vocabulary, from_model_config
-from .admission import InFlight
-from .logprobs import Spelling
+from .admission import InFlightRequests
+from .logprobs import LogprobFormat
 from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call
 from .sampling import check_budget, client_error, make_spec, sampling_params
 from .token_stream import raw_events
@@ -40,7 +40,7 @@ logger = init_logger(__name__)
 
 
 class Service:
-    """One API process's view of the engine. Lives in `app.state.toolgate`."""
+    """The endpoint's state in one API process. Stored in `app.state.toolgate`."""
 
     def __init__(
         self, engine_client: Any, models: Any, vocabulary: Vocabulary, configured: Settings
@@ -49,12 +49,12 @@ class Service:
         self._models = models
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
-        self._adapter = vllm_host.adapter_of(engine_client.vllm_config, configured.adapter)
-        self._rpc = vllm_host.rpc_of(engine_client, self._adapter)
+        self._adapter = vllm_host.detect_adapter(engine_client.vllm_config, configured.adapter)
+        self._rpc = vllm_host.make_rpc(engine_client, self._adapter)
         self._renderer = Renderer(engine_client, vocabulary.size)
-        self._in_flight = InFlight(configured.max_requests)
+        self._in_flight = InFlightRequests(configured.max_requests)
         self._max_grammars = configured.max_grammars
-        limits = Limits(
+        limits = CompileLimits(
             cpu_seconds=configured.quarantine_cpu_seconds,
             wall_seconds=configured.quarantine_wall_seconds,
             memory_bytes=configured.quarantine_memory_mb * 2**20,
@@ -81,18 +81,21 @@ class Service:
             from_model_config(engine_client.model_config),
             settings(),
         )
-        await service._rpc("toolgate_report")  # the engine reads its vocabulary now, not later
+        await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
         if service._vocabulary.dialect.calls:
             await service._warm_up()
         return service
 
     async def _warm_up(self) -> None:
-        """Before the server says that it is ready: beside a busy engine the quarantine's imports
-        would take minutes, and the first new tool would wait for them."""
+        """Start the quarantine before the server is ready. Its imports would take minutes next to a
+        busy engine, and the first new tool would have to wait for them."""
         try:
-            await self._quarantine.warmed()
-        except QuarantineDown:
-            logger.exception("Toolgate: no quarantine; tools that were never seen are answered 503")
+            await self._quarantine.wait_until_ready()
+        except QuarantineUnavailable:
+            logger.exception(
+                "Toolgate: the quarantine process did not start. Requests with new tool schemas "
+                "will get 503."
+            )
 
     def info(self) -> wire.Info:
         return wire.Info(
@@ -114,10 +117,12 @@ class Service:
         )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
-        """Loads what is new, on every rank; answers when all of it has a verdict."""
+        """Load the new grammars on every rank. Returns when each has a verdict."""
         if not self._vocabulary.dialect.calls:
             raise UnsupportedParameter(
-                "This model's tokenizer has no tool-call marks that Toolgate knows.", param="tools"
+                "This model's tokenizer has no tool-call marks of a supported dialect, so tools "
+                "cannot be enforced. Remove tools, or use a supported model.",
+                param="tools",
             )
         verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
@@ -134,8 +139,8 @@ class Service:
     async def generate(
         self, request: wire.GenerateRequest
     ) -> AsyncGenerator[wire.StreamEvent, None]:
-        """The raw events of one request. Everything that a client can have got wrong is raised
-        before the first event; closing the generator aborts the request in the engine."""
+        """The raw events of one request. All errors that a client can cause are raised before the
+        first event. Closing the generator aborts the request in the engine."""
         async with AsyncExitStack() as held:
             held.enter_context(self._in_flight.one())
             lora = self._lora(request.model)
@@ -145,7 +150,8 @@ class Service:
                     keys.append(request.enforcement.content)
                 held.enter_context(self._registry.pin(keys))
                 self._registry.require_ready(keys)
-            # A request that goes on from earlier tokens gets the prompt that the first one had.
+            # A request that continues from earlier tokens gets the same prompt as the first
+            # request.
             answer = len(request.accepted) + (request.sampling.max_tokens or 0)
             prompt = await self._renderer.render(request.prompt, answer)
             if request.cache_salt is not None:
@@ -164,8 +170,8 @@ class Service:
                 stream=request.stream,
                 hooked=self._adapter == "structured_output",
             )
-            # The start comes before the engine has begun: what it found in its cache is told with
-            # the first tokens.
+            # The start event is sent before the engine starts. The number of cached tokens follows
+            # with the first tokens.
             start = wire.StartEvent(
                 prompt_tokens=len(prompt_ids),
                 reasoning_open=spec is not None and spec.reasoning == "open",
@@ -180,7 +186,7 @@ class Service:
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
-                # Masks from the first token on, whatever reasoning parser vLLM runs with.
+                # Mask from the first token on, whichever reasoning parser vLLM uses.
                 reasoning_ended=True,
             )
             await held.enter_async_context(aclosing(outputs))
@@ -188,7 +194,7 @@ class Service:
                 _client_errors(outputs),
                 self._vocabulary,
                 start=start,
-                spelling=self._spelling(request),
+                logprob_format=self._logprob_format(request),
                 accepted=request.accepted,
             )
             async for event in events:
@@ -197,11 +203,11 @@ class Service:
     def _prompt_text(self, request: wire.GenerateRequest, ids: list[int]) -> str | None:
         return str(self._vocabulary.tokenizer.decode(ids)) if request.return_prompt_text else None
 
-    def _spelling(self, request: wire.GenerateRequest) -> Spelling | None:
+    def _logprob_format(self, request: wire.GenerateRequest) -> LogprobFormat | None:
         top, chosen = request.sampling.logprobs, request.sampling.logprob_token_ids
         if top is None:
             return None
-        return Spelling(self._vocabulary, top, chosen, request.tokens_as_ids)
+        return LogprobFormat(self._vocabulary, top, chosen, request.tokens_as_ids)
 
     def _served_names(self) -> list[str]:
         return [base.name for base in self._models.base_model_paths]
@@ -211,25 +217,30 @@ class Service:
             return None
         adapter: LoRARequest | None = self._models.lora_requests.get(model)
         if adapter is None:
-            raise InvalidRequest(f"This backend does not serve {model!r}.", param="model")
+            raise InvalidRequest(
+                f"This backend does not serve the model {model!r}. Check the deployment's model "
+                "name.",
+                param="model",
+            )
         return adapter
 
     def _check_accepted(self, request: wire.GenerateRequest) -> None:
         known = all(0 <= token < self._vocabulary.size for token in request.accepted)
         if not known or (request.accepted and request.sampling.n > 1):
             raise InvalidRequest(
-                "accepted must hold ids of the vocabulary, and goes with n = 1.", param="accepted"
+                "'accepted' must contain token ids of the vocabulary, and requires n = 1.",
+                param="accepted",
             )
 
     def _budget(self, sampling: wire.Sampling, prompt_tokens: int) -> int:
-        """Tokens that the answer may take."""
+        """Maximum number of tokens of the response."""
         room: int = self._config.max_model_len - prompt_tokens
         wanted = sampling.max_tokens or self._config.get_diff_sampling_param().get("max_tokens")
         if room < 1 or (sampling.max_tokens or 1) > room:
             raise ContextLengthExceeded(
-                f"This model's context holds {self._config.max_model_len} tokens; the prompt takes "
-                f"{prompt_tokens} and max_tokens asks for {sampling.max_tokens or 1} more. "
-                "Shorten the messages or lower max_tokens.",
+                f"This model's context length is {self._config.max_model_len} tokens. The prompt "
+                f"takes {prompt_tokens} and max_tokens is {sampling.max_tokens or 1}. Shorten the "
+                "messages or lower max_tokens.",
                 param="messages" if room < 1 else "max_tokens",
             )
         return min(room, wanted or room)
@@ -256,7 +267,8 @@ class Service:
 
 
 async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """vLLM checks parameters against the model when it admits: those refusals are the client's."""
+    """vLLM validates parameters against the model when it admits a request. Its rejections are
+    errors of the client."""
     try:
         async for output in outputs:
             yield output

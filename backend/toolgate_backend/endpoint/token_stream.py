@@ -1,4 +1,5 @@
-"""vLLM's request outputs → the raw events of the wire: ids, text, logprobs, unshaped."""
+"""Conversion of vLLM's request outputs to the raw events of the wire format: ids, text,
+logprobs."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from toolgate_core.wire import (
 )
 
 from ..vocabulary import Vocabulary
-from .logprobs import PromptLogprobs, Spelling, prompt_logprobs
+from .logprobs import LogprobFormat, PromptLogprobs, prompt_logprobs
 
 
 class TextDecoder:
-    """Bytes of tokens → text, one choice. A character appears with the token that completes it;
-    `accepted` came before and may have left one begun."""
+    """Incremental decoder of one choice's tokens. A character is returned with the token that
+    completes it. `accepted` are the preceding tokens, which may end inside a character."""
 
     def __init__(self, vocabulary: Vocabulary, accepted: Sequence[int] = ()) -> None:
         self._bytes = vocabulary.token_bytes
@@ -40,11 +41,11 @@ async def raw_events(
     vocabulary: Vocabulary,
     *,
     start: StartEvent,
-    spelling: Spelling | None = None,
+    logprob_format: LogprobFormat | None = None,
     accepted: Sequence[int] = (),
 ) -> AsyncIterator[StreamEvent]:
-    """The events of one request, whose `outputs` are vLLM RequestOutputs of kind DELTA; `spelling`
-    of its logprobs, where any are wanted."""
+    """The events of one request. `outputs` are vLLM RequestOutputs of kind DELTA. `logprob_format`
+    is None if the request wants no logprobs."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
@@ -63,7 +64,9 @@ async def raw_events(
                     choice=choice.index,
                     ids=ids,
                     texts=tuple(decoder.decode(token) for token in ids),
-                    logprobs=spelling.of(ids, choice.logprobs) if spelling else None,
+                    logprobs=logprob_format.token_logprobs(ids, choice.logprobs)
+                    if logprob_format
+                    else None,
                     cached_tokens=cached_tokens if first else None,
                     prompt_logprobs=of_prompt if first else None,
                 )
@@ -82,5 +85,6 @@ async def raw_events(
 
 
 def _finish_reason(reason: str) -> Any:
-    # vLLM's `repetition` (its own detector ended the choice) is an end like any other to a client.
+    # vLLM's finish reason `repetition`, from its repetition detection, is a normal stop for
+    # clients.
     return reason if reason in ("stop", "length", "abort", "error") else "stop"

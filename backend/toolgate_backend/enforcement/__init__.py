@@ -1,1 +1,1 @@
-"""The enforcement of one sequence. Knows grammars and tokens, nothing of vLLM."""
+"""Enforcement of one sequence, in terms of grammars and tokens; independent of vLLM."""

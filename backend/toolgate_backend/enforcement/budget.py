@@ -1,6 +1,6 @@
-"""What a sequence's token budget allows: room for a call, an end to the reasoning, a way to close.
+"""Effects of a sequence's token budget: whether a call fits, and when reasoning or a call must end.
 
-Every figure counts the token that ends the turn, so that a call that just fits ends as one.
+Every count includes the token that ends the turn. A call that just fits therefore ends normally.
 """
 
 from __future__ import annotations
@@ -11,95 +11,104 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Scan
 from .candidates import CandidateSet
 from .spec import Spec
-from .static_masks import Rules
+from .static_masks import StaticMasks
 
-FAR = 2**31
-NEAR = 64
-"""Tokens of a way out for which it may be searched anew at every token. One that is longer takes
-longer to find, and is asked for the less often."""
-SEARCHED = 8
-"""Candidates for each of which a way out is searched."""
+NEVER = 2**31
+FREQUENT_SEARCH_TOKENS = 64
+"""Length of a completion up to which it may be searched again at every token. A longer one takes
+longer to find and is searched less often."""
+MAX_SEARCHED_CANDIDATES = 8
+"""Maximum number of candidates whose completions are searched."""
 
 AFTER_BODY = 2
-"""The mark that ends the call, and the end of the turn."""
+"""Tokens after a call's body: the mark that ends the call, and the end of the turn."""
 
 
 class Budget:
-    def __init__(self, rules: Rules, spec: Spec, grammars: Sequence[MeasuredGrammar]) -> None:
-        self._rules = rules
+    def __init__(
+        self, static: StaticMasks, spec: Spec, grammars: Sequence[MeasuredGrammar]
+    ) -> None:
+        self._static = static
         self._spec = spec
         self._grammars = grammars
-        self._after_reasoning = 1 + len(rules.after_reasoning)
+        self._after_reasoning = 1 + len(static.after_reasoning)
         bodies = [grammar.least_tokens or 0 for grammar in grammars]
-        self._call = 1 + min(bodies, default=0) + AFTER_BODY
+        self._shortest_call = 1 + min(bodies, default=0) + AFTER_BODY
 
-    def left(self, length: int) -> int | None:
+    def remaining(self, length: int) -> int | None:
+        """Tokens left after `length` tokens; None: unlimited."""
         return None if self._spec.budget is None else self._spec.budget - length
 
-    def fits_call(self, length: int, beside: int = 0) -> bool:
-        """Whether the shortest call could still be finished, with `beside` tokens before it."""
-        left = self.left(length)
-        return left is None or left >= self._call + beside
+    def fits_call(self, length: int, tokens_before: int = 0) -> bool:
+        """Whether the shortest call fits, with `tokens_before` tokens before it."""
+        remaining = self.remaining(length)
+        return remaining is None or remaining >= self._shortest_call + tokens_before
 
     def fits_reasoning(self, length: int) -> bool:
-        """Whether a call that is owed would still fit after an empty reasoning begun here."""
+        """Whether a required call still fits after an empty reasoning that begins here."""
         return self.fits_call(length, 1 + self._after_reasoning)
 
-    def closes_reasoning(self, length: int, thought: int, *, owed: bool) -> bool:
-        """Whether the reasoning must end now: its own budget is spent, or what is left is what the
-        call that is owed may take."""
+    def must_end_reasoning(
+        self, length: int, reasoning_tokens: int, *, call_required: bool
+    ) -> bool:
+        """Whether the reasoning must end now: its own budget is used up, or the required call needs
+        all tokens that remain."""
         limit = self._spec.reasoning_budget
-        if limit is not None and thought >= limit:
+        if limit is not None and reasoning_tokens >= limit:
             return True
-        return owed and not self.fits_call(length, self._after_reasoning + 1)
+        return call_required and not self.fits_call(length, self._after_reasoning + 1)
 
-    def fitting(self, length: int) -> Sequence[MeasuredGrammar]:
-        """The candidates that a call begun here could be of, once its mark is out."""
-        left = self.left(length)
-        if left is None:
+    def fitting_grammars(self, length: int) -> Sequence[MeasuredGrammar]:
+        """The candidates whose shortest call fits; `length` includes the mark that begins it."""
+        remaining = self.remaining(length)
+        if remaining is None:
             return self._grammars
-        fitting = [g for g in self._grammars if (g.least_tokens or 0) + AFTER_BODY <= left]
+        fitting = [g for g in self._grammars if (g.least_tokens or 0) + AFTER_BODY <= remaining]
         return fitting or self._grammars
 
-    def way_out(
-        self, union: CandidateSet, taken: int, scan: Scan, length: int
+    def closing_tokens(
+        self, candidates: CandidateSet, body_tokens: int, scan: Scan, length: int
     ) -> tuple[tuple[int, ...], int]:
-        """The tokens that now must end the call's body, of which `taken` are out, if it is time,
-        and the length at which to ask again if it is not.
+        """The tokens that must end the call's body from here on, and the length of the next check.
 
-        A token takes one from what is left, and lengthens the way out by the grammar's `growth` at
-        most: so long as there is room for one such token, the model is free.
+        The tokens are empty if it is not yet time to close the call. Each token uses one of the
+        remaining tokens, and lengthens the shortest completion by at most the grammar's `growth`.
+        The model stays free as long as there is room for one such token.
         """
-        left = self.left(length)
-        assert left is not None
-        known = [grammar for grammar in union.grammars if grammar.least_tokens is not None]
+        remaining = self.remaining(length)
+        assert remaining is not None
+        known = [grammar for grammar in candidates.grammars if grammar.least_tokens is not None]
         if not known:
-            return (), FAR
-        most = 1 + max(grammar.growth for grammar in known)
-        if union.in_heads:
-            rooms = [left - AFTER_BODY - _bound(grammar, taken) for grammar in known]
-            if min(rooms) > 0:
-                return (), length + 1 + (min(rooms) - 1) // most
-            if len(known) > SEARCHED:  # all of them fit as the call began: one is as good
-                known = [known[rooms.index(max(rooms))]]
+            return (), NEVER
+        cost_per_token = 1 + max(grammar.growth for grammar in known)
+        if candidates.in_prefix:
+            spare = [remaining - AFTER_BODY - _upper_bound(each, body_tokens) for each in known]
+            if min(spare) > 0:
+                return (), length + 1 + (min(spare) - 1) // cost_per_token
+            if len(known) > MAX_SEARCHED_CANDIDATES:
+                # All of them fitted when the call began, so any one of them will do.
+                known = [known[spare.index(max(spare))]]
         found: list[tuple[int, tuple[int, ...]]] = []
-        for grammar, matcher in union.matchers(known):
-            path = self._rules.completion.path(matcher, scan)
+        for grammar, matcher in candidates.matchers(known):
+            path = self._static.completion.path(matcher, scan)
             if path is not None:
-                found.append((left - len(path) - AFTER_BODY - grammar.growth, tuple(path)))
+                found.append((remaining - len(path) - AFTER_BODY - grammar.growth, tuple(path)))
         if not found:
-            return (), length + NEAR
-        free = min(free for free, _ in found)
-        apart = max(len(path) for _, path in found) // NEAR
-        if free > apart * most:
-            return (), length + 1 + (free - 1) // most
-        # The roomiest of those that are left: where a name is not out yet, the shortest call.
+            return (), length + FREQUENT_SEARCH_TOKENS
+        least_spare = min(spare for spare, _ in found)
+        searches_skipped = max(len(path) for _, path in found) // FREQUENT_SEARCH_TOKENS
+        if least_spare > searches_skipped * cost_per_token:
+            return (), length + 1 + (least_spare - 1) // cost_per_token
+        # The completion with the most spare tokens: if the name is not complete, the shortest call.
         return max(found)[1], length + 1
 
 
-def _bound(grammar: MeasuredGrammar, taken: int) -> int:
-    """Tokens that the way out takes at most, before all of the grammar's head is written, and those
-    by which one more can lengthen it. No search: that takes a millisecond for each of hundreds. A
-    head's rest can be spelt in more tokens than its whole, but in no more than it has bytes."""
+def _upper_bound(grammar: MeasuredGrammar, body_tokens: int) -> int:
+    """Maximum length of the completion of a call that is inside its fixed prefix, plus `growth`.
+
+    No search is made here, because it takes a millisecond for each of hundreds of candidates. The
+    rest of a prefix can take more tokens than the whole prefix, but not more than it has bytes.
+    """
     assert grammar.least_tokens is not None
-    return grammar.least_tokens + (len(grammar.head) if taken else 0) + grammar.growth
+    prefix_bytes = len(grammar.fixed_prefix) if body_tokens else 0
+    return grammar.least_tokens + prefix_bytes + grammar.growth

@@ -1,9 +1,9 @@
-"""How calls begin: the text up to a tool's first free argument, the same in every call of it.
+"""Masks for the fixed prefix of a call: its text up to the tool's first free argument.
 
-While only these texts tell the candidates apart, what may come next is a look-up among the tokens
-that spell them; no matcher is made or asked. With 300 tools that takes a step from two milliseconds
-to microseconds. All ways to spell the text are open, as in xgrammar's masks; llguidance's would
-leave one.
+The prefix is the same in every call of a tool. As long as only prefixes distinguish the candidates,
+the mask is a look-up of the tokens that spell them, and no matcher is created. With 300 tools this
+reduces a step from two milliseconds to microseconds. Every tokenization of the text is allowed, as
+in xgrammar's masks; llguidance's masks would allow only one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from . import masks
 
-POSITIONS = 4096
-"""Places in the heads of one set of tools that are remembered."""
+CACHED_POSITIONS = 4096
+"""Maximum number of cached positions for one set of tools."""
 
 
-class TokenTexts:
-    """The ordinary tokens of a vocabulary, by what they write."""
+class TokenIndex:
+    """The ordinary tokens of a vocabulary, indexed by their bytes."""
 
     def __init__(self, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:
         self._ids: dict[bytes, list[int]] = {}
@@ -29,71 +29,72 @@ class TokenTexts:
         self._sorted = sorted(self._ids)
         self._longest = max(map(len, self._sorted), default=0)
 
-    def beginning(self, text: bytes) -> list[int]:
-        """The tokens with which `text` can begin."""
+    def prefixes_of(self, text: bytes) -> list[int]:
+        """The tokens whose bytes are a prefix of `text`."""
         found: list[int] = []
         for length in range(1, min(len(text), self._longest) + 1):
             found += self._ids.get(text[:length], ())
         return found
 
-    def beyond(self, text: bytes) -> bool:
-        """Whether some token writes all of `text` and more."""
+    def has_extension(self, text: bytes) -> bool:
+        """Whether the bytes of some token begin with `text` and are longer."""
         after = bisect_right(self._sorted, text)
         return after < len(self._sorted) and self._sorted[after].startswith(text)
 
 
 @dataclass(frozen=True)
 class Position:
-    """A place before which every candidate that is left is still in its head."""
+    """A position at which every remaining candidate is still inside its fixed prefix."""
 
     candidates: tuple[int, ...]
-    """By their number in the set."""
+    """Indices of the remaining candidates in their set."""
     allow: masks.Allow
     tokens: frozenset[int]
-    """The same as `allow`."""
+    """The tokens of `allow`, as a set."""
     forced: bytes
-    """What comes next in every one of them."""
+    """The text that comes next in all remaining candidates."""
 
 
 class CallPrefixes:
-    """Of one set of candidates; shared by all sequences that offer it."""
+    """The fixed prefixes of one set of candidates; shared by all sequences that offer this set."""
 
-    def __init__(self, heads: Sequence[bytes], texts: TokenTexts) -> None:
-        self._heads = heads
-        self._texts = texts
+    def __init__(self, prefixes: Sequence[bytes], token_index: TokenIndex) -> None:
+        self._prefixes = prefixes
+        self._token_index = token_index
         self._positions: dict[bytes, Position | None] = {}
 
-    def at(self, written: bytes) -> Position | None:
-        """None where a token could go beyond a head: from there on, matchers decide."""
+    def position_after(self, written: bytes) -> Position | None:
+        """The position after the text `written`. None if one token could go beyond a prefix: from
+        there on, matchers are needed."""
         try:
             return self._positions[written]
-        except KeyError:  # as it may be in two threads at once: the step's and the pool's
+        except KeyError:  # possible in the step's and the pool's thread at the same time
             position = self._position(written)
-        if len(self._positions) >= POSITIONS:
+        if len(self._positions) >= CACHED_POSITIONS:
             self._positions.clear()
         self._positions[written] = position
         return position
 
     def _position(self, written: bytes) -> Position | None:
-        left = {
-            at: head[len(written) :]
-            for at, head in enumerate(self._heads)
-            if head.startswith(written)
+        remaining = {
+            index: prefix[len(written) :]
+            for index, prefix in enumerate(self._prefixes)
+            if prefix.startswith(written)
         }
-        rests = set(left.values())
-        if not rests or any(self._texts.beyond(rest) for rest in rests):
+        texts = set(remaining.values())
+        if not texts or any(self._token_index.has_extension(text) for text in texts):
             return None
-        tokens = {token for rest in rests for token in self._texts.beginning(rest)}
+        tokens = {token for text in texts for token in self._token_index.prefixes_of(text)}
         return Position(
-            candidates=tuple(left),
-            allow=masks.Allow(masks.ids(tokens)),
+            candidates=tuple(remaining),
+            allow=masks.Allow(masks.token_ids(tokens)),
             tokens=frozenset(tokens),
-            forced=shared_beginning(rests),
+            forced=common_prefix(texts),
         )
 
 
-def shared_beginning(texts: set[bytes]) -> bytes:
-    """What all of them begin with. There is at least one."""
-    low, high = min(texts), max(texts)  # what these two share, all share
+def common_prefix(texts: set[bytes]) -> bytes:
+    """The longest common prefix of `texts`, which must not be empty."""
+    low, high = min(texts), max(texts)  # all texts share what the smallest and the largest share
     pairs = enumerate(zip(low, high, strict=False))
     return low[: next((at for at, (a, b) in pairs if a != b), len(low))]

@@ -1,8 +1,9 @@
-"""The tools that a call may still be.
+"""The set of tools that the current call can still be a call of.
 
-As long as all of them are in their heads (heads.py), a look-up says what may come. After that their
-matchers run side by side: the mask is the OR of theirs, a token drops those that refuse it. Tool
-names differ, so one matcher is left by then, and it costs what one grammar costs.
+While all candidates are inside their fixed prefixes (call_prefix.py), masks are look-ups. After
+that the matchers of the remaining candidates run side by side: the mask is the OR of their masks,
+and a token removes the candidates that refuse it. Tool names differ, so usually only one matcher
+remains by then, at the cost of one grammar.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import DeadEnd
+from ..errors import NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.engines.engine import Matcher, Words
+from ..grammars.engines.engine import BitmaskRow, Matcher
 from . import masks
-from .call_prefix import CallPrefixes, Position, TokenTexts, shared_beginning
+from .call_prefix import CallPrefixes, Position, TokenIndex, common_prefix
 
 
 @dataclass
@@ -27,150 +28,157 @@ class _Runner:
     consumed: int = 0
 
 
-class _Place(NamedTuple):
-    """Where the call is: in the heads (`position`), or with the matchers that run (`alive`)."""
+class _Progress(NamedTuple):
+    """How far the call has come: inside the fixed prefixes (`position`), or beyond (`running`)."""
 
     position: Position | None
     written: bytes = b""
-    """In the heads."""
-    alive: tuple[_Runner, ...] = ()
+    """The text so far, inside the prefixes only."""
+    running: tuple[_Runner, ...] = ()
+    """The matchers of the remaining candidates, beyond the prefixes only."""
 
 
 class CandidateSet:
     def __init__(
         self,
         grammars: Sequence[MeasuredGrammar],
-        heads: CallPrefixes,
-        texts: TokenTexts,
+        prefixes: CallPrefixes,
+        token_index: TokenIndex,
         token_bytes: Sequence[bytes],
-        keep: Words,
+        ordinary: BitmaskRow,
     ) -> None:
-        """`keep` has the bits of all tokens but the special ones: inside a call they are never
-        text. `heads` are those of `grammars`."""
+        """`prefixes` are those of `grammars`. `ordinary` has the bits of all tokens except the
+        special ones, which are never text inside a call."""
         self._grammars = grammars
-        self._heads = heads
-        self._texts = texts
+        self._prefixes = prefixes
+        self._token_index = token_index
         self._token_bytes = token_bytes
-        self._keep = keep
+        self._ordinary = ordinary
         self._tokens: list[int] = []
-        self._trail: list[_Place] = []
-        self._place = self._arrive(b"", range(len(grammars)))
+        self._history: list[_Progress] = []
+        self._progress = self._progress_after(b"", range(len(grammars)))
 
     @property
-    def candidates(self) -> int:
-        """How many tools the call may still be."""
-        position = self._place.position
-        return len(self._place.alive if position is None else position.candidates)
+    def count(self) -> int:
+        """Number of remaining candidates."""
+        position = self._progress.position
+        return len(self._progress.running if position is None else position.candidates)
 
     @property
-    def in_heads(self) -> bool:
-        """All candidates that are left are in what every call of theirs begins with."""
-        return self._place.position is not None
+    def in_prefix(self) -> bool:
+        """Whether all remaining candidates are inside their fixed prefixes."""
+        return self._progress.position is not None
 
     @property
     def grammars(self) -> list[MeasuredGrammar]:
-        """Of the candidates that are left."""
-        position = self._place.position
+        """The grammars of the remaining candidates."""
+        position = self._progress.position
         if position is None:
-            return [runner.grammar for runner in self._place.alive]
-        return [self._grammars[at] for at in position.candidates]
+            return [runner.grammar for runner in self._progress.running]
+        return [self._grammars[index] for index in position.candidates]
 
     def matchers(
         self, grammars: Sequence[MeasuredGrammar]
     ) -> list[tuple[MeasuredGrammar, Matcher]]:
-        """Of those among these that are left, each having taken the tokens so far. In the heads
-        they are made for this: ask when it matters, not at every step."""
-        position = self._place.position
-        runners = self._place.alive
+        """Matchers of those `grammars` that remain, with all tokens so far accepted.
+
+        Inside the fixed prefixes this creates the matchers, which is too expensive for every step.
+        """
+        position = self._progress.position
+        runners = self._progress.running
         if position is not None:
-            wanted = [at for at in position.candidates if self._grammars[at] in grammars]
-            runners = self._runners(wanted)
+            wanted = [i for i in position.candidates if self._grammars[i] in grammars]
+            runners = self._create_runners(wanted)
         return [(each.grammar, each.matcher) for each in runners if each.grammar in grammars]
 
     @property
     def finished(self) -> bool:
-        alive = self._place.alive
-        return len(alive) == 1 and alive[0].matcher.finished
+        """Whether the text is complete and nothing may follow it."""
+        running = self._progress.running
+        return len(running) == 1 and running[0].matcher.finished
 
     @property
     def complete(self) -> bool:
-        """The text is whole, though it may go on."""
-        alive = self._place.alive
-        return len(alive) == 1 and alive[0].matcher.complete
+        """Whether the text is complete, although more may follow."""
+        running = self._progress.running
+        return len(running) == 1 and running[0].matcher.complete
 
     def accept(self, token: int) -> bool:
-        """False, and nothing changed, when no candidate takes the token."""
-        before = self._place
+        """Advance by one token. Returns False and changes nothing if no candidate accepts it."""
+        before = self._progress
         if before.position is None:
-            taking = [runner for runner in before.alive if runner.matcher.accept(token)]
-            if not taking:
+            accepting = [runner for runner in before.running if runner.matcher.accept(token)]
+            if not accepting:
                 return False
-            for runner in taking:
+            for runner in accepting:
                 runner.consumed += 1
             self._tokens.append(token)
-            if len(taking) < len(before.alive):
-                self._place = _Place(None, alive=tuple(taking))
+            if len(accepting) < len(before.running):
+                self._progress = _Progress(None, running=tuple(accepting))
         elif token in before.position.tokens:
             self._tokens.append(token)
             written = before.written + self._token_bytes[token]
-            self._place = self._arrive(written, before.position.candidates)
+            self._progress = self._progress_after(written, before.position.candidates)
         else:
             return False
-        self._trail.append(before)
+        self._history.append(before)
         return True
 
     def rollback(self, count: int) -> None:
-        """Undo the last `count` tokens; candidates they had dropped are back."""
+        """Undo the last `count` tokens, and restore the candidates that they removed."""
         if not count:
             return
         for _ in range(count):
-            self._place = self._trail.pop()
+            self._progress = self._history.pop()
         del self._tokens[-count:]
-        for runner in self._place.alive:
+        for runner in self._progress.running:
             surplus = runner.consumed - len(self._tokens)
             if surplus:
                 runner.matcher.rollback(surplus)
                 runner.consumed = len(self._tokens)
 
     def forced(self) -> bytes:
-        """The text that must come next, whichever of the candidates it will be."""
-        if self._place.position is not None:
-            return self._place.position.forced
-        return shared_beginning({runner.matcher.forced() for runner in self._place.alive})
+        """The text that must come next in all remaining candidates."""
+        if self._progress.position is not None:
+            return self._progress.position.forced
+        return common_prefix({runner.matcher.forced() for runner in self._progress.running})
 
     def mask(self) -> masks.Allow | masks.Bits:
-        """What any of the candidates would take next. Raises DeadEnd when that is nothing."""
-        if self._place.position is not None:
-            return self._place.position.allow
-        first, *others = self._place.alive
-        row = np.empty_like(self._keep)
+        """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""
+        if self._progress.position is not None:
+            return self._progress.position.allow
+        first, *others = self._progress.running
+        row = np.empty_like(self._ordinary)
         first.matcher.fill(row)
         if others:
             scratch = np.empty_like(row)
             for runner in others:
                 runner.matcher.fill(scratch)
                 row |= scratch
-        row &= self._keep
-        return masks.Bits(row) if row.any() else self._spelt_out()
+        row &= self._ordinary
+        return masks.Bits(row) if row.any() else self._forced_text_mask()
 
-    def _spelt_out(self) -> masks.Allow:
-        """The ordinary tokens of the text that must come. Where that text is a special token's too,
-        llguidance's mask has the special token alone."""
-        tokens = self._texts.beginning(self.forced())
+    def _forced_text_mask(self) -> masks.Allow:
+        """The ordinary tokens that spell the forced text. If a special token has the same text,
+        llguidance's mask contains that token only."""
+        tokens = self._token_index.prefixes_of(self.forced())
         if not tokens:
-            raise DeadEnd("the grammars of this call allow no token")
-        return masks.Allow(masks.ids(tokens))
+            raise NoTokenAllowed(
+                "The grammar allows no token at this position. This is a bug of the grammar engine "
+                "or of Toolgate; please report it with the tool's schema."
+            )
+        return masks.Allow(masks.token_ids(tokens))
 
-    def _arrive(self, written: bytes, candidates: Sequence[int]) -> _Place:
-        """After `written`, which is all of `self._tokens`: in the heads still, or matchers begin,
-        one for each of `candidates` that the text is of."""
-        position = self._heads.at(written)
+    def _progress_after(self, written: bytes, candidates: Sequence[int]) -> _Progress:
+        """The progress after `written`, the text of `self._tokens`. Beyond the prefixes, a matcher
+        is created for each of `candidates` that accepts the text."""
+        position = self._prefixes.position_after(written)
         if position is not None:
-            return _Place(position, written)
-        return _Place(None, alive=self._runners(candidates))
+            return _Progress(position, written)
+        return _Progress(None, running=self._create_runners(candidates))
 
-    def _runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
-        """Of those among `candidates` that take the tokens so far."""
-        grammars = [self._grammars[at] for at in candidates]
+    def _create_runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
+        """Matchers of those `candidates` that accept the tokens so far."""
+        grammars = [self._grammars[index] for index in candidates]
         runners = [_Runner(each, each.matcher(), len(self._tokens)) for each in grammars]
         return tuple(runner for runner in runners if all(map(runner.matcher.accept, self._tokens)))

@@ -1,8 +1,8 @@
-"""What must come next, as tokens: drafts that cost no model.
+"""Speculative drafts from forced text, without a draft model.
 
-Envelope, key names and closers are 47 % of the tokens of a tool call (BFCL's true answers). A draft
-proposes; the model may still spell forced text in other tokens, so nothing is lost by a guess: what
-is sampled has the same distribution with drafts and without.
+The envelope, key names and closing characters are 47 % of the tokens of a tool call (BFCL's
+reference answers). A draft is only a proposal: the model may still tokenize forced text
+differently. The distribution of the sampled tokens is the same with and without drafts.
 """
 
 from __future__ import annotations
@@ -14,40 +14,45 @@ from .automaton import Automaton
 from .masks import Allow
 from .state import Phase
 
-TEXTS = 4096
-"""Forced texts whose tokens are remembered."""
-BYTES_EACH = 16
-"""Of forced text, for each token that is wanted; a constant may be a hundred thousand long."""
+CACHED_TEXTS = 4096
+"""Maximum number of forced texts whose tokenization is cached."""
+BYTES_PER_TOKEN = 16
+"""Bytes of forced text that are tokenized for each wanted token. A constant can have a hundred
+thousand bytes."""
 
 
 class JumpForward:
     def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
-        """`encode` is the tokenizer's own way to spell a text: what a model would most likely
-        write."""
-        self._encode = lru_cache(TEXTS)(encode)
+        """`encode` is the tokenizer's own encoding, which the model is most likely to produce."""
+        self._encode = lru_cache(CACHED_TEXTS)(encode)
 
-    def ahead(self, automaton: Automaton, limit: int) -> Sequence[int]:
-        """Tokens that are likely to come because their text must, `limit` of them and perhaps more.
-        The state stays as it is."""
+    def forced_tokens(self, automaton: Automaton, limit: int) -> Sequence[int]:
+        """The likely tokens of the text that must come next, about `limit` of them; may be more.
+        The automaton's state is unchanged."""
         state = automaton.state
         if state.ended:
             return ()
         if state.forced:
             return state.forced
-        if state.phase is Phase.TOOL_CALL and state.union is not None and not state.union.finished:
-            # Bytes of a character that is not whole can't be spelt.
-            text = state.union.forced()[: limit * BYTES_EACH].decode(errors="ignore")
-            return self._encode(text)
+        if state.phase is Phase.TOOL_CALL:
+            candidates = state.candidates
+            if candidates is not None and not candidates.finished:
+                # `ignore`: the bytes of an incomplete character cannot be encoded.
+                text = candidates.forced()[: limit * BYTES_PER_TOKEN].decode(errors="ignore")
+                return self._encode(text)
         mask = automaton.next_mask()
         if isinstance(mask, Allow) and len(mask.ids) == 1:
             return (int(mask.ids[0]),)
         return ()
 
     def drafts(self, automaton: Automaton, proposed: Sequence[int], limit: int) -> list[int]:
-        """The better of what a drafter proposed and of what must come, then what must come after
-        it; at most `limit` tokens, none of which is masked. The state stays as it is."""
+        """At most `limit` draft tokens, none of which is masked.
+
+        The draft starts with the drafter's proposal or with the forced tokens, whichever is better.
+        Forced text that follows is added. The automaton's state is unchanged.
+        """
         valid = automaton.validate_tokens(proposed[:limit])
-        known = list(self.ahead(automaton, limit))[:limit]
+        known = list(self.forced_tokens(automaton, limit))[:limit]
         drafts: list[int] = []
         more: Sequence[int] = valid if valid[: len(known)] == known else known
         while more and len(drafts) < limit:
@@ -56,6 +61,6 @@ class JumpForward:
                     automaton.rollback(len(drafts))
                     return drafts
                 drafts.append(token)
-            more = self.ahead(automaton, limit)
+            more = self.forced_tokens(automaton, limit)
         automaton.rollback(len(drafts))
         return drafts

@@ -1,47 +1,52 @@
-"""How long one sequence's masks may hold up a step, in which all the others wait."""
+"""A limit on the time that one sequence's masks may take in a step."""
 
 from __future__ import annotations
 
 import time
 from types import TracebackType
 
-from ..errors import TooSlow
+from ..errors import MaskTooSlow
 
 
 class MaskTimeBudget:
-    """Of one sequence; a context around the making of each mask. Raises TooSlow after one, the
-    `times`-th slow one in succession.
+    """Context manager around each mask computation of one sequence.
 
-    Counts the processor's time of the thread, so that a busy machine condemns nobody; a mask that
-    is slow now and then is borne, one after another is not. That time is asked of the kernel, so
-    only once a mask took long by the clock on the wall, which is read for nothing."""
+    Raises MaskTooSlow after `max_slow` slow masks in a row. One slow mask among fast ones is
+    tolerated.
 
-    def __init__(self, seconds: float, times: int) -> None:
+    A mask is slow if it took more than `seconds` of the thread's processor time. Wall time would
+    blame a sequence for a busy machine. Reading the processor time is a system call, whereas
+    reading the wall clock is free. The processor time is therefore measured only for the mask that
+    follows one with a long wall time.
+    """
+
+    def __init__(self, seconds: float, max_slow: int) -> None:
         self._seconds = seconds
-        self._times = times
-        self._left = times
-        self._began = 0.0
-        self._worked: float | None = None
-        """The thread's time at the beginning, where there is doubt."""
-        self._doubted = False
+        self._max_slow = max_slow
+        self._slow_left = max_slow
+        self._started = 0.0
+        self._cpu_started: float | None = None
+        """The thread's processor time at the start; None if it is not measured."""
+        self._measure_cpu = False
 
     def __enter__(self) -> None:
-        self._worked = time.thread_time() if self._doubted else None
-        self._began = time.perf_counter()
+        self._cpu_started = time.thread_time() if self._measure_cpu else None
+        self._started = time.perf_counter()
 
     def __exit__(
         self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         if error is not None:
             return
-        self._doubted = time.perf_counter() - self._began > self._seconds
-        if self._worked is None:
+        self._measure_cpu = time.perf_counter() - self._started > self._seconds
+        if self._cpu_started is None:
             return
-        if not self._doubted or time.thread_time() - self._worked <= self._seconds:
-            self._left = self._times
+        if not self._measure_cpu or time.thread_time() - self._cpu_started <= self._seconds:
+            self._slow_left = self._max_slow
             return
-        self._left -= 1
-        if self._left <= 0:
-            raise TooSlow(
-                f"{self._times} masks in succession took more than {self._seconds * 1e3:.0f} ms"
+        self._slow_left -= 1
+        if self._slow_left <= 0:
+            raise MaskTooSlow(
+                f"{self._max_slow} masks in a row each took more than {self._seconds * 1e3:.0f} ms "
+                "of processor time. Simplify the tool's schema, or raise TOOLGATE_MASK_BUDGET_MS."
             )

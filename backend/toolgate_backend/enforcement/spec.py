@@ -1,4 +1,4 @@
-"""What one sequence is held to, as it travels to the engine inside vLLM's `extra_args`."""
+"""The constraints of one sequence, as sent to the engine in vLLM's `extra_args`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal
 EXTRA_ARG = "toolgate"
 
 ReasoningStart = Literal["open", "must", "may", "closed"]
-"""`open`: the prompt ends inside the reasoning; `must`: the first token begins it; `may`: the model
-chooses; `closed`: there is none."""
+"""How the response begins. `open`: the prompt ends inside the reasoning. `must`: the first token
+starts the reasoning. `may`: the model chooses. `closed`: there is no reasoning."""
 
 
 @dataclass(frozen=True)
@@ -20,24 +20,24 @@ class Spec:
     max_calls: int | None = None
     reasoning: ReasoningStart = "closed"
     skip_reasoning: bool = False
-    """The prompt opened a reasoning that the request does not want: it is closed at once."""
+    """End the reasoning that the prompt has opened immediately: the request disabled it."""
     reasoning_budget: int | None = None
-    """Tokens after which the reasoning is closed."""
+    """Maximum number of reasoning tokens."""
     budget: int | None = None
-    """Tokens that the sequence may take in all; None knows no end."""
+    """Maximum number of tokens of the sequence, `accepted` included; None: unlimited."""
     close_at_budget: bool = False
-    """A call that the budget would cut is closed instead."""
+    """Close a call that would exceed the budget, instead of truncating it."""
     content: str | None = None
-    """Grammar key of what the content is held to."""
+    """Grammar key of the content's response format."""
     min_tokens: int = 0
     accepted: tuple[int, ...] = ()
-    """Tokens of an earlier answer that this sequence goes on from."""
+    """Tokens of an earlier response that this sequence continues."""
     ignore_end: bool = False
-    """Content does not end by itself."""
+    """Do not allow the end of the turn in content (`ignore_eos`)."""
     stop_ids: tuple[int, ...] = ()
-    """Tokens that end the content."""
+    """Token ids that end the content."""
     bad_words: tuple[tuple[int, ...], ...] = ()
-    """Sequences of tokens that don't come in reasoning or content."""
+    """Token sequences that are banned in reasoning and content."""
 
     def to_extra_args(self) -> dict[str, Any]:
         return {EXTRA_ARG: asdict(self)}

@@ -1,4 +1,4 @@
-"""Where one sequence's enforcement stands: a value, replaced at each token."""
+"""The state of one sequence's enforcement: an immutable value, replaced at each token."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ class Phase(Enum):
     THINKING = auto()
     CONTENT = auto()
     FORMAT = auto()
-    """Content that is held to a schema, once it has begun."""
+    """Content that is constrained by a schema, from its first token on."""
     TOOL_CALL = auto()
     SELECT = auto()
+    """After a call: another call, or the end of the turn."""
     END = auto()
 
 
 class State(NamedTuple):
-    """A tuple, for `_replace`: `dataclasses.replace` takes five times as long, at each token."""
+    """A NamedTuple because `_replace` runs at each token: `dataclasses.replace` takes five times as
+    long."""
 
     phase: Phase
     forced: tuple[int, ...] = ()
-    """Tokens that must come next, in this order, before the phase goes on."""
-    may_think: bool = False
-    tail: bytes = b""
-    """The last bytes of a free phase's text, as far as a spelt-out mark can reach."""
-    recent: tuple[int, ...] = ()
-    """The last tokens of a free phase, as far as a banned sequence can reach."""
-    thought: int = 0
+    """Tokens that must come next, in this order, before the phase continues."""
+    may_reason: bool = False
+    partial_mark: bytes = b""
+    """The end of a free phase's text, if it is the beginning of a mark in ordinary tokens."""
+    recent_tokens: tuple[int, ...] = ()
+    """The last tokens of a free phase, as many as the longest banned sequence can need."""
+    reasoning_tokens: int = 0
     calls: int = 0
-    union: CandidateSet | None = None
-    """The grammars of the call, or of the content."""
-    taken: int = 0
-    """Tokens that `union` has taken."""
+    candidates: CandidateSet | None = None
+    """The grammars of the current call, or of the constrained content."""
+    grammar_tokens: int = 0
+    """Number of tokens that `candidates` has accepted."""
     scan: Scan = NO_TEXT
-    """Of the call's text; followed where it may have to be closed."""
-    ask_at: int = 0
-    """The length at which to ask whether the call must be closed."""
+    """Position in the JSON text of the call; updated only if the call may have to be closed."""
+    next_budget_check: int = 0
+    """The sequence length at which to check again whether the call must be closed."""
     closing: bool = False
+    """The budget has forced the end of the call."""
     ended: bool = False

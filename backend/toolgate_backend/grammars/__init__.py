@@ -1,1 +1,1 @@
-"""Grammars of tool calls: which engine holds a schema, compiling it, and keeping what compiled."""
+"""Grammars of tool calls: choice of the engine, compilation, and the cache of compiled grammars."""

@@ -1,7 +1,8 @@
-"""A compiled xgrammar grammar as text that a fleet can store: base64 of zlib of a key and JSON.
+"""Blobs: compiled xgrammar grammars as text, for the gateway's Redis.
 
-Whether a blob is genuine is the gateway's to check (it holds the fleet's secret). Here it only has
-to be whole, of bounded size, and of the key it came under: anything else is a BlobRejected.
+A blob is the base64 of a zlib stream, which contains the grammar's key and its JSON. The gateway
+verifies that a blob is genuine, because it has the fleet's secret. This module only verifies that a
+blob is complete, of limited size, and of the expected key. Otherwise it raises BlobRejected.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import zlib
 from ..errors import BlobRejected
 
 MAX_BYTES = 16 * 2**20
-"""Of the decompressed text. The largest of 1,927 real ones has 1 MB; a bomb stops here."""
+"""Maximum size of the decompressed text; protects against decompression bombs. The largest of 1,927
+real grammars has 1 MB."""
 LEVEL = 1
-"""zlib's fastest: five times smaller already, and inflating is what is paid on the way in."""
+"""zlib's fastest level. It already reduces the size to a fifth, and only decompression is on the
+path of a request."""
 
 
 def pack(key: str, serialized: str) -> str | None:
-    """None when it is too large to be loaded again."""
+    """The blob; None if the grammar is too large to be loaded again."""
     text = f"{key}\n{serialized}".encode()
     if len(text) > MAX_BYTES:
         return None
@@ -27,16 +30,18 @@ def pack(key: str, serialized: str) -> str | None:
 
 
 def unpack(key: str, blob: str) -> str:
-    """The serialised grammar. Raises BlobRejected."""
+    """The serialized grammar. Raises BlobRejected."""
     inflate = zlib.decompressobj()
     try:
         packed = base64.b64decode(blob, validate=True)
         text = inflate.decompress(packed, MAX_BYTES)
         if not inflate.eof or inflate.unused_data:
-            raise BlobRejected("cut short, too long, or with something behind it")
+            raise BlobRejected("the blob is truncated, too large, or has trailing data")
         named, _, serialized = text.decode().partition("\n")
     except (ValueError, binascii.Error, zlib.error) as error:
-        raise BlobRejected(f"not a blob ({type(error).__name__})") from error
+        raise BlobRejected(
+            f"the blob is not zlib data in base64 ({type(error).__name__})"
+        ) from error
     if named != key:
-        raise BlobRejected("the blob of another key")
+        raise BlobRejected("the blob belongs to another grammar key")
     return serialized

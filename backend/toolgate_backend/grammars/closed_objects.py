@@ -1,8 +1,9 @@
-"""Objects that name their properties are closed, unless the schema says otherwise.
+"""Closing of objects: an object schema that declares properties allows no others by default.
 
-Tools are called with the arguments they declare; a weak model that may invent members does not
-stop. xgrammar closes by itself (`strict_mode`); for llguidance the schema is closed here. Closing
-only ever forbids more, so what it lets through is still valid by the schema as it was given.
+Tools are called with the arguments that they declare, and a weak model that may invent members does
+not stop. xgrammar closes objects itself (`strict_mode`). For llguidance, this module closes them in
+the schema. Closing only forbids more, so every accepted value is still valid under the original
+schema.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _OPEN = frozenset({"additionalProperties", "patternProperties", "propertyNames"}
 
 
 def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
-    """`parameters` closed; unchanged where two schemas describe the same object together, since
-    there each would forbid what the other declares."""
+    """`parameters` with closed objects. Unchanged if two schemas describe the same object, because
+    each would forbid the properties of the other."""
     if any(_combines(schema) for _, schema in subschemas(parameters)):
         return parameters
     closed = _close(parameters)

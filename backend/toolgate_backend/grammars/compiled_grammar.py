@@ -1,4 +1,4 @@
-"""A compiled grammar and what budgets need to know of it."""
+"""A compiled grammar with the measurements that token budgets need."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from toolgate_core.schema.walk import subschemas
 from .completion import Completion
 from .engines.engine import CompiledGrammar, Matcher
 
-UNKNOWN = 24
-"""Bytes of a value of which only a pattern or a format is known."""
-BESIDE = 16
-"""Bytes beside a value and its key that one token can oblige to: braces, quotes, separators."""
+UNKNOWN_VALUE_BYTES = 24
+"""Assumed bytes of a value that only has a pattern or a format."""
+STRUCTURE_BYTES = 16
+"""Bytes of structure around a value and its key that one token can require: braces, quotes,
+separators."""
 
 
 @dataclass(frozen=True)
 class MeasuredGrammar:
     compiled: CompiledGrammar
     least_tokens: int | None
-    """What the shortest way through it takes, as far as one was found."""
+    """Length of the shortest completion that was found; None if none was found."""
     growth: int
-    """By how much one token can lengthen the way to its end, in tokens; an estimate from above."""
+    """Upper estimate of the number of tokens by which one token can lengthen the completion."""
 
     @property
-    def head(self) -> bytes:
-        return self.compiled.head
+    def fixed_prefix(self) -> bytes:
+        return self.compiled.fixed_prefix
 
     def matcher(self) -> Matcher:
         return self.compiled.matcher()
@@ -36,28 +37,28 @@ class MeasuredGrammar:
 def measure(
     compiled: CompiledGrammar, parameters: dict[str, Any], completion: Completion
 ) -> MeasuredGrammar:
-    """Takes as long as a compile, and longer for some schemas: done in the quarantine."""
+    """Takes as long as a compile, or longer for some schemas. Called in the quarantine process."""
     path = completion.path(compiled.matcher())
     return MeasuredGrammar(compiled, None if path is None else len(path), growth(parameters))
 
 
 def growth(parameters: dict[str, Any]) -> int:
-    """A token can begin a member whose value has obligations of its own. A token holds at least
-    one byte, so bytes bound tokens."""
-    bytes_of = _LeastBytes(parameters)
-    values = [bytes_of(sub) for _, sub in subschemas(parameters)]
+    """Upper estimate of the growth of the completion by one token, which can begin a member with a
+    required value. The estimate counts bytes, because a token has at least one byte."""
+    minimum_bytes = _MinimumBytes(parameters)
+    values = [minimum_bytes(sub) for _, sub in subschemas(parameters)]
     keys = [
         len(name.encode(errors="replace"))
         for _, sub in subschemas(parameters)
         if isinstance(sub, dict) and isinstance(sub.get("properties"), dict)
         for name in sub["properties"]
     ]
-    return max(values, default=0) + max(keys, default=0) + BESIDE
+    return max(values, default=0) + max(keys, default=0) + STRUCTURE_BYTES
 
 
-class _LeastBytes:
-    """About as many bytes as the shortest value of a schema takes; of alternatives, the longest.
-    Each subschema is looked at once, however often it is referred to."""
+class _MinimumBytes:
+    """The approximate length in bytes of the shortest value of a schema; of alternatives, the
+    longest. Each subschema is visited once, however often it is referenced."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -65,15 +66,17 @@ class _LeastBytes:
 
     def __call__(self, schema: Any) -> int:
         if not isinstance(schema, dict):
-            return UNKNOWN
+            return UNKNOWN_VALUE_BYTES
         known = self._known.get(id(schema))
         if known is None:
-            self._known[id(schema)] = UNKNOWN  # for what refers back to it
+            self._known[id(schema)] = UNKNOWN_VALUE_BYTES  # for references back to this schema
             known = self._known[id(schema)] = self._of(schema)
         return known
 
     def _of(self, schema: dict[str, Any]) -> int:
-        branches = [b for word in ("anyOf", "oneOf", "allOf") for b in _list(schema.get(word))]
+        branches = [
+            branch for word in ("anyOf", "oneOf", "allOf") for branch in _list(schema.get(word))
+        ]
         if "$ref" in schema:
             branches.append(_resolve(str(schema["$ref"]), self._root))
         return max([self._own(schema), *map(self, branches)])
@@ -81,10 +84,10 @@ class _LeastBytes:
     def _own(self, schema: dict[str, Any]) -> int:
         if "enum" in schema or "const" in schema:
             values = [*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]
-            return max((len(json.dumps(value)) for value in values), default=UNKNOWN)
+            return max((len(json.dumps(value)) for value in values), default=UNKNOWN_VALUE_BYTES)
         properties = schema.get("properties")
         declared = properties if isinstance(properties, dict) else {}
-        total = UNKNOWN if schema.keys() & {"pattern", "format"} else 4
+        total = UNKNOWN_VALUE_BYTES if schema.keys() & {"pattern", "format"} else 4
         total += _count(schema.get("minLength"))
         for name in _list(schema.get("required")):
             total += len(str(name).encode(errors="replace")) + self(declared.get(name)) + 6
@@ -92,7 +95,7 @@ class _LeastBytes:
         if "minItems" in schema:
             items.append(self(schema.get("items", {})))
         total += sum(items) + (max(items, default=0) + 2) * _count(schema.get("minItems"))
-        return total + (UNKNOWN + 6) * _count(schema.get("minProperties"))
+        return total + (UNKNOWN_VALUE_BYTES + 6) * _count(schema.get("minProperties"))
 
 
 def _resolve(reference: str, root: dict[str, Any]) -> Any:

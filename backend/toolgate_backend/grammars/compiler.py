@@ -1,7 +1,8 @@
-"""choose → compile, with whatever a schema breaks turned into a verdict on it.
+"""Compilation of a schema with the engine of choice. The result is always a verdict, even for
+schemas that crash an engine.
 
-The same in the engine's workers and in the quarantine, so that both come to the same verdict. What
-a schema has to be rewritten for is done in the quarantine only: workers get it `Rewritten`.
+The engine's workers and the quarantine use the same compiler, so that both reach the same verdict.
+Only the quarantine rewrites schemas; the workers receive a `RewrittenSchema`.
 """
 
 from __future__ import annotations
@@ -25,23 +26,25 @@ from ..errors import BlobRejected, GrammarRefused
 from ..vocabulary import Vocabulary
 from . import blob
 from .completion import Completion
-from .engines.choice import Choice, choices, chosen
+from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .engines.xgrammar_engine import XGrammarEngine
-from .satisfiability import find_endless
+from .satisfiability import find_unsatisfiable
 
 MAX_GRAMMAR_BYTES = 64 * 2**20
-"""Of one compiled grammar, which the engine keeps. The largest of 1,881 real ones takes 0.6 MB."""
+"""Maximum size of one compiled grammar, which the engine keeps in memory. The largest of 1,881 real
+ones takes 0.6 MB."""
 MAX_PACKED_BYTES = 4 * 2**20
-"""Compiled grammars beyond it get no blob: writing one down takes a hundred times its memory."""
+"""Larger compiled grammars get no blob, because serializing takes a hundred times their memory."""
 NICENESS = 10
-"""A compile gives way to the engine's steps, which may share its cores, here and in quarantine."""
+"""Added to the niceness of compiling threads and processes, which may share their cores with the
+engine's steps."""
 REASON_LENGTH = 300
 UNSATISFIABLE = "Unsatisfiable schema"
-"""How llguidance says that nothing satisfies a schema."""
+"""llguidance's message for a schema that no value satisfies."""
 
-COMMON: dict[str, Any] = {
+COMMON_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "a": {"type": "string"},
@@ -53,25 +56,26 @@ COMMON: dict[str, Any] = {
     "required": ["a", "b"],
     "additionalProperties": False,
 }
-"""What nearly every tool is made of. Compiled at start: the masks of a JSON string alone are ten
-times the cost of the rest of a usual tool, and xgrammar's compiler shares them."""
+"""The keywords that nearly every tool uses. This schema is compiled at start-up, because the masks
+of a JSON string cost ten times as much as the rest of a typical tool. xgrammar's compiler shares
+them between grammars."""
 
 
 @dataclass(frozen=True)
-class Setup:
-    """All that a process without vLLM needs to compile as the engine's workers do."""
+class CompilerSetup:
+    """Everything that a process without vLLM needs to compile as the engine's workers do."""
 
     tokenizer_info: str
-    """xgrammar's, serialised."""
+    """xgrammar's tokenizer info, serialized."""
     tokenizer: str
-    """The tokenizers library's JSON."""
+    """The JSON of the tokenizers library."""
     vocabulary_size: int
     special: list[int]
     end: int
     dialect: str
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> Setup:
+    def from_vocabulary(cls, vocabulary: Vocabulary) -> CompilerSetup:
         return cls(
             tokenizer_info=vocabulary.info.serialize_json(),
             tokenizer=tokenizer_text(vocabulary.tokenizer),
@@ -94,28 +98,24 @@ class Setup:
 
     @cached_property
     def _info(self) -> Any:
-        """Read once: some megabytes of JSON."""
+        """Cached, because it parses several megabytes of JSON."""
         return xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CompileResult:
     verdict: GrammarVerdict
     grammar: CompiledGrammar | None
-    """Of a `ready` verdict."""
+    """None unless the verdict is `ready`."""
 
 
 @dataclass(frozen=True)
-class Rewritten:
-    """What `choose` made of a schema before."""
+class RewrittenSchema:
+    """A schema that was rewritten for its engine by an earlier compile."""
 
     schema: str
-    """JSON."""
+    """The rewritten schema, as JSON."""
     residual: tuple[ResidualKeyword, ...]
-
-    @classmethod
-    def of(cls, schema: str | None, residual: tuple[ResidualKeyword, ...]) -> Rewritten | None:
-        return None if schema is None else cls(schema, residual)
 
 
 class Compiler:
@@ -131,7 +131,7 @@ class Compiler:
         }
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
+    def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
         tokenizer = make_tokenizer(
             tokenizer_text(vocabulary.tokenizer),
             size=vocabulary.size,
@@ -143,80 +143,83 @@ class Compiler:
             LLGuidanceEngine(tokenizer),
         )
 
-    def prime(self) -> None:
-        """Compile what nearly all tools share, so that the first of them need not wait for it."""
+    def warm_cache(self) -> None:
+        """Compile what nearly all tools share, so that the first tool does not have to wait
+        for it."""
         for engine in self._engines.values():
-            engine.compile(self._dialect, "prime", COMMON)
+            engine.compile(self._dialect, "prime", COMMON_SCHEMA)
 
     def compile(
-        self, key: str, name: str, parameters: str, rewritten: Rewritten | None = None
-    ) -> Outcome:
-        """`parameters` is canonical JSON. `compile_ms` is the processor's time in this thread."""
-        began = time.thread_time()
-        fields, grammar = self._try(name, parameters, rewritten)
-        fields["compile_ms"] = (time.thread_time() - began) * 1e3
-        return Outcome(GrammarVerdict(key=key, **fields), grammar)
+        self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
+    ) -> CompileResult:
+        """`parameters` is canonical JSON. `compile_ms` is the processor time of this thread."""
+        started = time.thread_time()
+        fields, grammar = self._compile_or_refuse(name, parameters, rewritten)
+        fields["compile_ms"] = (time.thread_time() - started) * 1e3
+        return CompileResult(GrammarVerdict(key=key, **fields), grammar)
 
     def load(
-        self, key: str, packed: str, parameters: str, rewritten: Rewritten | None = None
-    ) -> Outcome:
-        """From a blob. Raises BlobRejected; the verdict is the one a compile would have given."""
+        self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
+    ) -> CompileResult:
+        """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
         schema = json.loads(parameters)
         if grammar_key.TEXT in schema:
-            raise BlobRejected("a blob for a text that xgrammar does not take")
+            raise BlobRejected("the blob is for a text format, which xgrammar does not compile")
         choice = next(_choices(schema, rewritten))
         if choice.engine != "xgrammar":
-            raise BlobRejected("a blob for a schema that xgrammar does not take")
-        began = time.thread_time()
+            raise BlobRejected("the blob is for a schema that xgrammar does not compile")
+        started = time.thread_time()
         grammar = self._xgrammar.deserialize(blob.unpack(key, packed))
-        load_ms = (time.thread_time() - began) * 1e3
-        return Outcome(
-            GrammarVerdict(key=key, load_ms=load_ms, **_ready(choice, parameters)), grammar
+        load_ms = (time.thread_time() - started) * 1e3
+        return CompileResult(
+            GrammarVerdict(key=key, load_ms=load_ms, **_ready_fields(choice, parameters)), grammar
         )
 
     def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
-        """The grammar's blob; None for one that has no serial form or too large a one."""
+        """The grammar's blob; None if it has no serial form or is too large."""
         if self._xgrammar.size(grammar) > MAX_PACKED_BYTES:
             return None
         serialized = self._xgrammar.serialize(grammar)
         return None if serialized is None else blob.pack(key, serialized)
 
-    def _try(
-        self, name: str, parameters: str, rewritten: Rewritten | None
+    def _compile_or_refuse(
+        self, name: str, parameters: str, rewritten: RewrittenSchema | None
     ) -> tuple[dict[str, Any], CompiledGrammar | None]:
-        """The fields of the verdict, and the grammar when it is `ready`."""
+        """The fields of the verdict, and the grammar if the verdict is `ready`."""
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
             schema = json.loads(parameters)
             if name == grammar_key.CONTENT and grammar_key.TEXT in schema:
                 choice, compiled = self._text(schema)
-            elif rewritten is None and (endless := find_endless(schema)) is not None:
-                raise GrammarRefused("no finite value satisfies it", endless)
+            elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
+                raise GrammarRefused("no finite value satisfies it", unsatisfiable)
             else:
-                choice, compiled = self._first_held(name, _choices(schema, rewritten))
+                choice, compiled = self._first_compilable(name, _choices(schema, rewritten))
         except GrammarRefused as refused:
             return refusal | {"reason": _text(refused.reason), "pointer": refused.pointer}, None
         except SchemaNotEnforceable as error:
             return refusal | {"reason": _text(error.message), "pointer": error.pointer}, None
         except MemoryError:
-            raise  # what a limit says is not what the schema says
-        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception; who asked gets a verdict
+            raise  # a resource limit is not a verdict on the schema
+        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception, and the caller needs a verdict
             reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
             return refusal | {"reason": _text(reason), "pointer": ""}, None
         if self._xgrammar.size(compiled) > MAX_GRAMMAR_BYTES:
-            reason = f"compiled it takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
+            reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
             return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
-        return _ready(choice, parameters), compiled
+        return _ready_fields(choice, parameters), compiled
 
     def _text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
-        choice = Choice("llguidance", "a text that is no JSON", schema)
+        choice = Choice("llguidance", "a text format, not JSON", schema)
         return choice, self._llguidance.compile_text(schema[grammar_key.TEXT])
 
-    def _first_held(self, name: str, choices_: Iterator[Choice]) -> tuple[Choice, CompiledGrammar]:
-        """The first choice that its engine takes. Raises the first one's GrammarRefused when none
-        is taken, or when nothing satisfies even a looser one."""
+    def _first_compilable(
+        self, name: str, candidates: Iterator[Choice]
+    ) -> tuple[Choice, CompiledGrammar]:
+        """The first choice that its engine compiles. If there is none, or if even a looser schema
+        is unsatisfiable, the first choice's GrammarRefused is raised."""
         first: GrammarRefused | None = None
-        for choice in choices_:
+        for choice in candidates:
             try:
                 engine = self._engines[choice.engine]
                 return choice, engine.compile(self._dialect, name, choice.schema)
@@ -228,14 +231,14 @@ class Compiler:
         raise first
 
 
-def _choices(schema: dict[str, Any], rewritten: Rewritten | None) -> Iterator[Choice]:
+def _choices(schema: dict[str, Any], rewritten: RewrittenSchema | None) -> Iterator[Choice]:
     if rewritten is None:
-        return choices(schema)
-    return iter([chosen(json.loads(rewritten.schema), rewritten.residual)])
+        return fallback_choices(schema)
+    return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
 
 
-def _ready(choice: Choice, parameters: str) -> dict[str, Any]:
-    """The fields of a verdict."""
+def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:
+    """The fields of a `ready` verdict."""
     text = canonical_json(choice.schema)
     return {
         "status": "ready",
@@ -247,5 +250,6 @@ def _ready(choice: Choice, parameters: str) -> dict[str, Any]:
 
 
 def _text(reason: str) -> str:
-    """Fit for the wire: a message may quote half of a surrogate pair out of the schema."""
+    """Limit a message's length and make it valid UTF-8: it may quote a lone surrogate of the
+    schema."""
     return reason[:REASON_LENGTH].encode(errors="replace").decode()

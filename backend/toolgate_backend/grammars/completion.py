@@ -1,8 +1,9 @@
-"""The way to end a call soon: few tokens that take a matcher from where it is to its end.
+"""Search for a short completion: tokens that take a matcher from its position to the end of its
+text.
 
-A greedy search over masks: text that is forced goes in its longest tokens, and what closes a JSON
-value goes before what could follow. What it finds may not be the shortest there is, but it is a
-way that a sequence can be made to go, which is what budgets rest on.
+The search is greedy and works on masks. It writes forced text in the longest tokens, and prefers
+tokens that close a JSON value to tokens that continue it. The result may not be the shortest
+completion, but it is one that a sequence can be forced to take. Budgets need no more than that.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from functools import cached_property
 import numpy as np
 
 from ..enforcement import masks
-from ..enforcement.call_prefix import TokenTexts
-from .engines.engine import Matcher, Words, words_for
+from ..enforcement.call_prefix import TokenIndex
+from .engines.engine import BitmaskRow, Matcher, words_per_row
 
 MAX_STEPS = 512
-"""Tokens after which a way is given up: a schema that asks for so much has no short call."""
+"""Maximum number of tokens of a completion. A schema that needs more has no short call."""
 MAX_BRANCHES = 96
-"""Places on one way at which tokens are tried out, each of which costs a mask."""
-CHAIN = 64
-"""Masks of more tokens than this are not looked through for forced text."""
-TRIED = 8
-"""Tokens from either end, the short and the long, that are tried for one that can be closed."""
+"""Maximum number of positions at which several tokens are tried. Each costs a mask."""
+MAX_CHAIN_TOKENS = 64
+"""Masks with more tokens than this are not searched for forced text."""
+TRIED_TOKENS = 8
+"""Number of short and of long tokens that are tried for one after which a value can be closed."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Whether the JSON text so far ends inside a string, and there behind a backslash."""
+    """Whether the JSON text so far ends inside a string, and whether its last character is a
+    backslash."""
 
     in_string: bool = False
     escaped: bool = False
@@ -49,15 +51,15 @@ class Scan:
 
 
 class Completion:
-    """What the search knows of a vocabulary."""
+    """The completion search for one vocabulary."""
 
     def __init__(self, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:
         size = len(token_bytes)
         self._bytes = token_bytes
         self._special = special
         self._length = np.array([len(text) for text in token_bytes], dtype=np.int32)
-        self._ordinary = ~masks.pack(masks.ids(special), size)
-        # Bits past the vocabulary belong to no token.
+        self._ordinary = ~masks.pack(masks.token_ids(special), size)
+        # Bits beyond the vocabulary belong to no token.
         self._ordinary &= masks.pack(np.arange(size), size)
         ordinary = [(i, text) for i, text in enumerate(token_bytes) if i not in special]
         self._closing = {
@@ -66,12 +68,12 @@ class Completion:
         }
 
     @cached_property
-    def texts(self) -> TokenTexts:
-        return TokenTexts(self._bytes, self._special)
+    def token_index(self) -> TokenIndex:
+        return TokenIndex(self._bytes, self._special)
 
     def path(self, matcher: Matcher, scan: Scan = Scan()) -> list[int] | None:  # noqa: B008 - frozen
-        """Tokens to the end of the matcher's text, or None where none was found. The matcher is
-        left as it was."""
+        """The tokens to the end of the matcher's text; None if none were found. The matcher is
+        unchanged."""
         taken: list[int] = []
         branches = 0
         try:
@@ -90,14 +92,14 @@ class Completion:
                 matcher.rollback(len(taken))
 
     def _next(self, matcher: Matcher, scan: Scan) -> tuple[int | None, bool]:
-        """The next token on the way, and whether others were tried for it."""
+        """The next token of the completion, and whether several tokens were tried for it."""
         row = self._mask(matcher)
         closing = row & self._closing[scan.in_string]
         if closing.any():
             return self._longest(masks.unpack(closing)), False
         allowed = masks.unpack(row)
-        if not len(allowed):  # as in Union: a special token may hide the text that must come
-            allowed = masks.ids(self.texts.beginning(matcher.forced()))
+        if not len(allowed):  # as in CandidateSet: a special token may hide the forced text
+            allowed = masks.token_ids(self.token_index.prefixes_of(matcher.forced()))
             return (self._longest(allowed) if len(allowed) else None), False
         longest = self._longest(allowed)
         if len(allowed) == 1 or self._is_chain(allowed, longest):
@@ -105,10 +107,10 @@ class Completion:
         closable = self._closable(matcher, scan, allowed)
         return longest if closable is None else closable, True
 
-    def _closable(self, matcher: Matcher, scan: Scan, allowed: masks.Ids) -> int | None:
-        """A token after which something can be closed; the short ones are tried first."""
+    def _closable(self, matcher: Matcher, scan: Scan, allowed: masks.TokenIds) -> int | None:
+        """A token after which a value can be closed. Short tokens are tried first."""
         by_length = allowed[np.argsort(self._length[allowed], kind="stable")]
-        tried = [*by_length[:TRIED], *by_length[: TRIED - 1 : -1][:TRIED]]
+        tried = [*by_length[:TRIED_TOKENS], *by_length[: TRIED_TOKENS - 1 : -1][:TRIED_TOKENS]]
         for token in map(int, tried):
             if not matcher.accept(token):
                 continue
@@ -120,29 +122,31 @@ class Completion:
                 matcher.rollback(1)
         return None
 
-    def _is_chain(self, allowed: masks.Ids, longest: int) -> bool:
-        """Whether the tokens are beginnings of one text."""
+    def _is_chain(self, allowed: masks.TokenIds, longest: int) -> bool:
+        """Whether all tokens are prefixes of one text."""
         text = self._bytes[longest]
-        return len(allowed) <= CHAIN and all(text.startswith(self._bytes[i]) for i in allowed)
+        return len(allowed) <= MAX_CHAIN_TOKENS and all(
+            text.startswith(self._bytes[i]) for i in allowed
+        )
 
-    def _longest(self, tokens: masks.Ids) -> int:
+    def _longest(self, tokens: masks.TokenIds) -> int:
         return int(tokens[np.argmax(self._length[tokens])])
 
-    def _mask(self, matcher: Matcher) -> Words:
-        row = np.empty(words_for(len(self._bytes)), dtype=np.int32)
+    def _mask(self, matcher: Matcher) -> BitmaskRow:
+        row = np.empty(words_per_row(len(self._bytes)), dtype=np.int32)
         matcher.fill(row)
         return row & self._ordinary
 
-    def _row(self, tokens: object) -> Words:
-        return masks.pack(masks.ids(tokens), len(self._bytes))
+    def _row(self, tokens: object) -> BitmaskRow:
+        return masks.pack(masks.token_ids(tokens), len(self._bytes))
 
 
 def _closes_string(text: bytes) -> bool:
-    """Ends the string it is written in, and perhaps the values around it."""
+    """Whether the text ends the string that it is written in, and perhaps the values around it."""
     return text.startswith(b'"') and not text[1:].strip(b"}]\n")
 
 
 def _closes_value(text: bytes) -> bool:
-    """Outside a string: ends values, or is the empty string, which ends one as it begins."""
+    """Whether the text, outside a string, ends values or is the empty string."""
     rest = text.removeprefix(b'""')
     return bool(text) and not rest.strip(b"}]\n") and text != b"\n"

@@ -1,8 +1,9 @@
-"""Which grammars the workers hold, seen from one API process, which decides what they keep.
+"""The grammars that the engine's workers have loaded, managed by one API process.
 
-A grammar's way in: limits on its schema → quarantine (unless the fleet has seen it compiled) → the
-workers, from a blob if there is one that pays. LRU by key over all that no request is using.
-Refusals are kept too: a bad schema is compiled once.
+The steps for a new grammar are: limits on its schema, compilation in quarantine unless the fleet
+has compiled it before, and loading in the workers, from a blob if that is cheaper. Grammars that no
+request uses are evicted in LRU order. Refusals are cached as well, so a bad schema is compiled
+once.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from toolgate_core.errors import (
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from ..errors import QuarantineDown
+from ..errors import QuarantineUnavailable
 from . import metrics
 from .worker_rpc import WorkerRpc
 
 RETRY_SECONDS = 2
-LIMIT_SECONDS = 60.0
-"""A schema whose compile took too much time or memory is tried again after so long: it may have met
-a busy machine."""
+COMPLEX_RETRY_SECONDS = 60.0
+"""Time after which a schema is tried again whose compile took too much time or memory. The machine
+may have been busy."""
 
 
 class Examiner(Protocol):
-    """What stands between an unknown schema and the workers (quarantine.py)."""
+    """The check of new schemas before the workers compile them (quarantine/service.py)."""
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict: ...
 
@@ -44,7 +45,7 @@ class Examiner(Protocol):
 class GrammarRegistry:
     def __init__(
         self,
-        ranks: WorkerRpc,
+        worker_rpc: WorkerRpc,
         quarantine: Examiner,
         *,
         dialect: str,
@@ -55,7 +56,7 @@ class GrammarRegistry:
         blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ranks = ranks
+        self._worker_rpc = worker_rpc
         self._quarantine = quarantine
         self._key_parts = {
             "dialect": dialect,
@@ -65,10 +66,10 @@ class GrammarRegistry:
         self._capacity = capacity
         self._schema_limits = schema_limits
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
-        self._doubts: dict[str, float] = {}
-        """When to try again what was refused for its cost, by the clock."""
+        self._retry_at: dict[str, float] = {}
+        """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
-        self._blobs = _Blobs(blob_cache_bytes)
+        self._blobs = _BlobCache(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
@@ -79,69 +80,70 @@ class GrammarRegistry:
     async def load(
         self, sources: Sequence[GrammarSource], *, want_blobs: bool = False
     ) -> list[GrammarVerdict]:
-        """Load what is new on every rank, once a key however many ask at once.
+        """Load the new grammars on every rank, once for each key even with concurrent calls.
 
-        Raises InvalidRequest for a key that is not its content's, BackendUnavailable when the
-        quarantine could not be asked.
+        Raises InvalidRequest if a key does not match its content, and BackendUnavailable if the
+        quarantine is not available.
         """
         refused: dict[str, GrammarVerdict] = {}
         for source in sources:
-            over = self._over_limits(source)
-            if over is not None:
-                refused[source.key] = over
+            refusal = self._over_limits(source)
+            if refusal is not None:
+                refused[source.key] = refusal
             else:
                 self._check_key(source)
-        wanted = {s.key: s for s in sources if s.key not in refused}
-        with self._held(wanted):  # what is there must not leave while the rest comes
-            await self._bring_all(wanted)
-            verdicts = refused | {key: self._verdicts[key] for key in wanted}
+        accepted = {s.key: s for s in sources if s.key not in refused}
+        with self._keep_pinned(accepted):  # loaded grammars must not be evicted while others load
+            await self._load_missing(accepted)
+            verdicts = refused | {key: self._verdicts[key] for key in accepted}
             await self._evict()
         if want_blobs:
             verdicts = {key: self._blobs.attach(verdict) for key, verdict in verdicts.items()}
         return [verdicts[source.key] for source in sources]
 
-    async def _bring_all(self, wanted: Mapping[str, GrammarSource]) -> None:
-        for key, source in wanted.items():
-            if (key not in self._verdicts or self._doubtful(key)) and key not in self._loading:
-                # A task of its own: it outlives a client that goes away, others may wait on it.
-                self._loading[key] = asyncio.create_task(self._bring(source))
-        waits = [self._loading[key] for key in wanted if key in self._loading]
-        # All of them, whatever becomes of one: what is asked for again is then there.
-        outcomes = await asyncio.shield(asyncio.gather(*waits, return_exceptions=True))
+    async def _load_missing(self, sources: Mapping[str, GrammarSource]) -> None:
+        for key, source in sources.items():
+            if (key not in self._verdicts or self._retry_due(key)) and key not in self._loading:
+                # A separate task, because it must outlive a client that disconnects. Others may
+                # wait for it.
+                self._loading[key] = asyncio.create_task(self._load_grammar(source))
+        tasks = [self._loading[key] for key in sources if key in self._loading]
+        # Wait for all, even if one fails, so that a retried request finds the others loaded.
+        outcomes = await asyncio.shield(asyncio.gather(*tasks, return_exceptions=True))
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def _doubtful(self, key: str) -> bool:
-        return key in self._doubts and self._doubts[key] <= self._clock()
+    def _retry_due(self, key: str) -> bool:
+        return key in self._retry_at and self._retry_at[key] <= self._clock()
 
     @contextmanager
-    def pin(self, wanted: Sequence[str]) -> Iterator[None]:
-        """Keep these grammars loaded for a request. Raises GrammarUnknown with those that are not,
-        SchemaNotEnforceable when one was refused."""
-        missing = [key for key in wanted if key not in self._verdicts]
+    def pin(self, keys: Sequence[str]) -> Iterator[None]:
+        """Keep these grammars loaded for a request. Raises GrammarUnknown for grammars that are not
+        loaded, and SchemaNotEnforceable for a refused one."""
+        missing = [key for key in keys if key not in self._verdicts]
         if missing:
             raise GrammarUnknown(missing)
-        with self._held(wanted):
-            for key in wanted:
+        with self._keep_pinned(keys):
+            for key in keys:
                 self._verdicts.move_to_end(key)
             yield
 
     @contextmanager
-    def _held(self, wanted: Collection[str]) -> Iterator[None]:
-        self._pinned.update(list(wanted))
+    def _keep_pinned(self, keys: Collection[str]) -> Iterator[None]:
+        self._pinned.update(list(keys))
         try:
             yield
         finally:
-            self._pinned.subtract(list(wanted))
-            self._pinned += Counter()  # drops the zeros
+            self._pinned.subtract(list(keys))
+            self._pinned += Counter()  # removes the zeros
 
     def least_tokens(self, key: str) -> int:
-        """Of a call's body by this grammar, one that is held; 0 where it is not known."""
+        """The shortest call body of a loaded grammar, in tokens; 0 if unknown."""
         return self._verdicts[key].least_tokens or 0
 
-    def require_ready(self, wanted: Sequence[str]) -> None:
-        for key in wanted:
+    def require_ready(self, keys: Sequence[str]) -> None:
+        for key in keys:
             verdict = self._verdicts[key]
             if verdict.status == "refused":
                 complex_ = verdict.code == SchemaTooComplex.code
@@ -152,15 +154,21 @@ class GrammarRegistry:
                 )
 
     def _check_key(self, source: GrammarSource) -> None:
-        """A key is recomputed, never believed: it decides whose grammar a later request gets."""
+        """Verify that a key matches its content. The key determines which grammar later requests
+        get."""
         expected = grammar_key.grammar_key(
             grammar_key.tool_hash(source.name, source.parameters), **self._key_parts
         )
         if source.key != expected:
-            raise InvalidRequest("A grammar's key does not match its content.", param="grammars")
+            raise InvalidRequest(
+                "A grammar's key does not match its name and schema. Install the same Toolgate "
+                "version on the gateway and the backend.",
+                param="grammars",
+            )
 
     def _over_limits(self, source: GrammarSource) -> GrammarVerdict | None:
-        """Not remembered: the key has not been checked, which takes a schema within limits."""
+        """Refusals for size are not cached, because the key is only verified for schemas within
+        limits."""
         try:
             check_limits(source.parameters, self._schema_limits, param="grammars")
         except SchemaTooComplex as error:
@@ -174,15 +182,15 @@ class GrammarRegistry:
             )
         return None
 
-    async def _bring(self, source: GrammarSource) -> None:
-        """To a verdict on one key, which is then in `_verdicts`."""
+    async def _load_grammar(self, source: GrammarSource) -> None:
+        """Load one grammar and store its verdict in `_verdicts`."""
         try:
             verdict = await self._verdict(source)
             if verdict.status == "refused":
                 metrics.SCHEMA_REFUSALS.labels(verdict.code or "unknown").inc()
-            self._doubts.pop(source.key, None)
+            self._retry_at.pop(source.key, None)
             if verdict.code == SchemaTooComplex.code:
-                self._doubts[source.key] = self._clock() + LIMIT_SECONDS
+                self._retry_at[source.key] = self._clock() + COMPLEX_RETRY_SECONDS
             self._blobs.put(verdict)
             self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
         finally:
@@ -190,50 +198,52 @@ class GrammarRegistry:
 
     async def _verdict(self, source: GrammarSource) -> GrammarVerdict:
         if source.examined:
-            return await self._ranks.load(source)
+            return await self._worker_rpc.load(source)
         try:
             examined = await self._quarantine.examine(source)
-        except QuarantineDown as error:
+        except QuarantineUnavailable as error:
             raise BackendUnavailable(
-                "New tool schemas can't be examined at the moment; send the request again.",
+                "New tool schemas cannot be compiled at the moment, because the quarantine "
+                "process is not available. Retry the request.",
                 retry_after=RETRY_SECONDS,
             ) from error
         if examined.status == "refused":
             return examined
-        loaded = await self._ranks.load(source.after(examined))
-        # The quarantine's figures: those of a process that had not seen the schema.
+        loaded = await self._worker_rpc.load(source.after(examined))
+        # The measurements are the quarantine's, from a process that had not seen the schema before.
         return examined if loaded.status == "ready" else loaded
 
     async def _evict(self) -> None:
-        # What is being loaded again has its old verdict yet: released now, it would get no other.
+        # A key that is being reloaded still has its old verdict. If it were released now, it would
+        # not get a new one.
         kept = self._pinned.keys() | self._loading.keys()
         idle = [key for key in self._verdicts if key not in kept]
         surplus = idle[: max(0, len(self._verdicts) - self._capacity)]
         for key in surplus:
             del self._verdicts[key]
-            self._doubts.pop(key, None)
+            self._retry_at.pop(key, None)
         ready = sum(verdict.status == "ready" for verdict in self._verdicts.values())
         metrics.LOADED_GRAMMARS.set(ready)
         if surplus:
-            await self._ranks.release(surplus)
+            await self._worker_rpc.release(surplus)
 
 
-class _Blobs:
-    """Blobs given out again to a fleet that lost them: the newest, up to so many bytes."""
+class _BlobCache:
+    """The newest blobs up to a total size, for a fleet whose Redis was emptied."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._held: OrderedDict[str, str] = OrderedDict()
+        self._blobs: OrderedDict[str, str] = OrderedDict()
         self._bytes = 0
 
     def put(self, verdict: GrammarVerdict) -> None:
-        if verdict.blob is None or verdict.key in self._held:
+        if verdict.blob is None or verdict.key in self._blobs:
             return
-        self._held[verdict.key] = verdict.blob
+        self._blobs[verdict.key] = verdict.blob
         self._bytes += len(verdict.blob)
         while self._bytes > self._capacity:
-            _, dropped = self._held.popitem(last=False)
+            _, dropped = self._blobs.popitem(last=False)
             self._bytes -= len(dropped)
 
     def attach(self, verdict: GrammarVerdict) -> GrammarVerdict:
-        return verdict.model_copy(update={"blob": self._held.get(verdict.key)})
+        return verdict.model_copy(update={"blob": self._blobs.get(verdict.key)})

@@ -1,8 +1,9 @@
-"""Schemas that no finite value satisfies: a property that requires itself, a $ref to itself.
+"""Detection of schemas that no finite value satisfies, such as a property that requires itself or a
+$ref to itself.
 
-The engines take them, and a model held to one writes until its tokens are spent. Found as a least
-fixed point over the schema's graph, without recursion. Only what must be there counts; a keyword
-that is not followed is taken for satisfiable, so nothing sound is refused.
+The engines accept such schemas, and a constrained model then writes until its tokens are used up.
+The detection is a least fixed point over the schema's graph, without recursion. It considers only
+required parts, and treats other keywords as satisfiable. No satisfiable schema is refused.
 """
 
 from __future__ import annotations
@@ -16,47 +17,49 @@ from toolgate_core.schema.keywords import DEFINITIONS
 from toolgate_core.schema.walk import pointed, subschemas, under
 
 _CONDITIONS = frozenset({"not", "if", *DEFINITIONS})
-"""What stands below these is met by no value by itself; what is used of it is so through a $ref."""
+"""Subschemas below these keywords need not be satisfiable by themselves. If one of them is used, a
+$ref leads to it."""
 
 
-def find_endless(parameters: dict[str, Any]) -> str | None:
-    """JSON Pointer of the first subschema that no finite value satisfies."""
+def find_unsatisfiable(parameters: dict[str, Any]) -> str | None:
+    """The JSON Pointer of the first subschema that no finite value satisfies; None if there is
+    none."""
     graph = {
-        pointer: [*_needs(pointer, schema)]
+        pointer: [*_requirements(pointer, schema)]
         for pointer, schema in subschemas(parameters)
         if isinstance(schema, dict)
     }
-    endless = _without_end(graph)
-    return next((p for p in _unconditional(parameters) if p in endless), None)
+    unsatisfiable = _unsatisfiable_pointers(graph)
+    return next((p for p in _unconditional(parameters) if p in unsatisfiable), None)
 
 
-def _without_end(graph: dict[str, list[set[str]]]) -> set[str]:
-    """Those of which a need is never met: none that it is of ends. Each edge is looked at once."""
-    unmet = {pointer: {*range(len(needs))} for pointer, needs in graph.items()}
-    waiting: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    """By pointer: whose needs it would meet, and the number of each."""
-    ended = [pointer for pointer, needs in graph.items() if not needs]
+def _unsatisfiable_pointers(graph: dict[str, list[set[str]]]) -> set[str]:
+    """The subschemas with a requirement that is never satisfied. Each edge is visited once."""
+    unsatisfied = {pointer: {*range(len(requirements))} for pointer, requirements in graph.items()}
+    dependents: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    """By pointer: the subschemas whose requirements it satisfies, with the requirement's index."""
+    satisfied = [pointer for pointer, requirements in graph.items() if not requirements]
 
-    def meet(pointer: str, at: int) -> None:
-        if at in unmet[pointer]:
-            unmet[pointer].remove(at)
-            if not unmet[pointer]:
-                ended.append(pointer)
+    def satisfy(pointer: str, at: int) -> None:
+        if at in unsatisfied[pointer]:
+            unsatisfied[pointer].remove(at)
+            if not unsatisfied[pointer]:
+                satisfied.append(pointer)
 
-    for pointer, needs in graph.items():
-        for at, need in enumerate(needs):
-            if any(each not in graph for each in need):
-                meet(pointer, at)
-            for each in need:
-                waiting[each].append((pointer, at))
-    for each in ended:  # which grows meanwhile
-        for pointer, at in waiting[each]:
-            meet(pointer, at)
-    return graph.keys() - set(ended)
+    for pointer, requirements in graph.items():
+        for at, alternatives in enumerate(requirements):
+            if any(each not in graph for each in alternatives):
+                satisfy(pointer, at)
+            for each in alternatives:
+                dependents[each].append((pointer, at))
+    for each in satisfied:  # the list grows during the loop
+        for pointer, at in dependents[each]:
+            satisfy(pointer, at)
+    return graph.keys() - set(satisfied)
 
 
-def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
-    """Sets of subschemas, by pointer: the schema is endless where all of one set are."""
+def _requirements(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
+    """The requirements of a schema: each is a set of pointers, one of which must be satisfiable."""
     if "enum" in schema or "const" in schema:
         return
     reference = pointed(schema.get("$ref"))
@@ -82,7 +85,7 @@ def _needs(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
 
 
 def _unconditional(schema: dict[str, Any]) -> Iterator[str]:
-    """The subschemas, by pointer and in their order, that stand below no condition."""
+    """The pointers of the subschemas that are below no such keyword, in their order."""
     pending: list[tuple[str, Any]] = [("", schema)]
     while pending:
         pointer, node = pending.pop()

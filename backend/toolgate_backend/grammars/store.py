@@ -1,8 +1,9 @@
-"""Compiled grammars of one engine process, by key.
+"""The compiled grammars of one engine process, by key.
 
-A worker holds one store. Loading returns at once: blobs and compiles run in a small pool, off the
-step loop, and whoever asked polls for the verdict. What is held is decided by the API processes
-(registry.py), which name themselves as holders: a grammar leaves when its last holder releases it.
+Each worker has one store. Loading returns immediately: blobs and compiles run in a small thread
+pool, outside the step loop, and the caller polls for the verdict. The API processes decide which
+grammars are loaded (registry.py). Each is an owner of its grammars; a grammar is removed when its
+last owner releases it.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..enforcement.spec import Spec
-from ..errors import BlobRejected, GrammarMissing
+from ..errors import BlobRejected, GrammarNotLoaded
 from ..vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
-from .compiler import NICENESS, Compiler, Outcome, Rewritten
+from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20
-"""Of a thread that compiles; reserved, not taken."""
+"""Stack size of a compiling thread. The memory is reserved, not used."""
 FORMAT = 3
-"""Version of what we compile: raise it when the envelope, the options or `choose` change."""
+"""Version of the compiled format. Increase it when the envelope, the options or `choose` change."""
 
 
 def grammar_format() -> str:
-    """The version part of grammar keys: ours and both engines'."""
+    """The version part of grammar keys, from Toolgate's format and both engines' versions."""
     from importlib.metadata import version
 
     return f"{FORMAT}-xg{version('xgrammar')}-ll{version('llguidance')}"
@@ -41,33 +42,35 @@ def grammar_format() -> str:
 
 @dataclass
 class _Entry:
-    holders: set[str] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
     verdict: GrammarVerdict | None = None
     compiled: MeasuredGrammar | None = None
 
 
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, threads: int = 2) -> None:
-        self._compiler = Compiler.of(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
+        self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
         self._entries: dict[str, _Entry] = {}
         self._lock = Lock()
-        self._pool = _roomy_pool(threads)
-        self.primed = self._pool.submit(self._compiler.prime)
-        """Done when what nearly all tools share is compiled."""
+        self._pool = _compile_pool(threads)
+        self.cache_warmed = self._pool.submit(self._compiler.warm_cache)
+        """Done when the parts that nearly all tools share are compiled."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def load(self, holder: str, sources: Mapping[str, str]) -> None:
-        """Begin to load what is not there yet, by key. Each source is the JSON of `{name,
-        parameters, blob, rewritten, residual, least_tokens, growth}`, `parameters` and `rewritten`
-        being JSON text again. Returns at once: the text is parsed in the pool too. What was too
-        much for this process once is tried again."""
+    def load(self, owner: str, sources: Mapping[str, str]) -> None:
+        """Start to load the keys that are not loaded yet, and return immediately.
+
+        Each source is the JSON of `{name, parameters, blob, rewritten, residual, least_tokens,
+        growth}`, in which `parameters` and `rewritten` are JSON texts. The pool parses them. A
+        grammar that was too complex for this process is tried again.
+        """
         for key, source in sources.items():
             with self._lock:
                 known = key in self._entries
                 entry = self._entries.setdefault(key, _Entry())
-                entry.holders.add(holder)
+                entry.owners.add(owner)
                 again = entry.verdict is not None and entry.verdict.code == SchemaTooComplex.code
                 if again:
                     entry.verdict = None
@@ -75,35 +78,38 @@ class GrammarStore:
                 self._pool.submit(self._load, key, source)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
-        """The verdicts that have been reached among `keys`."""
+        """The verdicts of those `keys` that have one."""
         entries = (self._entries.get(key) for key in keys)
         return [entry.verdict for entry in entries if entry is not None and entry.verdict]
 
-    def release(self, holder: str, keys: Iterable[str]) -> None:
+    def release(self, owner: str, keys: Iterable[str]) -> None:
         with self._lock:
             for key in keys:
                 entry = self._entries.get(key)
                 if entry is not None:
-                    entry.holders.discard(holder)
-                    if not entry.holders:
+                    entry.owners.discard(owner)
+                    if not entry.owners:
                         del self._entries[key]
 
     def get(self, key: str) -> MeasuredGrammar:
         entry = self._entries.get(key)
         if entry is None or entry.compiled is None:
-            raise GrammarMissing(f"no grammar {key} in process {os.getpid()}")
+            raise GrammarNotLoaded(
+                f"Grammar {key} is not loaded in process {os.getpid()}. Load it with PUT "
+                "/v1/toolgate/grammars before the request."
+            )
         return entry.compiled
 
-    def of(self, held: Spec) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
-        """A sequence's grammars: its candidates', and its content's. Raises GrammarMissing."""
-        content = None if held.content is None else self.get(held.content)
-        return [self.get(key) for key in held.keys], content
+    def grammars_for(self, spec: Spec) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
+        """The grammars of a sequence's candidates and of its content. Raises GrammarNotLoaded."""
+        content = None if spec.content is None else self.get(spec.content)
+        return [self.get(key) for key in spec.keys], content
 
     def _load(self, key: str, source: str) -> None:
         compiled: MeasuredGrammar | None = None
         try:
-            verdict, compiled = self._made(key, **json.loads(source))
-        except BaseException as error:  # noqa: BLE001 - without a verdict, who polls would never end
+            verdict, compiled = self._load_or_compile(key, **json.loads(source))
+        except BaseException as error:  # noqa: BLE001 - without a verdict, the caller would poll forever
             verdict = GrammarVerdict(
                 key=key,
                 status="refused",
@@ -115,7 +121,7 @@ class GrammarStore:
             if entry is not None:
                 entry.compiled, entry.verdict = compiled, verdict
 
-    def _made(
+    def _load_or_compile(
         self,
         key: str,
         *,
@@ -128,85 +134,88 @@ class GrammarStore:
         growth: int | None = None,
     ) -> tuple[GrammarVerdict, MeasuredGrammar | None]:
         keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
-        # What comes here has been through the quarantine: nothing has to be made of it any more.
-        made = Rewritten(rewritten or parameters, keywords)
-        outcome: Outcome | None = None
+        # The quarantine has already rewritten the schema, so it is used unchanged.
+        schema_for_engine = RewrittenSchema(rewritten or parameters, keywords)
+        outcome: CompileResult | None = None
         if blob is not None:
-            with suppress(BlobRejected):  # the verdict says that it was compiled instead
-                outcome = self._compiler.load(key, blob, parameters, made)
-        outcome = outcome or self._compiler.compile(key, name, parameters, made)
+            with suppress(BlobRejected):  # the verdict shows that the grammar was compiled instead
+                outcome = self._compiler.load(key, blob, parameters, schema_for_engine)
+        outcome = outcome or self._compiler.compile(key, name, parameters, schema_for_engine)
         if outcome.grammar is None:
             return outcome.verdict, None
-        _ = outcome.grammar.head  # read here first, off the step loop
+        _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
         figures = {"least_tokens": least_tokens, "growth": growth}
         verdict = outcome.verdict.model_copy(update=figures)
         return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
 
 
-def _give_way() -> None:
-    """Adds to the engine's own niceness, which this thread has inherited."""
-    with suppress(OSError):  # Linux alone lets a thread of its own be nice
+def _lower_priority() -> None:
+    """Lower this thread's priority below that of the engine, whose niceness it inherited."""
+    with suppress(OSError):  # only Linux has a niceness for each thread
         niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
-def _roomy_pool(threads: int) -> ThreadPoolExecutor:
-    """Threads whose stacks are larger than the quarantine's: what native code recursed through
-    there, it gets through here. A thread's own stack may be 2 MB, where the process's has no bound.
-    """
+def _compile_pool(threads: int) -> ThreadPoolExecutor:
+    """A pool whose threads have larger stacks than the quarantine's process. Native code that
+    recursed without a stack overflow there must not overflow here. A thread's default stack may be
+    2 MB, whereas that of a process is not limited."""
     before = threading.stack_size(STACK_BYTES)
     try:
         pool = ThreadPoolExecutor(
-            threads, thread_name_prefix="toolgate-compile", initializer=_give_way
+            threads, thread_name_prefix="toolgate-compile", initializer=_lower_priority
         )
-        all_there = Barrier(threads)
-        for _ in range(threads):  # each job starts a thread, while those before it wait
-            pool.submit(all_there.wait)
+        barrier = Barrier(threads)
+        for _ in range(threads):  # each job starts a thread, because the earlier ones wait
+            pool.submit(barrier.wait)
     finally:
         threading.stack_size(before)
     return pool
 
 
-# --- as methods of vLLM's workers -----------------------------------------------------------------
+# --- methods added to vLLM's workers ---
 
 _installed: GrammarStore | None = None
 _sequences = 0
 
 
 def install(store: GrammarStore) -> None:
-    """Make `store` the one that this process's worker methods speak to."""
+    """Make `store` the store of this process's worker methods."""
     global _installed
     _installed = store
 
 
-def installed() -> GrammarStore:
+def installed_store() -> GrammarStore:
     if _installed is None:
-        raise GrammarMissing("this worker runs without Toolgate's logits processor")
+        raise GrammarNotLoaded(
+            "The logits processor of Toolgate is not installed in this worker. Start the server "
+            "with `toolgate backend`."
+        )
     return _installed
 
 
 def report_sequences(count: int) -> None:
-    """How many automata the adapter holds now."""
+    """Set the number of sequences that the adapter has now."""
     global _sequences
     _sequences = count
 
 
-def worker_load(_worker: object, holder: str, sources: dict[str, str]) -> None:
-    """Strings, as vLLM's RPC carries plain values; parsed in the pool, off the step loop."""
-    installed().load(holder, sources)
+def worker_load(_worker: object, owner: str, sources: dict[str, str]) -> None:
+    """The sources are strings, because vLLM's RPC transfers plain values. The pool parses them."""
+    installed_store().load(owner, sources)
 
 
 def worker_verdicts(_worker: object, keys: list[str]) -> list[str]:
-    return [verdict.model_dump_json() for verdict in installed().verdicts(keys)]
+    return [verdict.model_dump_json() for verdict in installed_store().verdicts(keys)]
 
 
-def worker_release(_worker: object, holder: str, keys: list[str]) -> None:
-    installed().release(holder, keys)
+def worker_release(_worker: object, owner: str, keys: list[str]) -> None:
+    installed_store().release(owner, keys)
 
 
 def worker_report(_worker: object) -> dict[str, int]:
-    """Figures for tests and status pages."""
-    return {"grammars": len(installed()), "sequences": _sequences}
+    """Numbers for tests and status pages."""
+    return {"grammars": len(installed_store()), "sequences": _sequences}
 
 
 WORKER_METHODS = {

@@ -1,8 +1,8 @@
-"""The engine's workers, seen from the API process: load grammars on every rank, and wait for all.
+"""RPCs from the API process to the engine's workers: load grammars on every rank and wait for all.
 
-Each RPC is answered between two steps of the engine, all that have arrived by then, and takes a
-moment of that step loop: what is asked for in one turn of the event loop goes together, and one
-poll asks for all that are awaited.
+The engine processes RPCs between two steps, all pending ones at a time, which delays the step loop
+a little. Grammars that are requested in one turn of the event loop are therefore sent together, and
+one poll requests all pending verdicts.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ POLL_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02)
 """Waits between polls; the last one repeats."""
 
 Rpc = Callable[..., Awaitable[Sequence[Any]]]
-"""vLLM's `collective_rpc(method, args=…)`: one answer a rank."""
+"""vLLM's `collective_rpc(method, args=…)`, which returns one result for each rank."""
 
 
 class WorkerRpc:
     def __init__(self, rpc: Rpc) -> None:
         self._rpc = rpc
-        self._holder = uuid.uuid4().hex
+        self._owner = uuid.uuid4().hex
         self._unsent: dict[str, str] = {}
         self._sent: set[str] = set()
-        self._awaited: dict[str, asyncio.Future[GrammarVerdict]] = {}
+        self._pending: dict[str, asyncio.Future[GrammarVerdict]] = {}
         self._blobs: set[str] = set()
         self._sending: set[asyncio.Task[None]] = set()
         self._polling: asyncio.Task[None] | None = None
 
     async def load(self, source: GrammarSource) -> GrammarVerdict:
-        """The verdict that every rank has come to; a refusal on one is a refusal."""
+        """The common verdict of all ranks. It is a refusal if one rank refuses."""
         text = {
             "name": source.name,
             "parameters": grammar_key.canonical_json(source.parameters),
@@ -51,7 +51,7 @@ class WorkerRpc:
         if source.blob is not None:
             self._blobs.add(source.key)
         verdict: asyncio.Future[GrammarVerdict] = asyncio.get_running_loop().create_future()
-        self._awaited[source.key] = verdict
+        self._pending[source.key] = verdict
         if len(self._unsent) == 1:
             task = asyncio.create_task(self._send())
             self._sending.add(task)
@@ -59,13 +59,13 @@ class WorkerRpc:
         return await verdict
 
     async def release(self, wanted: Sequence[str]) -> None:
-        await self._rpc("toolgate_release", args=(self._holder, list(wanted)))
+        await self._rpc("toolgate_release", args=(self._owner, list(wanted)))
 
     async def _send(self) -> None:
         unsent, self._unsent = self._unsent, {}
         try:
-            await self._rpc("toolgate_load", args=(self._holder, unsent))
-        except Exception as error:  # noqa: BLE001 - the engine's, and all who wait on it must hear
+            await self._rpc("toolgate_load", args=(self._owner, unsent))
+        except Exception as error:  # noqa: BLE001 - passed on to all waiting callers
             self._fail(unsent, error)
             return
         self._sent.update(unsent)
@@ -85,7 +85,7 @@ class WorkerRpc:
             self._polling = None
 
     async def _poll(self) -> bool:
-        """Settle what every rank has a verdict on; whether there was any."""
+        """Set the verdicts that every rank has reached. Returns whether there were any."""
         answers = await self._rpc("toolgate_verdicts", args=(sorted(self._sent),))
         by_key: dict[str, list[GrammarVerdict]] = {}
         for rank in answers:
@@ -99,17 +99,17 @@ class WorkerRpc:
 
     def _fail(self, wanted: Iterable[str], error: Exception) -> None:
         for key in wanted:
-            waiting = self._awaited.pop(key)
-            if not waiting.done():
-                waiting.set_exception(error)
+            future = self._pending.pop(key)
+            if not future.done():
+                future.set_exception(error)
 
     def _settle(self, key: str, found: list[GrammarVerdict]) -> None:
         verdict = next((v for v in found if v.status == "refused"), found[0])
         self._count(key, verdict, found)
         self._sent.discard(key)
-        waiting = self._awaited.pop(key)
-        if not waiting.done():
-            waiting.set_result(verdict)
+        future = self._pending.pop(key)
+        if not future.done():
+            future.set_result(verdict)
 
     def _count(self, key: str, verdict: GrammarVerdict, found: list[GrammarVerdict]) -> None:
         compiled = [v for v in found if v.compile_ms is not None]

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_backend.adapters.apply_masks import LogitsRows
+from toolgate_backend.adapters.apply_masks import MaskApplier
 from toolgate_backend.enforcement import masks
 
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's
@@ -20,15 +20,15 @@ def any_mask(draw: st.DrawFn) -> tuple[masks.Mask, set[int]]:
     chosen = draw(tokens)
     kind = draw(st.sampled_from(("forbid", "allow", "bits")))
     if kind == "forbid":
-        return masks.Forbid(masks.ids(chosen)), set(range(VOCABULARY)) - chosen
+        return masks.Forbid(masks.token_ids(chosen)), set(range(VOCABULARY)) - chosen
     if kind == "allow":
-        return masks.Allow(masks.ids(chosen)), chosen
-    words = masks.pack(masks.ids(chosen), VOCABULARY)
+        return masks.Allow(masks.token_ids(chosen)), chosen
+    words = masks.pack(masks.token_ids(chosen), VOCABULARY)
     words[-1] |= np.int32(np.uint32(0x70000000))  # beyond the vocabulary
     return masks.Bits(words), chosen
 
 
-applied = LogitsRows(torch.device("cpu"))  # one for all examples: what is remembered must not leak
+applied = MaskApplier(torch.device("cpu"))  # one for all examples: what is remembered must not leak
 
 
 @given(st.lists(any_mask(), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=6))
@@ -50,5 +50,5 @@ def test_each_row_keeps_what_its_mask_allows(
 
 def test_a_single_token_is_forced_whatever_stood_there() -> None:
     logits = torch.full((1, VOCABULARY), float("-inf"))
-    applied.apply(logits, [(0, masks.Allow(masks.ids([7])))])
+    applied.apply(logits, [(0, masks.Allow(masks.token_ids([7])))])
     assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 7]]

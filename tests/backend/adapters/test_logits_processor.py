@@ -42,8 +42,8 @@ def key(processor: EnforcementLogitsProcessor) -> str:
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
     parameters = grammar_key.canonical_json(tool.parameters)
     source = {"name": tool.name, "parameters": parameters, "blob": None}
-    store.installed().load("test", {key: json.dumps(source)})
-    while not store.installed().verdicts([key]):
+    store.installed_store().load("test", {key: json.dumps(source)})
+    while not store.installed_store().verdicts([key]):
         time.sleep(0.001)
     return key
 
@@ -165,7 +165,9 @@ def test_one_sequences_trouble_is_its_own(
         output.append(vocabulary.encode("a")[0])
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.call_begin or 0)
-        monkeypatch.setattr("toolgate_backend.enforcement.candidates.Union.mask", lambda _: 1 / 0)
+        monkeypatch.setattr(
+            "toolgate_backend.enforcement.candidates.CandidateSet.mask", lambda _: 1 / 0
+        )
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
     assert len(neighbour) > 1000

@@ -14,7 +14,7 @@ from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.masks import unpack
-from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.settings import settings
 from toolgate_backend.vocabulary import Vocabulary
 
@@ -23,8 +23,10 @@ Make = Callable[[Automaton], EnforcementGrammar]
 
 
 @pytest.fixture
-def make(rules: Rules, vocabulary: Vocabulary) -> Make:
-    return lambda automaton: EnforcementGrammar(automaton, rules, JumpForward(vocabulary.encode))
+def make(static_masks: StaticMasks, vocabulary: Vocabulary) -> Make:
+    return lambda automaton: EnforcementGrammar(
+        automaton, static_masks, JumpForward(vocabulary.encode)
+    )
 
 
 def allowed(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> set[int]:

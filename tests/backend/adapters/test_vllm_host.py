@@ -24,7 +24,7 @@ from toolgate_backend import plugin
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.errors import AdapterMisfit, GrammarMissing
+from toolgate_backend.errors import GrammarNotLoaded, IncompatibleServer
 from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
 
@@ -43,10 +43,10 @@ OURS = ["toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"]
 
 
 def test_the_adapter_is_what_the_servers_flags_make_it() -> None:
-    assert vllm_host.adapter_of(config(processors=OURS), "auto") == "logits_processor"
-    assert vllm_host.adapter_of(config(), "auto") == "structured_output"
-    assert vllm_host.adapter_of(config(processors=["a:B"]), "auto") == "structured_output"
-    assert vllm_host.adapter_of(config(drafts={}, v2=True), "auto") == "structured_output"
+    assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
+    assert vllm_host.detect_adapter(config(), "auto") == "structured_output"
+    assert vllm_host.detect_adapter(config(processors=["a:B"]), "auto") == "structured_output"
+    assert vllm_host.detect_adapter(config(drafts={}, v2=True), "auto") == "structured_output"
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_the_adapter_is_what_the_servers_flags_make_it() -> None:
     ],
 )
 def test_a_server_that_would_drop_the_masks_does_not_start(given: Any, wanted: str) -> None:
-    with pytest.raises(AdapterMisfit, match="TOOLGATE_ADAPTER"):
-        vllm_host.adapter_of(given, wanted)
+    with pytest.raises(IncompatibleServer, match="TOOLGATE_ADAPTER"):
+        vllm_host.detect_adapter(given, wanted)
 
 
 @pytest.mark.parametrize("name", ["_create_grammar", "validate_tokens"])
@@ -68,9 +68,9 @@ def test_a_server_whose_hooks_are_gone_does_not_start(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(StructuredOutputManager, name, lambda self, request, other, one: None)
-    with pytest.raises(AdapterMisfit, match=rf"{name} .* TOOLGATE_ADAPTER=logits_processor"):
-        vllm_host.adapter_of(config(), "auto")
-    assert vllm_host.adapter_of(config(processors=OURS), "auto") == "logits_processor"
+    with pytest.raises(IncompatibleServer, match=rf"{name} .* TOOLGATE_ADAPTER=logits_processor"):
+        vllm_host.detect_adapter(config(), "auto")
+    assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
 
 
 def test_vllm_that_lacks_the_hooks_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ async def test_a_call_reaches_every_engine_and_gets_an_answer_of_each() -> None:
         return method, args, engine
 
     client._call_utility_async = call
-    ask = vllm_host.rpc_of(SimpleNamespace(engine_core=client), "structured_output")
+    ask = vllm_host.make_rpc(SimpleNamespace(engine_core=client), "structured_output")
     assert await ask("toolgate_report") == [("toolgate_report", (), each) for each in (b"0", b"1")]
     assert await ask("toolgate_release", args=("holder", ["key"])) == [
         ("toolgate_release", ("holder", ["key"]), each) for each in (b"0", b"1")
@@ -121,7 +121,9 @@ def request(params: SamplingParams) -> Any:
 
 def enforced(**spec: Any) -> Any:
     held = Spec(**spec).to_extra_args()
-    return request(SamplingParams(extra_args=held, structured_outputs=vllm_host.hooked_params()))
+    return request(
+        SamplingParams(extra_args=held, structured_outputs=vllm_host.structured_outputs_params())
+    )
 
 
 def test_a_request_of_ours_gets_our_grammar(manager: Any) -> None:
@@ -145,7 +147,7 @@ def test_a_request_of_ours_gets_our_grammar(manager: Any) -> None:
 
 
 def test_a_grammar_that_is_not_there_fails_that_request(manager: Any) -> None:
-    with pytest.raises(GrammarMissing):
+    with pytest.raises(GrammarNotLoaded):
         manager._create_grammar(enforced(choice="required", keys=("gone",)))
 
 

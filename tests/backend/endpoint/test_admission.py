@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_backend.endpoint.admission import InFlight
+from toolgate_backend.endpoint.admission import InFlightRequests
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable
 
 
 def test_one_too_many_is_refused_and_told_when_to_come_again() -> None:
-    hand = InFlight(2)
+    hand = InFlightRequests(2)
     with hand.one():
         with hand.one():
             with pytest.raises(BackendUnavailable) as refused, hand.one():

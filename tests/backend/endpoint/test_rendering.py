@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.endpoint.rendering import reasoning_start, refuse_addresses
+from toolgate_backend.endpoint.rendering import reasoning_start, refuse_media_urls
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.wire import ChatPrompt, MarkIds, ReasoningMode
 
@@ -51,10 +51,10 @@ def test_no_address_is_followed(part: dict[str, Any]) -> None:
     text = {"type": "text", "text": "see"}
     messages = ({"role": "user", "content": "hi"}, {"role": "user", "content": [text, part]})
     with pytest.raises(UnsupportedParameter) as refused:
-        refuse_addresses(ChatPrompt(messages=messages))
+        refuse_media_urls(ChatPrompt(messages=messages))
     assert refused.value.param == "messages[1].content[1]"
 
 
 def test_data_passes() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    refuse_addresses(ChatPrompt(messages=({"role": "user", "content": [image, "hm"]},)))
+    refuse_media_urls(ChatPrompt(messages=({"role": "user", "content": [image, "hm"]},)))

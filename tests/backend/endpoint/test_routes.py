@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from toolgate_backend.endpoint.routes import _collected
+from toolgate_backend.endpoint.routes import _collect_events
 from toolgate_core import wire
 
 
@@ -28,5 +28,5 @@ async def test_a_client_that_leaves_ends_its_request() -> None:
         return {"type": "http.disconnect"}
 
     request = Request({"type": "http", "app": FastAPI()}, receive)
-    assert await _collected(forever(), request) is None
+    assert await _collect_events(forever(), request) is None
     await asyncio.wait_for(closed.wait(), 10)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_backend.endpoint.logprobs import Spelling
+from toolgate_backend.endpoint.logprobs import LogprobFormat
 from toolgate_backend.endpoint.token_stream import TextDecoder, raw_events
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.wire import (
@@ -78,9 +78,11 @@ def test_alternatives_are_the_likeliest_or_those_that_were_asked_for(
     vocabulary: Vocabulary,
 ) -> None:
     at = {token: SimpleNamespace(logprob=-float(token - 9)) for token in (10, 11, 12)}
-    [likeliest] = Spelling(vocabulary, top=2).of([12], [at]) or ()
+    [likeliest] = LogprobFormat(vocabulary, top=2).token_logprobs([12], [at]) or ()
     assert [each.logprob for each in likeliest.top] == [-1.0, -2.0]
-    [chosen] = Spelling(vocabulary, 0, chosen=(11, 99), as_ids=True).of([12], [at]) or ()
+    [chosen] = (
+        LogprobFormat(vocabulary, 0, chosen=(11, 99), as_ids=True).token_logprobs([12], [at]) or ()
+    )
     text = vocabulary.token_bytes[11]
     assert chosen.token == "token_id:12"
     assert chosen.top == (TopLogprob(token="token_id:11", bytes=tuple(text), logprob=-2.0),)

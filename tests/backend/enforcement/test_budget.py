@@ -17,7 +17,7 @@ from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event, Finish, ReasoningDelta
 from toolgate_core.errors import BudgetTooSmall
@@ -123,7 +123,7 @@ def test_thinking_leaves_room_for_the_call(
         for called, text in arguments(events)[: None if last.call is None else -1]:
             jsonschema.validate(json.loads(text), SCHEMAS[called])
         # Nothing that thinks to the very end: the call's mark has come.
-        assert machine.state.calls or machine.state.union is not None
+        assert machine.state.calls or machine.state.candidates is not None
 
 
 @pytest.mark.parametrize("reasoning", ["open", "must"])
@@ -137,7 +137,7 @@ def test_a_reasoning_budget_closes_the_reasoning(
     for seed in range(5):
         machine.reset()
         events, _ = run(machine, vocabulary, spec, seed)
-        assert machine.state.thought <= budget
+        assert machine.state.reasoning_tokens <= budget
         if budget == 0:
             assert not any(isinstance(event, ReasoningDelta) for event in events)
 
@@ -203,12 +203,12 @@ def test_a_closed_call_is_rebuilt_from_its_tokens(
 
 
 def test_a_way_out_of_many_tools_is_not_searched_for_each_of_them(
-    automaton: MakeAutomaton, rules: Rules, monkeypatch: pytest.MonkeyPatch
+    automaton: MakeAutomaton, static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each takes a millisecond, in a step for which all sequences wait."""
     offered = [tools.tool(f"get_{at}", {"x": {"type": "string"}}) for at in range(30)]
     searched: list[Any] = []
-    path = rules.completion.path
+    path = static_masks.completion.path
 
     def counted(matcher: Any, *scan: Any) -> Any:
         searched.append(matcher)
@@ -217,10 +217,10 @@ def test_a_way_out_of_many_tools_is_not_searched_for_each_of_them(
     how = {"choice": "required", "close_at_budget": True}
     machine = automaton(offered, **how, budget=2_000)
     tight = automaton(offered, **how, budget=40)
-    monkeypatch.setattr(rules.completion, "path", counted)
-    call_begin = rules.marks.call_begin
+    monkeypatch.setattr(static_masks.completion, "path", counted)
+    call_begin = static_masks.marks.call_begin
     assert call_begin is not None
-    for token in [call_begin, *rules.completion.texts.beginning(b"\n")]:
+    for token in [call_begin, *static_masks.completion.token_index.prefixes_of(b"\n")]:
         assert machine.accept_tokens([token])
     assert searched == []
     assert tight.accept_tokens([call_begin])

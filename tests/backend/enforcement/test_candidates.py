@@ -13,7 +13,7 @@ from tests import tools
 from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.call_prefix import CallPrefixes
 from toolgate_backend.enforcement.candidates import CandidateSet
-from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.plan import Tool, parse_tools
@@ -64,93 +64,97 @@ def hold(
         assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
 
 
-def allowed(union: CandidateSet, vocabulary: Vocabulary) -> set[int]:
+def allowed(candidate_set: CandidateSet, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
-    masks.render(union.mask(), row, vocabulary.size)
+    masks.render(candidate_set.mask(), row, vocabulary.size)
     return set(masks.unpack(row).tolist())
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_at_every_step_the_mask_is_that_of_the_matchers(
-    rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    union, tokens = rules.union(grammars), list[int]()
-    while not union.finished and len(tokens) < 40:
-        now = allowed(union, vocabulary)
+    candidate_set, tokens = static_masks.candidate_set(grammars), list[int]()
+    while not candidate_set.finished and len(tokens) < 40:
+        now = allowed(candidate_set, vocabulary)
         hold(now, grammars, tokens, vocabulary)
         token = rng.choice(sorted(now))
         refused = rng.randrange(vocabulary.size)
         if refused not in now:
-            assert not union.accept(refused)
-        assert union.accept(token)
+            assert not candidate_set.accept(refused)
+        assert candidate_set.accept(token)
         tokens.append(token)
     assert len(tokens) > 10
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_going_back_out_of_the_arguments_into_the_names(
-    rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    union, tokens = rules.union(grammars), list[int]()
+    candidate_set, tokens = static_masks.candidate_set(grammars), list[int]()
     for _ in range(120):
-        if union.finished or (tokens and rng.random() < 0.3):
+        if candidate_set.finished or (tokens and rng.random() < 0.3):
             back = rng.randint(1, len(tokens))
-            union.rollback(back)
+            candidate_set.rollback(back)
             del tokens[-back:]
-        now = allowed(union, vocabulary)
+        now = allowed(candidate_set, vocabulary)
         hold(now, grammars, tokens, vocabulary)
         tokens.append(rng.choice(sorted(now)))
-        assert union.accept(tokens[-1])
+        assert candidate_set.accept(tokens[-1])
 
 
 def test_what_must_come_is_what_all_share(
-    rules: Rules, grammars: list[CompiledGrammar], vocabulary: Vocabulary
+    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary
 ) -> None:
-    union = rules.union(grammars[:3])
-    assert union.grammars == grammars[:3]
-    assert union.forced() == b'\n{"name": "get'
+    candidate_set = static_masks.candidate_set(grammars[:3])
+    assert candidate_set.grammars == grammars[:3]
+    assert candidate_set.forced() == b'\n{"name": "get'
     for token in vocabulary.encode('\n{"name": "get_weather'):
-        assert union.accept(token)
-    assert union.candidates == 2
-    assert union.grammars == grammars[1:3]
-    assert all(m.accept(vocabulary.encode("_")[0]) for _, m in union.matchers(grammars[2:3]))
-    assert union.forced() == b""
-    assert union.accept(vocabulary.encode('"')[0])
-    assert union.candidates == 1
-    assert b'"arguments": {' in union.forced()
+        assert candidate_set.accept(token)
+    assert candidate_set.count == 2
+    assert candidate_set.grammars == grammars[1:3]
+    assert all(
+        m.accept(vocabulary.encode("_")[0]) for _, m in candidate_set.matchers(grammars[2:3])
+    )
+    assert candidate_set.forced() == b""
+    assert candidate_set.accept(vocabulary.encode('"')[0])
+    assert candidate_set.count == 1
+    assert b'"arguments": {' in candidate_set.forced()
 
 
 def test_what_is_prepared_is_not_worked_out_in_a_step(
-    rules: Rules,
+    static_masks: StaticMasks,
     grammars: list[CompiledGrammar],
     vocabulary: Vocabulary,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offered = grammars[1:5]  # a set that no other test has
-    rules.prepare(offered)
-    rules.prepare([])
+    static_masks.prepare_prefixes(offered)
+    static_masks.prepare_prefixes([])
     monkeypatch.setattr(CallPrefixes, "_position", None)
-    union = rules.union(offered)
-    assert union.forced() == b'\n{"name": "'
-    assert union.candidates == 4
+    candidate_set = static_masks.candidate_set(offered)
+    assert candidate_set.forced() == b'\n{"name": "'
+    assert candidate_set.count == 4
 
 
 def test_text_that_is_a_special_tokens_is_spelt_in_ordinary_ones(
-    rules: Rules, compile_tool: Callable[[Tool], CompiledGrammar], vocabulary: Vocabulary
+    static_masks: StaticMasks,
+    compile_tool: Callable[[Tool], CompiledGrammar],
+    vocabulary: Vocabulary,
 ) -> None:
     """Where it must come, llguidance's mask has the special token alone."""
     short = {"type": "string", "maxLength": 5}
     tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
-    union = rules.union([compile_tool(each) for each in parse_tools([tool])])
+    candidate_set = static_masks.candidate_set([compile_tool(each) for each in parse_tools([tool])])
     for token in vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "'):
-        assert union.accept(token)
+        assert candidate_set.accept(token)
     rest = b'<think>": "'
     while rest:
-        now = allowed(union, vocabulary)
+        now = allowed(candidate_set, vocabulary)
         assert not now & vocabulary.special
         fitting = [each for each in now if rest.startswith(vocabulary.token_bytes[each])]
         token = max(fitting, key=lambda each: len(vocabulary.token_bytes[each]))
-        assert union.accept(token)
+        assert candidate_set.accept(token)
         rest = rest.removeprefix(vocabulary.token_bytes[token])

@@ -11,7 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import BYTES_EACH, JumpForward
+from toolgate_backend.enforcement.jump_forward import BYTES_PER_TOKEN, JumpForward
 from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.vocabulary import Vocabulary
 
@@ -107,4 +107,4 @@ def test_of_a_long_constant_as_much_is_spelt_as_is_wanted(
     constant = tools.tool("f", {"a": {"type": "string", "const": "word " * 2_000}})
     drafts = JumpForward(encode).drafts(automaton([constant], choice="required"), [], 64)
     assert len(drafts) == 64
-    assert max(map(len, spelt)) <= 64 * BYTES_EACH
+    assert max(map(len, spelt)) <= 64 * BYTES_PER_TOKEN

@@ -6,7 +6,7 @@ import pytest
 
 from toolgate_backend.enforcement import mask_time_budget
 from toolgate_backend.enforcement.mask_time_budget import MaskTimeBudget
-from toolgate_backend.errors import TooSlow
+from toolgate_backend.errors import MaskTooSlow
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_slow_masks_one_after_another_end_it(clock: list[float]) -> None:
     held = MaskTimeBudget(0.02, 3)
     for _ in range(3):
         take(held, clock, 1)
-    with pytest.raises(TooSlow, match="20 ms"):
+    with pytest.raises(MaskTooSlow, match="20 ms"):
         take(held, clock, 1)
 
 

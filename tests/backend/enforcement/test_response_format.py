@@ -127,7 +127,7 @@ def test_what_was_drafted_into_content_is_undone(
     ids=str,
 )
 def test_a_text_gets_a_verdict(vocabulary: Vocabulary, form: dict[str, Any], status: str) -> None:
-    compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
     parameters = grammar_key.canonical_json({grammar_key.TEXT: form})
     verdict = compiler.compile("key", grammar_key.CONTENT, parameters).verdict
     assert (verdict.status, verdict.residual, verdict.rewritten) == (status, (), None)

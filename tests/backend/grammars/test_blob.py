@@ -15,8 +15,8 @@ from tests.support import hostile_schemas
 from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
-from toolgate_backend.grammars.compiler import Compiler, Setup
-from toolgate_backend.grammars.engines.engine import CompiledGrammar, words_for
+from toolgate_backend.grammars.compiler import Compiler, CompilerSetup
+from toolgate_backend.grammars.engines.engine import CompiledGrammar, words_per_row
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.plan import parse_tools
@@ -31,7 +31,7 @@ SCHEMAS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.of(vocabulary, cache_bytes=2**26)
+    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
 
 
 def parameters(schema: dict[str, Any]) -> str:
@@ -49,7 +49,7 @@ def test_the_masks_of_a_loaded_grammar_are_those_of_a_fresh_compile(
     compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any]
 ) -> None:
     """Written by one process's compiler, read by another's: along random walks to the end."""
-    elsewhere = Setup.of(vocabulary).compiler(cache_bytes=2**26)
+    elsewhere = CompilerSetup.from_vocabulary(vocabulary).compiler(cache_bytes=2**26)
     packed = elsewhere.pack(KEY, compiled(elsewhere, schema))
     assert packed is not None
     loaded = compiler.load(KEY, packed, parameters(schema)).grammar
@@ -57,7 +57,7 @@ def test_the_masks_of_a_loaded_grammar_are_those_of_a_fresh_compile(
     for seed in range(5):
         rng = random.Random(seed)
         pair = loaded.matcher(), compiled(compiler, schema).matcher()
-        rows = np.zeros((2, words_for(vocabulary.size)), dtype=np.int32)
+        rows = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
         for _ in range(200):
             for matcher, row in zip(pair, rows, strict=True):
                 matcher.fill(row)
@@ -108,9 +108,9 @@ def test_a_part_of_a_blob_is_rejected(compiler: Compiler, cut: float) -> None:
 def test_a_blob_of_another_key_engine_or_vocabulary_is_rejected(compiler: Compiler) -> None:
     packed = compiler.pack(KEY, compiled(compiler, SCHEMAS[0]))
     assert packed is not None
-    with pytest.raises(BlobRejected, match="another key"):
+    with pytest.raises(BlobRejected, match="another grammar key"):
         compiler.load("other", packed, parameters(SCHEMAS[0]))
-    with pytest.raises(BlobRejected, match="xgrammar does not take"):
+    with pytest.raises(BlobRejected, match="xgrammar does not compile"):
         compiler.load(KEY, packed, parameters(tools.TAGS["function"]["parameters"]))
     text = blob.unpack(KEY, packed).replace('"vocab_size":', '"vocab_size":1', 1)
     assert text != blob.unpack(KEY, packed)

@@ -13,7 +13,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement import masks
-from toolgate_backend.enforcement.static_masks import Rules
+from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
 from toolgate_backend.grammars.completion import Scan
 from toolgate_backend.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ def arguments(vocabulary: Vocabulary, tokens: list[int]) -> Any:
 @pytest.mark.parametrize("definition", HARD, ids=lambda t: t["function"]["name"])
 def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
     compile_tool: Callable[[Tool], MeasuredGrammar],
-    rules: Rules,
+    static_masks: StaticMasks,
     vocabulary: Vocabulary,
     definition: dict[str, Any],
 ) -> None:
@@ -49,7 +49,7 @@ def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
     rng = random.Random(7)
     matcher, taken, scan = grammar.matcher(), [], Scan()
     while not matcher.finished and len(taken) < 120:
-        path = rules.completion.path(matcher, scan)
+        path = static_masks.completion.path(matcher, scan)
         assert path is not None
         jsonschema.validate(arguments(vocabulary, [*taken, *path]), tool.parameters)
         if not taken:
@@ -60,19 +60,21 @@ def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
         token = rng.choice(choices)
         assert matcher.accept(token)
         taken.append(token)
-        after = rules.completion.path(matcher, scan.after(vocabulary.token_bytes[token]))
+        after = static_masks.completion.path(matcher, scan.after(vocabulary.token_bytes[token]))
         assert after is not None
         assert len(after) - len(path) <= grammar.growth
         scan = scan.after(vocabulary.token_bytes[token])
 
 
 def test_a_way_out_spells_what_is_a_special_tokens_text_too(
-    compile_tool: Callable[[Tool], MeasuredGrammar], rules: Rules, vocabulary: Vocabulary
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+    static_masks: StaticMasks,
+    vocabulary: Vocabulary,
 ) -> None:
     """llguidance's mask has the special token alone there."""
     short = {"type": "string", "maxLength": 5}
     [tool] = parse_tools([tools.tool("note", {"a": short, "<think>": short})])
-    path = rules.completion.path(compile_tool(tool).matcher())
+    path = static_masks.completion.path(compile_tool(tool).matcher())
     assert path is not None
     assert not vocabulary.special.intersection(path)
     jsonschema.validate(arguments(vocabulary, path), tool.parameters)

@@ -26,7 +26,7 @@ say the opposite, as the specification lets one choose."""
 
 @pytest.fixture(scope="module")
 def judge(vocabulary: Vocabulary) -> Judge:
-    return Judge(Compiler.of(vocabulary, cache_bytes=2**26), vocabulary)
+    return Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
 
 
 @pytest.fixture(scope="module")

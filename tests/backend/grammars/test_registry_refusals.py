@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import hostile_schemas
 from tests.support.registry_bench import Bench, Clock, WorkerRpc, source
-from toolgate_backend.grammars.registry import LIMIT_SECONDS, GrammarRegistry
+from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS, GrammarRegistry
 from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
@@ -68,7 +68,7 @@ async def test_what_cost_too_much_is_tried_again_after_a_while(
     assert (await registry.load([tool]))[0].status == "refused"
     bench.too_dear = False
     assert (await registry.load([tool]))[0].status == "refused"
-    clock.now = LIMIT_SECONDS
+    clock.now = COMPLEX_RETRY_SECONDS
     assert (await registry.load([tool]))[0].status == "ready"
     assert len(bench.examined) == 2
 
@@ -80,7 +80,7 @@ async def test_what_is_tried_again_is_not_evicted_meanwhile(
     tool, others = source("a"), [source(name) for name in "bcdefgh"]
     bench.too_dear = True
     await registry.load([tool])
-    bench.too_dear, clock.now = False, LIMIT_SECONDS
+    bench.too_dear, clock.now = False, COMPLEX_RETRY_SECONDS
     bench.held.clear()
     gone = asyncio.create_task(registry.load([tool]))
     await asyncio.sleep(0)
@@ -101,10 +101,10 @@ async def test_so_is_what_was_too_much_for_a_rank(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(ranks.stores[1], "_made", out_of_memory)
+        patched.setattr(ranks.stores[1], "_load_or_compile", out_of_memory)
         [verdict] = await registry.load([tool])
     assert (verdict.status, verdict.code) == ("refused", SchemaTooComplex.code)
-    clock.now = LIMIT_SECONDS
+    clock.now = COMPLEX_RETRY_SECONDS
     [verdict] = await registry.load([tool])
     assert verdict.status == "ready"
     assert all(store.get(tool.key) for store in ranks.stores)

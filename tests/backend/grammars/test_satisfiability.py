@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.grammars.satisfiability import find_endless
+from toolgate_backend.grammars.satisfiability import find_unsatisfiable
 
 NODE = {
     "type": "object",
@@ -36,7 +36,7 @@ LOOP = {
     ],
 )
 def test_what_a_finite_value_satisfies(schema: dict[str, Any]) -> None:
-    assert find_endless(schema) is None
+    assert find_unsatisfiable(schema) is None
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,21 @@ def test_what_a_finite_value_satisfies(schema: dict[str, Any]) -> None:
     ],
 )
 def test_what_none_does(schema: dict[str, Any], pointer: str) -> None:
-    assert find_endless(schema) == pointer
+    assert find_unsatisfiable(schema) == pointer
 
 
 @pytest.mark.parametrize("name", ["notes", "ifx", "not", "if", "$defs", "definitions"])
 def test_a_property_may_be_named_as_a_condition_is(name: str) -> None:
     schema = {"$defs": {"loop": LOOP}, "properties": {name: {"$ref": "#/$defs/loop"}}}
-    assert find_endless(schema) == f"/properties/{name}"
+    assert find_unsatisfiable(schema) == f"/properties/{name}"
     within = {"$defs": {"loop": LOOP}, "properties": {name: {"items": {"$ref": "#/$defs/loop"}}}}
-    assert find_endless(within) == f"/properties/{name}/items"
+    assert find_unsatisfiable(within) == f"/properties/{name}/items"
 
 
 def test_a_long_chain_takes_no_longer_for_its_length() -> None:
     """Twenty thousand links, which one round for each would take hours over."""
     links = 20_000
     chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
-    assert find_endless({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"}) is None
+    assert find_unsatisfiable({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"}) is None
     endless = {"$defs": {**chain, f"a{links}": {"$ref": "#/$defs/a0"}}, "$ref": "#/$defs/a0"}
-    assert find_endless(endless) == ""
+    assert find_unsatisfiable(endless) == ""

@@ -18,7 +18,7 @@ from toolgate_backend.grammars.quarantine import child
 def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
     """What native code recursed through there must not end the engine."""
     before = threading.stack_size()
-    pool = store._roomy_pool(2)
+    pool = store._compile_pool(2)
     sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
     assert min(sizes) >= store.STACK_BYTES > child.STACK_BYTES
     assert threading.stack_size() == before
@@ -43,7 +43,7 @@ def _niceness_here_and_in_a_pool() -> tuple[int, int]:
     def niceness() -> int:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
-    pool = store._roomy_pool(1)
+    pool = store._compile_pool(1)
     compiling = pool.submit(niceness).result()
     pool.shutdown()
     return niceness(), compiling

@@ -34,7 +34,7 @@ FEW = settings(
 
 @pytest.fixture(scope="module")
 def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.of(vocabulary, cache_bytes=2**26)
+    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
 
 
 @pytest.fixture(scope="module")

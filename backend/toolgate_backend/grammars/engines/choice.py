@@ -1,8 +1,8 @@
-"""Which engine holds a schema, decided from the schema alone, why, and what that leaves open.
+"""Choice of the engine for a schema, with its reason and the keywords that remain unenforced.
 
-Conservative: xgrammar takes only schemas made of the keywords that were measured sound and cheap
-there, each with an explicit type; everything else goes to llguidance, which is sound or refuses.
-Both are given the schema as `toolgate_core.schema.prepare` makes it.
+The choice depends on the schema alone and is conservative. xgrammar gets only schemas with explicit
+types whose keywords were measured to be sound and cheap there. All others go to llguidance, which
+is sound or refuses. Both engines get the schema as rewritten by `toolgate_core.schema.prepare`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolgate_core.wire import ResidualKeyword
 
 EngineName = Literal["xgrammar", "llguidance"]
 
-# xgrammar 0.2.8: beyond these sizes its compile time stops being linear in the schema.
+# xgrammar 0.2.8: above these sizes, its compile time is no longer linear in the schema.
 MAX_NODES = 2_000
 MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
@@ -42,19 +42,20 @@ class Choice:
     engine: EngineName
     reason: str
     schema: dict[str, Any]
-    """What the engine is to hold: it admits all that the tool's schema does."""
+    """The schema for the engine. It accepts every value that the tool's schema accepts."""
     residual: tuple[ResidualKeyword, ...] = ()
-    """What the tool's schema says beyond it."""
+    """The keywords of the tool's schema that `schema` does not enforce."""
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
-    """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable for what
-    is no schema, or one that nothing satisfies."""
+    """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable if it is
+    no schema, or if nothing satisfies it."""
     return _choice(prepared(parameters))
 
 
-def choices(parameters: dict[str, Any]) -> Iterator[Choice]:
-    """What to try in turn, each leaving more open, when an engine refuses what it should hold."""
+def fallback_choices(parameters: dict[str, Any]) -> Iterator[Choice]:
+    """The choices to try in turn if an engine refuses a schema. Each enforces less than the
+    previous."""
     first = prepared(parameters)
     yield _choice(first)
     if not first.residual and (form := merged(parameters)) is not None:
@@ -63,15 +64,15 @@ def choices(parameters: dict[str, Any]) -> Iterator[Choice]:
     yield _choice(anything(parameters))
 
 
-def chosen(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:
-    """For a schema that was prepared before, elsewhere."""
+def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:
+    """The choice for a schema that has already been prepared."""
     engine, reason = _engine(schema)
     return Choice(engine, reason, schema, residual)
 
 
 def _choice(made: Prepared) -> Choice:
     residual = tuple(ResidualKeyword(pointer=o.pointer, keyword=o.keyword) for o in made.residual)
-    return chosen(made.schema, residual)
+    return make_choice(made.schema, residual)
 
 
 def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
@@ -81,11 +82,12 @@ def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
         objection = _objection(node)
         if objection:
             return "llguidance", f"{objection} at {pointer or '/'}"
-    return "xgrammar", "every keyword is in its sound subset"
+    return "xgrammar", "every keyword is in xgrammar's sound subset"
 
 
 def _objection(schema: Any) -> str | None:
-    """What keeps this subschema (without those inside it) out of xgrammar's subset, if anything."""
+    """The reason why xgrammar cannot enforce this subschema, not considering those inside it; None
+    if it can."""
     if not isinstance(schema, dict):
         return "a boolean schema"
     keywords = schema.keys() - ANNOTATIONS
@@ -96,7 +98,7 @@ def _objection(schema: Any) -> str | None:
         return "no single type"
     beyond = keywords - {"type"} - _ALLOWED.get(kind, frozenset())
     if beyond:
-        return f"{min(beyond)!r} beside type {kind!r}"
+        return f"{min(beyond)!r} with type {kind!r}"
     if kind == "object":
         return _object(schema)
     if kind == "array":
@@ -107,7 +109,7 @@ def _objection(schema: Any) -> str | None:
 def _object(schema: dict[str, Any]) -> str | None:
     properties = schema.get("properties")
     if not properties and schema.get("additionalProperties") is not False:
-        return "an object of any members"
+        return "an object without declared properties"
     if schema.get("additionalProperties", False) is not False:
         return "additional properties"
     declared, required = set(properties or ()), set(schema.get("required", ()))
@@ -120,30 +122,30 @@ def _object(schema: dict[str, Any]) -> str | None:
 
 def _array(schema: dict[str, Any]) -> str | None:
     if not isinstance(schema.get("items"), dict):
-        return "an array of anything"
+        return "an array without an item schema"
     counts = [schema[key] for key in ("minItems", "maxItems") if key in schema]
     if any(type(count) is not int or count > MAX_ITEMS for count in counts):
-        return f"items counted beyond {MAX_ITEMS}"
+        return f"an item count above {MAX_ITEMS}"
     return None
 
 
 def _bounds(schema: dict[str, Any]) -> str | None:
     kinds = (int,) if schema["type"] == "integer" else (int, float)
     if any(type(schema[key]) not in kinds for key in _BOUNDS & schema.keys()):
-        return "a bound that is not of its type"
+        return "a bound of another type"
     return None
 
 
 def _enum(schema: dict[str, Any]) -> str | None:
-    """xgrammar takes an enum as it is and ignores the type beside it: they must agree."""
+    """xgrammar enforces an enum without its type, so the values must match the type."""
     if "enum" in schema and "const" in schema:
-        return "enum beside const"
+        return "enum with const"
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if values is None:
         return None
     if len(schema) > 2 and schema["type"] != "string":
-        return "enum beside bounds"
+        return "enum with bounds"
     fitting = str if schema["type"] == "string" else int
     if not values or any(type(value) is not fitting for value in values):
-        return "an enum whose values are not all of its type"
+        return "an enum with values of another type"
     return f"more than {MAX_ENUM} enum values" if len(values) > MAX_ENUM else None

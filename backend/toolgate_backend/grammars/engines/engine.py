@@ -1,8 +1,8 @@
-"""The seam between the enforcement and the grammar engines.
+"""The interface between enforcement and the grammar engines.
 
-A grammar is one tool's whole call text: the dialect's envelope with the tool's name in it, around
-JSON that its schema allows. Bitmasks are rows of little-endian int32 words, one bit a token id,
-the layout xgrammar and llguidance share.
+A grammar describes the whole text of one tool's call: the dialect's envelope with the tool's name,
+and JSON arguments that the schema allows. A bitmask row consists of little-endian int32 words with
+one bit for each token id, which is the layout of both xgrammar and llguidance.
 """
 
 from __future__ import annotations
@@ -16,48 +16,51 @@ import numpy.typing as npt
 from toolgate_core import grammar_key
 from toolgate_core.dialect import Dialect
 
-MAX_HEAD = 256
-"""Bytes that are told of what every call of a tool begins with. A name and its envelope are
-shorter; a constant behind them may be a hundred thousand, and each place is remembered."""
+MAX_PREFIX_BYTES = 256
+"""Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
+after them can have a hundred thousand bytes, and each position in a prefix is cached."""
 
 SELF_DELIMITING = ("object", "array")
 
-Words = npt.NDArray[np.int32]
+BitmaskRow = npt.NDArray[np.int32]
 
 
-def words_for(vocabulary_size: int) -> int:
+def words_per_row(vocabulary_size: int) -> int:
     return (vocabulary_size + 31) // 32
 
 
 class Matcher(Protocol):
-    """One call being written. A refused token leaves the state as it was."""
+    """The matcher of one call. A refused token leaves its state unchanged."""
 
     def accept(self, token: int) -> bool: ...
 
     def rollback(self, count: int) -> None: ...
 
-    def fill(self, row: Words) -> None:
-        """Overwrite `row` (one row of words) with the tokens that may come next."""
+    def fill(self, row: BitmaskRow) -> None:
+        """Overwrite `row` with the mask of the next token."""
 
     def forced(self) -> bytes:
-        """The text that must come next, as far as the engine knows it; the state stays."""
+        """The text that must come next, as far as the engine can determine it. The state is
+        unchanged."""
         ...
 
     @property
     def finished(self) -> bool:
-        """The call text is whole; nothing more may come."""
+        """Whether the text is complete and nothing may follow."""
         ...
 
     @property
     def complete(self) -> bool:
-        """The text is whole, though it may go on: of texts that don't tell their own end."""
+        """Whether the text is complete, although more may follow, as in texts without an end
+        marker."""
         ...
 
 
 class CompiledGrammar(Protocol):
     @property
-    def head(self) -> bytes:
-        """The text that every call begins with, as far as the engine knows it; `MAX_HEAD` of it."""
+    def fixed_prefix(self) -> bytes:
+        """The text with which every call begins, as far as the engine can determine it; at most
+        `MAX_PREFIX_BYTES`."""
         ...
 
     def matcher(self) -> Matcher: ...
@@ -67,7 +70,7 @@ class Engine(Protocol):
     name: str
 
     def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raises GrammarRefused when the engine cannot hold the schema soundly."""
+        """Raises GrammarRefused if the engine cannot enforce the schema soundly."""
         ...
 
 
@@ -76,7 +79,8 @@ def envelope(
 ) -> tuple[str, str]:
     """The call text before and after the arguments.
 
-    Content has no envelope. What does not tell its own end (a number could go on) ends a line.
+    Content has no envelope. A value whose end is ambiguous, such as a number, is followed by a
+    newline.
     """
     if name == grammar_key.CONTENT:
         return "", "" if (parameters or {}).get("type") in SELF_DELIMITING else "\n"

@@ -1,4 +1,5 @@
-"""llguidance behind the seam: holds most of JSON Schema soundly, refuses the rest by name."""
+"""The llguidance engine. It enforces most of JSON Schema soundly, and names the keyword that it
+refuses."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
 from ..closed_objects import close_objects
-from .engine import MAX_HEAD, CompiledGrammar, Matcher, Words, envelope
+from .engine import MAX_PREFIX_BYTES, BitmaskRow, CompiledGrammar, Matcher, envelope
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
 def tokenizer_text(tokenizer: Any) -> str:
-    """A fast transformers tokenizer as the JSON that `make_tokenizer` reads, in any process
-    (llguidance/hf.py does both at once)."""
+    """A fast transformers tokenizer as JSON, from which `make_tokenizer` creates llguidance's
+    tokenizer in any process. llguidance/hf.py does both at once."""
     backend = copy(tokenizer.backend_tokenizer)
     backend.no_padding()
     backend.no_truncation()
@@ -62,8 +63,8 @@ class LLGuidanceEngine:
         return _Compiled(matcher)
 
     def compile_text(self, form: dict[str, Any]) -> CompiledGrammar:
-        """Of `keys.TEXT`: one of these texts, or a pattern's; never an empty one. Raises
-        GrammarRefused."""
+        """A grammar for `grammar_key.TEXT`: one of several texts, or a regular expression; never
+        the empty text. Raises GrammarRefused."""
         if "choice" in form:
             texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in form["choice"])
             grammar = llguidance.LLMatcher.grammar_from_lark(f"start: {texts}")
@@ -73,11 +74,11 @@ class LLGuidanceEngine:
         if matcher.is_error():
             raise GrammarRefused(_first_line(matcher.get_error()), "")
         if not self._can_begin(matcher):
-            raise GrammarRefused("no text satisfies it but an empty one, if that", "")
+            raise GrammarRefused("it matches no text, or only the empty text", "")
         return _CompiledText(matcher)
 
     def _can_begin(self, matcher: llguidance.LLMatcher) -> bool:
-        """With anything but the end."""
+        """Whether the text can begin with a token other than the end."""
         begun = matcher.deep_copy()
         row = llguidance.numpy.allocate_token_bitmask(1, self._tokenizer.vocab_size)
         llguidance.numpy.fill_next_token_bitmask(begun, row)
@@ -91,8 +92,8 @@ class _Compiled:
         self._fresh = fresh
 
     @cached_property
-    def head(self) -> bytes:
-        return self.matcher().forced()[:MAX_HEAD]
+    def fixed_prefix(self) -> bytes:
+        return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
         return _Matcher(self._fresh.deep_copy())
@@ -100,8 +101,8 @@ class _Compiled:
 
 class _CompiledText(_Compiled):
     @cached_property
-    def head(self) -> bytes:
-        return b""  # it could end within
+    def fixed_prefix(self) -> bytes:
+        return b""  # the text may be complete inside a common prefix
 
 
 class _Matcher:
@@ -109,16 +110,16 @@ class _Matcher:
         self._matcher = matcher
 
     def accept(self, token: int) -> bool:
-        # `consume_token` would leave an error state behind a token that does not fit.
+        # `consume_token` would enter an error state for a token that does not match.
         return not self._matcher.is_stopped() and self._matcher.try_consume_tokens([token]) == 1
 
     def rollback(self, count: int) -> None:
         if not self._matcher.rollback(count):
             raise BackendError(self._matcher.get_error())
 
-    def fill(self, row: Words) -> None:
+    def fill(self, row: BitmaskRow) -> None:
         llguidance.numpy.fill_next_token_bitmask(self._matcher, row.reshape(1, -1))
-        if self._matcher.is_error():  # out of its limits while computing: never a mask to trust
+        if self._matcher.is_error():  # a limit was exceeded, so the mask is not valid
             raise BackendError(self._matcher.get_error())
 
     def forced(self) -> bytes:
@@ -143,7 +144,7 @@ def _first_line(error: str) -> str:
 
 
 def _pointer(reason: str, parameters: dict[str, Any]) -> str:
-    """Where the keyword stands that llguidance's message names; "" where it names none."""
+    """The JSON Pointer of the keyword in llguidance's message; "" if it names none."""
     wanted: list[tuple[str, str | None]] = []
     if named := UNIMPLEMENTED.search(reason):
         wanted = [(keyword, None) for keyword in re.findall(r'"([^"]+)"', named["keys"])]

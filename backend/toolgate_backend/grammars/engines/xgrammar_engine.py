@@ -1,4 +1,5 @@
-"""xgrammar behind the seam: the fastest masks, for the schemas `choose` finds in its sound part."""
+"""The xgrammar engine. It has the fastest masks, and is used for schemas inside its sound
+subset."""
 
 from __future__ import annotations
 
@@ -14,19 +15,20 @@ import xgrammar
 from toolgate_core.dialect import Dialect
 
 from ...errors import BlobRejected, GrammarRefused
-from .engine import MAX_HEAD, CompiledGrammar, Matcher, Words, envelope
+from .engine import MAX_PREFIX_BYTES, BitmaskRow, CompiledGrammar, Matcher, envelope
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
-"""With which xgrammar's messages begin."""
+"""The source location at the beginning of xgrammar's messages."""
 
 
 class XGrammarEngine:
     name = "xgrammar"
 
     def __init__(self, info: xgrammar.TokenizerInfo, *, cache_bytes: int) -> None:
-        # One long-lived compiler: sub-grammars are shared between tools, which makes the second
-        # compile ten times cheaper than the first. One thread: compiles run in our own pool.
+        # One compiler for the process: it shares sub-grammars between tools, which makes the second
+        # compile ten times cheaper than the first. One thread, because compiles run in our own
+        # pool.
         self._info = info
         self._compiler = xgrammar.GrammarCompiler(
             info, max_threads=1, cache_limit_bytes=cache_bytes
@@ -50,20 +52,24 @@ class XGrammarEngine:
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):
                     raise
-                reason = SOURCE_LINE.sub("", str(error)) or "a value it cannot represent"
+                reason = (
+                    SOURCE_LINE.sub("", str(error))
+                    or "it contains a value that xgrammar cannot represent"
+                )
                 raise GrammarRefused(f"xgrammar: {reason}", "") from error
 
     def size(self, grammar: CompiledGrammar) -> int:
-        """Bytes of memory; 0 for another engine's, which compiles as it goes."""
+        """Size in memory in bytes; 0 for grammars of the other engine, which compiles lazily."""
         return grammar.size() if isinstance(grammar, _Compiled) else 0
 
     def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """JSON, without the vocabulary; None for another engine's grammar."""
+        """The grammar's JSON without the vocabulary; None for a grammar of the other engine."""
         with _memory_errors():
             return grammar.serialize() if isinstance(grammar, _Compiled) else None
 
     def deserialize(self, text: str) -> CompiledGrammar:
-        """Raises BlobRejected for what this xgrammar did not write for this vocabulary."""
+        """Raises BlobRejected if another xgrammar version wrote the text, or for another
+        vocabulary."""
         try:
             return _Compiled(xgrammar.CompiledGrammar.deserialize_json(text, self._info))
         except RuntimeError as error:
@@ -81,8 +87,8 @@ class _Compiled:
         return str(self._compiled.serialize_json())
 
     @cached_property
-    def head(self) -> bytes:
-        return self.matcher().forced()[:MAX_HEAD]
+    def fixed_prefix(self) -> bytes:
+        return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
         return _Matcher(self._compiled)
@@ -98,13 +104,15 @@ class _Matcher:
     def rollback(self, count: int) -> None:
         self._matcher.rollback(count)
 
-    def fill(self, row: Words) -> None:
+    def fill(self, row: BitmaskRow) -> None:
         self._matcher.fill_next_token_bitmask(row.reshape(1, -1))
 
     def forced(self) -> bytes:
         try:
             return str(self._matcher.find_jump_forward_string()).encode()
-        except UnicodeDecodeError as error:  # forced up to within a character: bytes all the same
+        except (
+            UnicodeDecodeError
+        ) as error:  # the text ends inside a character; its bytes are still forced
             return bytes(error.object)
 
     @property
@@ -118,7 +126,7 @@ class _Matcher:
 
 @contextmanager
 def _memory_errors() -> Iterator[None]:
-    """What C++ says when memory runs out, as Python says it."""
+    """Convert C++ out-of-memory errors to MemoryError."""
     try:
         yield
     except RuntimeError as error:
@@ -128,5 +136,5 @@ def _memory_errors() -> Iterator[None]:
 
 
 def _literal(text: str) -> xgrammar.Grammar:
-    # EBNF string literals take JSON's escapes.
+    # EBNF string literals use JSON's escapes.
     return xgrammar.Grammar.from_ebnf(f"root ::= {json.dumps(text)}")

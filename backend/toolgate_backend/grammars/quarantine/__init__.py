@@ -1,1 +1,1 @@
-"""Compilation of new grammars in a resource-limited subprocess."""
+"""Compilation of new schemas in a subprocess with resource limits."""

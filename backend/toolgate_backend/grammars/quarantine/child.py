@@ -1,12 +1,13 @@
-"""The quarantine's process: `python -m toolgate_backend.grammars.quarantine.child CONTROL_FD`.
+"""The quarantine process: `python -m toolgate_backend.grammars.quarantine.child CONTROL_FD`.
 
-It imports the engines (seconds), reads the vocabulary from stdin, and from then on forks: each fork
-is warm within milliseconds, serves examinations over a socket of its own, under limits, and may be
-killed without loss. It never imports vLLM.
+It is a fork server. It imports the engines, which takes seconds, and reads the vocabulary from
+stdin. Then it forks workers, each of which is ready within milliseconds. A worker examines schemas
+under resource limits, over its own socket, and can be killed without loss. The process never
+imports vLLM.
 
-CONTROL_FD is a SOCK_SEQPACKET socket. In: a worker's number, with the worker's socket as ancillary
-data. Out: `ready`, then `NUMBER WAIT_STATUS` for each worker that ended. When the socket closes,
-the backend is gone, and so are we.
+CONTROL_FD is a SOCK_SEQPACKET socket. It receives the number of a new worker, with the worker's
+socket as ancillary data. It sends `ready`, and then `NUMBER WAIT_STATUS` for each worker that
+ended. The process exits when the backend closes the socket.
 """
 
 from __future__ import annotations
@@ -24,27 +25,28 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..compiler import NICENESS, Compiler, Setup
+from ..compiler import NICENESS, Compiler, CompilerSetup
 from ..completion import Completion
-from .protocol import MAX_FRAME, Job, Limits, examine, figures, frame, warm_up
+from .protocol import MAX_FRAME, CompileJob, CompileLimits, examine, frame, measurements, warm_up
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 STACK_BYTES = 8 * 2**20
-"""Less than the engine's threads have (store.py): what overflows here must not get there."""
+"""Less than the stack of the engine's threads (store.py). A schema that overflows the stack must
+fail here, not there."""
 PR_SET_PDEATHSIG = 1
-DEADLY = (signal.SIGPROF, signal.SIGALRM)
-"""What the timers send."""
+TIMER_SIGNALS = (signal.SIGPROF, signal.SIGALRM)
+"""The signals that the timers send."""
 
 
 def main(control_fd: int) -> None:
-    setup = Setup(**json.loads(sys.stdin.buffer.read()))
+    setup = CompilerSetup(**json.loads(sys.stdin.buffer.read()))
     compiler = setup.compiler(cache_bytes=COMPILER_CACHE_BYTES)
-    compiler.prime()
+    compiler.warm_cache()
     completion = setup.completion()
     del setup
     os.nice(NICENESS)
     gc.collect()
-    gc.freeze()  # what is here now stays shared with the forks: no collection touches its pages
+    gc.freeze()  # the memory in use now stays shared with the forks, as no collection writes to it
     with socket.socket(fileno=control_fd) as control:
         control.send(b"ready")
         serve(control, compiler, completion)
@@ -76,7 +78,7 @@ def serve(control: socket.socket, compiler: Compiler, completion: Completion) ->
 
 
 def _report_ended(control: socket.socket, workers: dict[int, int]) -> None:
-    with contextlib.suppress(ChildProcessError):  # none is left
+    with contextlib.suppress(ChildProcessError):  # no worker is left
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -85,59 +87,61 @@ def _report_ended(control: socket.socket, workers: dict[int, int]) -> None:
 
 
 def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
-    """Serve one socket until it closes; never returns."""
+    """Serve one socket until it closes. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, *DEADLY):
+        for number in (signal.SIGCHLD, *TIMER_SIGNALS):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, DEADLY)  # masks are inherited through exec
+        signal.pthread_sigmask(
+            signal.SIG_UNBLOCK, TIMER_SIGNALS
+        )  # masks are inherited through exec
         parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before it was watched
+        if os.getppid() != parent:  # the parent died before prctl
             os._exit(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         _, most = resource.getrlimit(resource.RLIMIT_STACK)
-        resource.setrlimit(resource.RLIMIT_STACK, (_least(STACK_BYTES, most), most))
-        with contextlib.suppress(OSError):  # not a Linux with procfs
+        resource.setrlimit(resource.RLIMIT_STACK, (_clamp(STACK_BYTES, most), most))
+        with contextlib.suppress(OSError):  # no procfs
             Path("/proc/self/oom_score_adj").write_text("1000")
         warm_up(compiler, completion)
         with socket.socket(fileno=fd) as connection:
             while (job := _next_job(connection)) is not None:
                 with _limits(job.limits):
-                    answer, grammar = examine(compiler, job)
-                connection.sendall(frame(answer))
-                if answer.figures_follow and grammar is not None:
+                    reply, grammar = examine(compiler, job)
+                connection.sendall(frame(reply))
+                if reply.measurements_follow and grammar is not None:
                     with _limits(job.limits):
-                        answer = figures(compiler, completion, job, answer, grammar)
-                    connection.sendall(frame(answer))
+                        reply = measurements(compiler, completion, job, reply, grammar)
+                    connection.sendall(frame(reply))
                 del grammar
-                if answer.renew:
+                if reply.replace_worker:
                     break
-    except BaseException:  # noqa: BLE001 - a fork must not run on into its parent's loop
+    except BaseException:  # noqa: BLE001 - a fork must not continue in its parent's loop
         os._exit(1)
-    os._exit(0)  # no clean-up of what belongs to the parent
+    os._exit(0)  # without clean-up of the parent's resources
 
 
-def _least(one: int, limit: int) -> int:
+def _clamp(one: int, limit: int) -> int:
     return one if limit == resource.RLIM_INFINITY else min(one, limit)
 
 
-def _next_job(connection: socket.socket) -> Job | None:
-    head = connection.recv(4, socket.MSG_WAITALL)
-    length = int.from_bytes(head, "big")
-    if len(head) < 4 or length > MAX_FRAME:
+def _next_job(connection: socket.socket) -> CompileJob | None:
+    header = connection.recv(4, socket.MSG_WAITALL)
+    length = int.from_bytes(header, "big")
+    if len(header) < 4 or length > MAX_FRAME:
         return None
-    return Job.model_validate_json(connection.recv(length, socket.MSG_WAITALL))
+    return CompileJob.model_validate_json(connection.recv(length, socket.MSG_WAITALL))
 
 
 @contextlib.contextmanager
-def _limits(limits: Limits) -> Iterator[None]:
-    """Over its time the kernel ends this process by the signal's default action, also in the middle
-    of native code; allocations beyond the memory fail."""
+def _limits(limits: CompileLimits) -> Iterator[None]:
+    """Apply limits. At a time limit, the signal's default action ends the process, even inside
+    native code. Allocations beyond the memory limit fail."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     memory = pages * resource.getpagesize() + limits.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
-    # A timer, not RLIMIT_CPU: that counts whole seconds since the process began.
+    # A timer, because RLIMIT_CPU counts whole seconds since the start of the process.
     signal.setitimer(signal.ITIMER_PROF, limits.cpu_seconds)
     signal.setitimer(signal.ITIMER_REAL, limits.wall_seconds)
     try:

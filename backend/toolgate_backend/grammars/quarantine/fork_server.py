@@ -1,4 +1,4 @@
-"""The backend's end of the quarantine's process (quarantine_child.py): start it, fork workers."""
+"""The backend's side of the quarantine process (child.py): start it, and fork workers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from ...errors import QuarantineDown
+from ...errors import QuarantineUnavailable
 from ...vocabulary import Vocabulary
-from ..compiler import Setup
-from .protocol import MAX_FRAME, Answer, Job, frame
+from ..compiler import CompilerSetup
+from .protocol import MAX_FRAME, CompileJob, WorkerReply, frame
 
 START_SECONDS = 300.0
-"""Importing torch and reading a vocabulary: seconds, but minutes beside an engine that takes every
-core and without compiled bytecode."""
+"""Time-out for importing torch and reading a vocabulary. This takes seconds, but minutes without
+compiled bytecode next to an engine that uses every core."""
 STATUS_SECONDS = 5.0
-"""Between a worker's end and the word of how it ended."""
+"""Time-out between a worker's end and the report of its exit status."""
 GRACE_SECONDS = 5.0
-"""Beyond a job's wall time, which the kernel keeps: after that the process itself is stuck."""
+"""Added to a job's wall-time limit, which the kernel enforces. After that, the process is stuck."""
 
 ENVIRONMENT = {
-    "TOKENIZERS_PARALLELISM": "false",  # no threads: a fork would be without them
+    "TOKENIZERS_PARALLELISM": "false",  # no threads, because a fork does not copy them
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",
 }
@@ -39,7 +39,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 class WorkerEnded(Exception):
-    """A worker ended without an answer; `signal` is what ended it, if one did."""
+    """A worker ended without a reply. `signal` is the signal that ended it, if any."""
 
     def __init__(self, ended_by: signal.Signals | None) -> None:
         super().__init__(ended_by)
@@ -47,41 +47,41 @@ class WorkerEnded(Exception):
 
 
 class Worker:
-    """One fork, one job at a time."""
+    """One forked process, which examines one schema at a time."""
 
     def __init__(
         self,
-        zygote: ForkServer,
+        fork_server: ForkServer,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         status: asyncio.Future[int],
     ) -> None:
-        self.zygote = zygote
+        self.fork_server = fork_server
         self._reader = reader
         self._writer = writer
         self._status = status
 
-    async def examine(self, job: Job) -> Answer:
-        """Raises WorkerEnded, or QuarantineDown when nothing is heard of it."""
-        patience = job.limits.wall_seconds + GRACE_SECONDS
+    async def examine(self, job: CompileJob) -> WorkerReply:
+        """Raises WorkerEnded, or QuarantineUnavailable if there is no reply in time."""
+        timeout_seconds = job.limits.wall_seconds + GRACE_SECONDS
         try:
             self._writer.write(frame(job))
-            async with asyncio.timeout(patience):
-                answer = await self._read(Answer)
+            async with asyncio.timeout(timeout_seconds):
+                reply = await self._read(WorkerReply)
         except TimeoutError as error:
-            raise QuarantineDown("the quarantine is stuck") from error
+            raise QuarantineUnavailable("the quarantine worker did not reply in time") from error
         except (OSError, EOFError) as error:
             raise WorkerEnded(await self._ended_by()) from error
-        if not answer.figures_follow:
-            return answer
+        if not reply.measurements_follow:
+            return reply
         try:
-            async with asyncio.timeout(patience):
-                return await self._read(Answer)
+            async with asyncio.timeout(timeout_seconds):
+                return await self._read(WorkerReply)
         except (OSError, EOFError):  # a TimeoutError is an OSError
-            return answer.model_copy(update={"renew": True})
+            return reply.model_copy(update={"renew": True})
 
     def close(self) -> None:
-        """The worker ends with its connection."""
+        """Close the connection, which ends the worker."""
         self._writer.close()
 
     async def _read(self, kind: type[Kind]) -> Kind:
@@ -95,12 +95,14 @@ class Worker:
             async with asyncio.timeout(STATUS_SECONDS):
                 status = await asyncio.shield(self._status)
         except TimeoutError as error:
-            raise QuarantineDown("the quarantine lost a worker") from error
+            raise QuarantineUnavailable(
+                "the quarantine did not report how its worker ended"
+            ) from error
         return signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
 
 
 class ForkServer:
-    """The warm process. `start` it once; a dead one is not brought back: take a new one."""
+    """A running quarantine process. A dead one is not restarted; start a new one instead."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process = process
@@ -108,27 +110,29 @@ class ForkServer:
         self._numbers = itertools.count(1)
         self._statuses: dict[int, asyncio.Future[int]] = {}
         self._ready = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().add_reader(control.fileno(), self._heard)
+        asyncio.get_running_loop().add_reader(control.fileno(), self._on_control_message)
 
     @classmethod
     async def start(cls, vocabulary: Vocabulary) -> ForkServer:
-        """Raises QuarantineDown when it does not come up."""
+        """Raises QuarantineUnavailable if the process does not start."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
             process = _spawn(theirs.fileno())
-        zygote = cls(process, ours)
+        fork_server = cls(process, ours)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.to_thread(_send_setup, process, vocabulary)
-                await zygote._ready
-        except (OSError, QuarantineDown) as error:  # a TimeoutError is an OSError
-            zygote.kill()
-            raise QuarantineDown("the quarantine does not start; see the log") from error
+                await fork_server._ready
+        except (OSError, QuarantineUnavailable) as error:  # a TimeoutError is an OSError
+            fork_server.kill()
+            raise QuarantineUnavailable(
+                "the quarantine process did not start; its error is in the server's log"
+            ) from error
         except BaseException:
-            zygote.kill()
+            fork_server.kill()
             raise
-        return zygote
+        return fork_server
 
     @property
     def pid(self) -> int:
@@ -139,9 +143,9 @@ class ForkServer:
         return self._control.fileno() >= 0
 
     async def fork(self) -> Worker:
-        """Raises QuarantineDown."""
+        """Raises QuarantineUnavailable if the process died."""
         if not self.alive:
-            raise QuarantineDown("the quarantine died")
+            raise QuarantineUnavailable("the quarantine process died")
         number = next(self._numbers)
         status = asyncio.get_running_loop().create_future()
         self._statuses[number] = status
@@ -152,12 +156,12 @@ class ForkServer:
             except OSError as error:
                 ours.close()
                 self.kill()
-                raise QuarantineDown("the quarantine died") from error
+                raise QuarantineUnavailable("the quarantine process died") from error
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         return Worker(self, reader, writer, status)
 
     def kill(self) -> None:
-        """End it and its workers."""
+        """End the process and its workers."""
         if self.alive:
             asyncio.get_running_loop().remove_reader(self._control.fileno())
             self._control.close()
@@ -166,14 +170,14 @@ class ForkServer:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
         self._process.wait()
-        lost = QuarantineDown("the quarantine died")
-        for waiting in (self._ready, *self._statuses.values()):
-            if not waiting.done():
-                waiting.set_exception(lost)
-                waiting.exception()  # seen: nobody has to be waiting
+        error = QuarantineUnavailable("the quarantine process died")
+        for future in (self._ready, *self._statuses.values()):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marks it as retrieved: nobody may be waiting
         self._statuses.clear()
 
-    def _heard(self) -> None:
+    def _on_control_message(self) -> None:
         try:
             message = self._control.recv(64)
         except BlockingIOError:
@@ -186,9 +190,9 @@ class ForkServer:
             self._ready.set_result(None)
         else:
             number, status = map(int, message.split())
-            waiting = self._statuses.pop(number, None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(status)
+            future = self._statuses.pop(number, None)
+            if future is not None and not future.done():
+                future.set_result(status)
 
 
 def _spawn(control_fd: int) -> subprocess.Popen[bytes]:
@@ -198,14 +202,15 @@ def _spawn(control_fd: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         pass_fds=[control_fd],
         env=os.environ | ENVIRONMENT,
-        # Not in the terminal's group: it ends with its socket, not by a Ctrl-C. In its session,
-        # though: Linux weighs sessions against each other, and niceness only within one (sched(7)).
+        # A process group of its own, so that Ctrl-C does not end it; it ends with its socket. It
+        # stays in the session, because Linux balances sessions against each other, and niceness
+        # only counts within one (sched(7)).
         process_group=0,
     )
 
 
 def _send_setup(process: subprocess.Popen[bytes], vocabulary: Vocabulary) -> None:
-    setup = Setup.of(vocabulary)  # some 10 MB: made again when needed, not kept
+    setup = CompilerSetup.from_vocabulary(vocabulary)  # about 10 MB: created when needed, not kept
     assert process.stdin is not None
     with process.stdin as pipe:
         pipe.write(json.dumps(asdict(setup)).encode())

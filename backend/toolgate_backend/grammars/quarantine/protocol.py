@@ -1,6 +1,7 @@
-"""What the quarantine is asked about a schema, what it answers, and how it comes to the answer.
+"""Requests and replies between the backend and a quarantine worker, and the examination of a
+schema.
 
-Frames are a length of four bytes (big-endian) and JSON; nothing that crosses is unpickled.
+A frame is a length of four bytes (big-endian) and JSON. No data is unpickled.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from toolgate_core.wire import GrammarVerdict
 
 from ...errors import BlobRejected
 from ..compiled_grammar import measure
-from ..compiler import COMMON, Compiler, Rewritten
+from ..compiler import COMMON_SCHEMA, Compiler, RewrittenSchema
 from ..completion import Completion
 from ..engines.engine import CompiledGrammar
 
 BLOB_MARGIN = 5.0
-"""A blob is given where loading it is this many times cheaper than compiling: the rest pays for its
-way through the store and the network, which a compile does not take. Of 3,107 real tools at Qwen3's
-vocabulary none gets one (bench/grammars.py): what xgrammar is given compiles in 4 ms and loads in
-2.7. Long enums do: 47 ms against 2.6."""
+"""A grammar gets a blob if loading it is this many times cheaper than compiling it. The blob must
+also pay for its transfer through Redis and the network, which a compile does not need. Of 3,107
+real tools with Qwen3's vocabulary, none gets one (bench/grammars.py): xgrammar's schemas compile in
+4 ms and load in 2.7 ms. Long enums get one: 47 ms against 2.6 ms."""
 BLOB_FLOOR_MS = 10.0
-"""Below this a compile is lost among a request's other costs, and no blob is worth its bytes."""
-RENEW_MS = 50.0
-"""After a compile that took longer, the process is replaced: its memory comes back, and the next
-tool that shares the expensive part is measured as a fresh backend would meet it."""
+"""Faster compiles get no blob, because they are negligible in the cost of a request."""
+REPLACE_WORKER_MS = 50.0
+"""A worker is replaced after a compile that took longer. This frees its memory, and the next tool
+with the same expensive parts is measured as in a new process."""
 
 MAX_FRAME = 64 * 2**20
 
 
-class Limits(BaseModel):
-    """Of one examination."""
+class CompileLimits(BaseModel):
+    """The limits of one examination."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,21 +45,23 @@ class Limits(BaseModel):
     memory_bytes: int
 
 
-class Job(BaseModel):
+class CompileJob(BaseModel):
     key: str
     name: str
     parameters: str
-    """Canonical JSON: ASCII, whatever the schema holds."""
-    limits: Limits
+    """Canonical JSON, in ASCII."""
+    limits: CompileLimits
 
 
-class Answer(BaseModel):
+class WorkerReply(BaseModel):
     verdict: GrammarVerdict | None
-    """None when memory ran out, which is the one limit that a process lives to tell."""
-    renew: bool
-    """This process takes no more jobs."""
-    figures_follow: bool = False
-    """A second answer follows, the verdict with all figures; if that dies, this one holds."""
+    """None if the memory limit was exceeded. It is the only limit that a worker can report
+    itself."""
+    replace_worker: bool
+    """This worker accepts no more jobs."""
+    measurements_follow: bool = False
+    """A second reply with the measurements follows. If the worker dies before that, this reply is
+    valid without them."""
 
 
 def frame(message: BaseModel) -> bytes:
@@ -66,65 +69,74 @@ def frame(message: BaseModel) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def examine(compiler: Compiler, job: Job) -> tuple[Answer, CompiledGrammar | None]:
-    """The answer, and the grammar whose figures are to follow when it says so."""
+def examine(compiler: Compiler, job: CompileJob) -> tuple[WorkerReply, CompiledGrammar | None]:
+    """The reply, and the grammar to measure if `measurements_follow`."""
     try:
         outcome = compiler.compile(job.key, job.name, job.parameters)
     except MemoryError:
-        return Answer(verdict=None, renew=True), None
+        return WorkerReply(verdict=None, replace_worker=True), None
     compile_ms = outcome.verdict.compile_ms or 0.0
-    renew = compile_ms > RENEW_MS
+    replace_worker = compile_ms > REPLACE_WORKER_MS
     follow = outcome.grammar is not None
-    return Answer(verdict=outcome.verdict, renew=renew, figures_follow=follow), outcome.grammar
+    return WorkerReply(
+        verdict=outcome.verdict, replace_worker=replace_worker, measurements_follow=follow
+    ), outcome.grammar
 
 
 def warm_up(compiler: Compiler, completion: Completion) -> None:
-    """A usual tool, before the first real one: of a process that was just forked, each page that a
-    compile writes has to be copied first, which takes three times as long as the compile."""
-    limits = Limits(cpu_seconds=0, wall_seconds=0, memory_bytes=0)
-    job = Job(key="", name="usual", parameters=canonical_json(COMMON), limits=limits)
-    answer, grammar = examine(compiler, job)
+    """Compile a typical tool before the first real one. In a new fork, each page that a compile
+    writes is copied first, which takes three times as long as the compile."""
+    limits = CompileLimits(cpu_seconds=0, wall_seconds=0, memory_bytes=0)
+    job = CompileJob(key="", name="usual", parameters=canonical_json(COMMON_SCHEMA), limits=limits)
+    reply, grammar = examine(compiler, job)
     if grammar is not None:
-        figures(compiler, completion, job, answer, grammar)
+        measurements(compiler, completion, job, reply, grammar)
 
 
-def figures(
-    compiler: Compiler, completion: Completion, job: Job, answer: Answer, grammar: CompiledGrammar
-) -> Answer:
-    """The verdict with what budgets need to know, and a blob where that pays."""
-    answer = answer.model_copy(update={"figures_follow": False})
-    assert answer.verdict is not None
+def measurements(
+    compiler: Compiler,
+    completion: Completion,
+    job: CompileJob,
+    reply: WorkerReply,
+    grammar: CompiledGrammar,
+) -> WorkerReply:
+    """The reply with the measurements for budgets, and with a blob if that is worth it."""
+    reply = reply.model_copy(update={"figures_follow": False})
+    assert reply.verdict is not None
     try:
         measured = measure(grammar, json.loads(job.parameters), completion)
     except MemoryError:
-        return answer.model_copy(update={"renew": True})
-    except Exception:  # noqa: BLE001 - a grammar without figures is a grammar all the same
-        return answer
-    packs = (answer.verdict.compile_ms or 0.0) >= BLOB_FLOOR_MS
-    found = {"least_tokens": measured.least_tokens, "growth": measured.growth}
-    answer = _with(answer, found)
-    return _packed(compiler, job, answer, grammar) if packs else answer
+        return reply.model_copy(update={"renew": True})
+    except Exception:  # noqa: BLE001 - a grammar is usable without measurements
+        return reply
+    packs = (reply.verdict.compile_ms or 0.0) >= BLOB_FLOOR_MS
+    values = {"least_tokens": measured.least_tokens, "growth": measured.growth}
+    reply = _update_verdict(reply, values)
+    return _with_blob(compiler, job, reply, grammar) if packs else reply
 
 
-def _packed(compiler: Compiler, job: Job, answer: Answer, grammar: CompiledGrammar) -> Answer:
-    """With what loading the blob costs, and the blob where that pays."""
-    assert answer.verdict is not None
+def _with_blob(
+    compiler: Compiler, job: CompileJob, reply: WorkerReply, grammar: CompiledGrammar
+) -> WorkerReply:
+    """The reply with the cost of loading the blob, and with the blob if loading is much cheaper."""
+    assert reply.verdict is not None
     try:
         packed = compiler.pack(job.key, grammar)
         if packed is None:
-            return answer
-        began = time.thread_time()
-        made = Rewritten.of(answer.verdict.rewritten, answer.verdict.residual)
-        compiler.load(job.key, packed, job.parameters, made)
-        load_ms = (time.thread_time() - began) * 1e3
-    except BlobRejected:  # xgrammar cannot read what it wrote: then there is none
-        return answer
+            return reply
+        started = time.thread_time()
+        schema = reply.verdict.rewritten
+        rewritten = RewrittenSchema(schema, reply.verdict.residual) if schema is not None else None
+        compiler.load(job.key, packed, job.parameters, rewritten)
+        load_ms = (time.thread_time() - started) * 1e3
+    except BlobRejected:  # xgrammar cannot read its own output
+        return reply
     except MemoryError:
-        return answer.model_copy(update={"renew": True})
-    pays = load_ms * BLOB_MARGIN <= (answer.verdict.compile_ms or 0.0)
-    return _with(answer, {"load_ms": load_ms, "blob": packed if pays else None})
+        return reply.model_copy(update={"renew": True})
+    pays = load_ms * BLOB_MARGIN <= (reply.verdict.compile_ms or 0.0)
+    return _update_verdict(reply, {"load_ms": load_ms, "blob": packed if pays else None})
 
 
-def _with(answer: Answer, found: dict[str, Any]) -> Answer:
-    assert answer.verdict is not None
-    return answer.model_copy(update={"verdict": answer.verdict.model_copy(update=found)})
+def _update_verdict(reply: WorkerReply, values: dict[str, Any]) -> WorkerReply:
+    assert reply.verdict is not None
+    return reply.model_copy(update={"verdict": reply.verdict.model_copy(update=values)})

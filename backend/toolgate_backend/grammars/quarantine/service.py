@@ -1,7 +1,7 @@
-"""Schemas that were never seen are compiled here first: elsewhere, and under limits.
+"""Compilation of new schemas in quarantine: in a separate process, with resource limits.
 
-What goes over a limit becomes a refusal that names it; the process that did is replaced by a fork
-that is warm already, so that the next schema does not notice.
+A schema that exceeds a limit is refused, and the refusal names the limit. The worker that exceeded
+it is replaced by a fork that is ready immediately, so the next schema is not delayed.
 """
 
 from __future__ import annotations
@@ -16,53 +16,54 @@ from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-from ...errors import QuarantineDown
+from ...errors import QuarantineUnavailable
 from .. import metrics
 from .fork_server import ForkServer, Worker, WorkerEnded
-from .protocol import Answer, Job, Limits
+from .protocol import CompileJob, CompileLimits, WorkerReply
 
 ATTEMPTS = 2
-"""Of one schema, where the quarantine itself died under it."""
+"""Attempts for one schema if the quarantine process itself dies."""
 
-_BY_SIGNAL = {
+_LIMIT_BY_SIGNAL = {
     signal.SIGPROF: "cpu",
     signal.SIGALRM: "wall",
-    signal.SIGKILL: "memory",  # the kernel's, out of memory: nobody else kills a worker
-    signal.SIGABRT: "memory",  # what an allocation that fails in Rust or C++ comes to
+    signal.SIGKILL: "memory",  # from the kernel, out of memory; nothing else kills a worker
+    signal.SIGABRT: "memory",  # the result of a failed allocation in Rust or C++
 }
 
 
 @dataclass
-class _Waiting:
-    job: Job
-    answer: asyncio.Future[GrammarVerdict] = field(
+class _QueuedJob:
+    job: CompileJob
+    verdict: asyncio.Future[GrammarVerdict] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
 
 class Quarantine:
-    """`examine` from any task of one event loop; `workers` schemas are compiled at a time."""
+    """`examine` may be called from any task of one event loop. `workers` schemas are compiled at
+    the same time."""
 
     def __init__(
-        self, start: Callable[[], Awaitable[ForkServer]], limits: Limits, *, workers: int
+        self, start: Callable[[], Awaitable[ForkServer]], limits: CompileLimits, *, workers: int
     ) -> None:
         self._start = start
         self._limits = limits
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._queue: asyncio.Queue[_QueuedJob] = asyncio.Queue()
         self._slots = workers
         self._tasks: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[ForkServer] | None = None
 
     def start(self) -> None:
-        """Begin to warm up; whoever examines meanwhile waits."""
+        """Start the process. Callers of `examine` wait until it is ready."""
         if not self._tasks:
-            self._starting = asyncio.create_task(self._start_zygote())
+            self._starting = asyncio.create_task(self._start_fork_server())
             self._tasks = [asyncio.create_task(self._serve()) for _ in range(self._slots)]
 
-    async def warmed(self) -> None:
-        """Wait until it can serve. Raises QuarantineDown."""
+    async def wait_until_ready(self) -> None:
+        """Wait until the process is ready. Raises QuarantineUnavailable."""
         self.start()
-        await self._zygote()
+        await self._fork_server()
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -71,83 +72,85 @@ class Quarantine:
         self._tasks = []
         if self._starting is not None:
             self._starting.cancel()
-            with suppress(asyncio.CancelledError, QuarantineDown):
+            with suppress(asyncio.CancelledError, QuarantineUnavailable):
                 (await self._starting).kill()
             self._starting = None
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
-        """The verdict, with `compile_ms`, and with `load_ms` and `blob` where they were measured.
-        Raises QuarantineDown, which says nothing about the schema."""
+        """The verdict, with `compile_ms`, and with `load_ms` and `blob` if they were measured.
+        Raises QuarantineUnavailable, which is not a verdict on the schema."""
         self.start()
-        waiting = _Waiting(
-            Job(
+        queued = _QueuedJob(
+            CompileJob(
                 key=source.key,
                 name=source.name,
                 parameters=grammar_key.canonical_json(source.parameters),
                 limits=self._limits,
             )
         )
-        self._queue.put_nowait(waiting)
-        return await waiting.answer
+        self._queue.put_nowait(queued)
+        return await queued.verdict
 
     async def _serve(self) -> None:
-        """One slot: job after job on one worker, a new worker when that one is spent."""
+        """Process jobs on one worker at a time, and replace the worker when it accepts no more
+        jobs."""
         worker: Worker | None = None
         try:
             while True:
-                if worker is None:  # ahead of time: a fork takes longer than most compiles
-                    with suppress(QuarantineDown, OSError):
-                        worker = await (await self._zygote()).fork()
-                waiting = await self._queue.get()
-                if waiting.answer.cancelled():
+                if worker is None:
+                    # Before the next job arrives: a fork takes longer than most compiles.
+                    with suppress(QuarantineUnavailable, OSError):
+                        worker = await (await self._fork_server()).fork()
+                queued = await self._queue.get()
+                if queued.verdict.cancelled():
                     continue
                 try:
-                    verdict, worker = await self._examine(waiting.job, worker)
-                except Exception as error:  # noqa: BLE001 - whoever asked must hear of it, and the slot lives on
+                    verdict, worker = await self._examine(queued.job, worker)
+                except Exception as error:  # noqa: BLE001 - passed on to the caller
                     worker = None
-                    _settle(waiting.answer, error)
+                    _set_result(queued.verdict, error)
                 else:
-                    _settle(waiting.answer, verdict)
+                    _set_result(queued.verdict, verdict)
         finally:
             if worker is not None:
                 worker.close()
 
     async def _examine(
-        self, job: Job, worker: Worker | None
+        self, job: CompileJob, worker: Worker | None
     ) -> tuple[GrammarVerdict, Worker | None]:
-        """The verdict, and the worker if it can take another job."""
+        """The verdict, and the worker if it accepts another job."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                zygote = await self._zygote()
-                worker = worker or await zygote.fork()
-                answer = await worker.examine(job)
+                fork_server = await self._fork_server()
+                worker = worker or await fork_server.fork()
+                reply = await worker.examine(job)
             except WorkerEnded as ended:
                 assert worker is not None
                 worker.close()
                 return self._refusal(job, _limit(ended.signal)), None
-            except (QuarantineDown, OSError) as error:  # an OSError: out of files or processes
+            except (QuarantineUnavailable, OSError) as error:  # OSError: no descriptors left
                 if worker is not None:
-                    worker.zygote.kill()  # stuck, or dead for long: the next attempt has a new one
+                    worker.fork_server.kill()  # stuck or dead: the next attempt starts a new one
                     worker.close()
                 worker = None
                 if attempt == ATTEMPTS:
-                    raise QuarantineDown(str(error)) from error
+                    raise QuarantineUnavailable(str(error)) from error
                 continue
-            return self._settled(job, answer, worker)
+            return self._finish_job(job, reply, worker)
         raise AssertionError  # unreachable: the last attempt returns or raises
 
-    def _settled(
-        self, job: Job, answer: Answer, worker: Worker
+    def _finish_job(
+        self, job: CompileJob, reply: WorkerReply, worker: Worker
     ) -> tuple[GrammarVerdict, Worker | None]:
-        if answer.renew:
+        if reply.replace_worker:
             worker.close()
-        kept = None if answer.renew else worker
-        if answer.verdict is None:
+        kept = None if reply.replace_worker else worker
+        if reply.verdict is None:
             return self._refusal(job, "memory"), kept
-        metrics.compiled(answer.verdict, place="quarantine")
-        return answer.verdict, kept
+        metrics.compiled(reply.verdict, place="quarantine")
+        return reply.verdict, kept
 
-    def _refusal(self, job: Job, limit: str) -> GrammarVerdict:
+    def _refusal(self, job: CompileJob, limit: str) -> GrammarVerdict:
         metrics.QUARANTINE_KILLS.labels(limit).inc()
         allowed = {
             "cpu": f"more than {self._limits.cpu_seconds:g} s of processor time",
@@ -155,32 +158,34 @@ class Quarantine:
             "memory": f"more than {self._limits.memory_bytes // 2**20:,} MB of memory",
         }
         reason = (
-            f"compiling it takes {allowed[limit]}" if limit in allowed else "its compile crashes"
+            f"compiling it takes {allowed[limit]}"
+            if limit in allowed
+            else "compiling it crashes the grammar engine"
         )
         return GrammarVerdict(
             key=job.key,
             status="refused",
-            reason=f"{reason}; split the tool or simplify its schema",
+            reason=f"{reason}. Split the tool or simplify its schema",
             pointer="",
             code=SchemaTooComplex.code,
         )
 
-    async def _zygote(self) -> ForkServer:
-        """The living one; of many who find it dead, one starts the next."""
+    async def _fork_server(self) -> ForkServer:
+        """The running process. If several callers find it dead, one of them starts a new one."""
         while True:
             starting = self._starting
             if starting is None or (starting.done() and not _alive(starting)):
-                self._starting = starting = asyncio.create_task(self._start_zygote())
-            zygote = await asyncio.shield(starting)
-            if zygote.alive:
-                return zygote
+                self._starting = starting = asyncio.create_task(self._start_fork_server())
+            fork_server = await asyncio.shield(starting)
+            if fork_server.alive:
+                return fork_server
 
-    async def _start_zygote(self) -> ForkServer:
+    async def _start_fork_server(self) -> ForkServer:
         return await self._start()
 
 
 def _limit(ended_by: signal.Signals | None) -> str:
-    return _BY_SIGNAL.get(ended_by, "crash") if ended_by is not None else "crash"
+    return _LIMIT_BY_SIGNAL.get(ended_by, "crash") if ended_by is not None else "crash"
 
 
 def _alive(starting: asyncio.Task[ForkServer]) -> bool:
@@ -188,10 +193,12 @@ def _alive(starting: asyncio.Task[ForkServer]) -> bool:
     return not failed and starting.result().alive
 
 
-def _settle(answer: asyncio.Future[GrammarVerdict], outcome: GrammarVerdict | Exception) -> None:
-    if answer.done():  # who asked has gone
+def _set_result(
+    future: asyncio.Future[GrammarVerdict], outcome: GrammarVerdict | Exception
+) -> None:
+    if future.done():  # the caller has gone
         return
     if isinstance(outcome, Exception):
-        answer.set_exception(outcome)
+        future.set_exception(outcome)
     else:
-        answer.set_result(outcome)
+        future.set_result(outcome)

@@ -62,7 +62,7 @@ def test_many_optional_properties_go_to_llguidance() -> None:
 
 def test_the_reason_points_at_what_decided() -> None:
     choice = choose(canonical_parameters(tools.TAGS["function"]["parameters"]))
-    assert choice.reason == "'maxLength' beside type 'string' at /properties/tags/items"
+    assert choice.reason == "'maxLength' with type 'string' at /properties/tags/items"
 
 
 def test_a_property_that_is_named_like_a_keyword_is_no_keyword() -> None:

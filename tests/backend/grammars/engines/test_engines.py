@@ -12,7 +12,12 @@ import pytest
 from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.closed_objects import close_objects
-from toolgate_backend.grammars.engines.engine import MAX_HEAD, Engine, envelope, words_for
+from toolgate_backend.grammars.engines.engine import (
+    MAX_PREFIX_BYTES,
+    Engine,
+    envelope,
+    words_per_row,
+)
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.dialect import QWEN3
@@ -81,7 +86,7 @@ def test_a_refused_token_changes_nothing(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str
 ) -> None:
     matcher = engines[name].compile(QWEN3, "look_up", SCHEMA).matcher()
-    before, after = np.zeros((2, words_for(vocabulary.size)), dtype=np.int32)
+    before, after = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
     matcher.fill(before)
     assert not matcher.accept(vocabulary.encode("x")[0])
     matcher.fill(after)
@@ -97,7 +102,7 @@ def test_rollback_restores_the_mask(
     text, _ = envelope(QWEN3, "look_up")
     for token in vocabulary.encode(text):
         assert matcher.accept(token)
-    rows = np.zeros((2, words_for(vocabulary.size)), dtype=np.int32)
+    rows = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
     matcher.fill(rows[0])
     more = vocabulary.encode('{"city": "Par')
     assert all(matcher.accept(token) for token in more)
@@ -159,7 +164,7 @@ def test_text_may_be_forced_up_to_within_a_character(
         for properties in ({"answer": answer}, {"a": {"type": "boolean"}, "answer": answer})
     )
     before, _ = envelope(QWEN3, "reply")
-    head = engines[name].compile(QWEN3, "reply", first).head
+    head = engines[name].compile(QWEN3, "reply", first).fixed_prefix
     assert head == (before + '{"answer": "').encode() + b"\xd0"
     matcher = engines[name].compile(QWEN3, "reply", second).matcher()
     written = before + '{"a": true, "answer": "'
@@ -184,6 +189,6 @@ def test_of_a_long_constant_the_beginning_is_told(engines: dict[str, Engine], na
         "required": ["a"],
         "additionalProperties": False,
     }
-    head = engines[name].compile(QWEN3, "tool", schema).head
+    head = engines[name].compile(QWEN3, "tool", schema).fixed_prefix
     assert head.startswith(b'\n{"name": "tool", "arguments": {"a": "xxx')
-    assert len(head) == MAX_HEAD
+    assert len(head) == MAX_PREFIX_BYTES

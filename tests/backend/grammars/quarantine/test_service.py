@@ -18,7 +18,7 @@ from tests import tools
 from tests.support import hostile_schemas
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer
-from toolgate_backend.grammars.quarantine.protocol import Limits
+from toolgate_backend.grammars.quarantine.protocol import CompileLimits
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
@@ -27,7 +27,7 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-AMPLE = Limits(cpu_seconds=60, wall_seconds=120, memory_bytes=2**30)
+AMPLE = CompileLimits(cpu_seconds=60, wall_seconds=120, memory_bytes=2**30)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,7 +39,7 @@ async def quarantine(vocabulary: Vocabulary) -> AsyncIterator[Quarantine]:
 class running:
     """A quarantine for the length of a `with`, and its process."""
 
-    def __init__(self, vocabulary: Vocabulary, limits: Limits, workers: int = 2) -> None:
+    def __init__(self, vocabulary: Vocabulary, limits: CompileLimits, workers: int = 2) -> None:
         self._quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits, workers=workers)
 
     async def __aenter__(self) -> Quarantine:
@@ -52,7 +52,7 @@ class running:
 
 def limited(quarantine: Quarantine, **limits: float) -> Quarantine:
     """The same process under other limits."""
-    return Quarantine(quarantine._zygote, AMPLE.model_copy(update=limits), workers=1)
+    return Quarantine(quarantine._fork_server, AMPLE.model_copy(update=limits), workers=1)
 
 
 def source(schema: dict[str, Any], name: str = "f") -> GrammarSource:
@@ -121,25 +121,25 @@ async def test_both_engines_come_to_a_verdict_with_its_figures(quarantine: Quara
 async def test_a_dead_quarantine_comes_back(vocabulary: Vocabulary) -> None:
     async with running(vocabulary, AMPLE, workers=1) as quarantine:
         assert (await quarantine.examine(source({}, "a"))).status == "ready"
-        zygote = await quarantine._zygote()
-        [worker] = workers_of(zygote.pid)
-        os.kill(zygote.pid, signal.SIGKILL)
+        fork_server = await quarantine._fork_server()
+        [worker] = workers_of(fork_server.pid)
+        os.kill(fork_server.pid, signal.SIGKILL)
         await asyncio.to_thread(wait_for_end, worker)  # workers die with what forked them
         assert (await quarantine.examine(source({}, "b"))).status == "ready"
-        assert (await quarantine._zygote()).pid != zygote.pid
+        assert (await quarantine._fork_server()).pid != fork_server.pid
 
 
 async def test_the_process_ends_when_its_parent_closes_the_line(vocabulary: Vocabulary) -> None:
-    zygote = await ForkServer.start(vocabulary)
-    worker = await zygote.fork()
-    asyncio.get_running_loop().remove_reader(zygote._control.fileno())
-    zygote._control.close()
-    assert await asyncio.to_thread(zygote._process.wait, 30) == 0
+    fork_server = await ForkServer.start(vocabulary)
+    worker = await fork_server.fork()
+    asyncio.get_running_loop().remove_reader(fork_server._control.fileno())
+    fork_server._control.close()
+    assert await asyncio.to_thread(fork_server._process.wait, 30) == 0
     worker.close()
 
 
 async def test_it_gives_way_to_the_engine(quarantine: Quarantine) -> None:
-    pid = (await quarantine._zygote()).pid
+    pid = (await quarantine._fork_server()).pid
     assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
     # Linux weighs sessions against each other, whatever the niceness in them; a Ctrl-C in ours,
     # though, is not meant for it.
@@ -148,7 +148,7 @@ async def test_it_gives_way_to_the_engine(quarantine: Quarantine) -> None:
 
 
 async def test_the_quarantine_never_imports_vllm(quarantine: Quarantine) -> None:
-    maps = Path(f"/proc/{(await quarantine._zygote()).pid}/maps").read_text()
+    maps = Path(f"/proc/{(await quarantine._fork_server()).pid}/maps").read_text()
     assert "xgrammar" in maps
     assert "/vllm/" not in maps
 
@@ -181,7 +181,7 @@ async def test_a_blob_comes_with_what_was_dear_to_compile(
     assert verdict.load_ms is not None
     assert verdict.compile_ms is not None
     assert verdict.load_ms * 5 <= verdict.compile_ms
-    compiler = Compiler.of(vocabulary, cache_bytes=2**26)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
     loaded = compiler.load(dear.key, verdict.blob, grammar_key.canonical_json(dear.parameters))
     assert loaded.grammar is not None
 

@@ -1,0 +1,168 @@
+"""vLLM's private names that Toolgate uses, and the use of each.
+
+Each name is checked at start-up (probe.py) and has a behavioural test in tests/backend/ or
+tests/gateway/. Attributes that exist only on instances (`AsyncLLM.engine_core`,
+`OpenAIServingModels.lora_requests`) cannot be checked at start-up; they have only those tests.
+
+Interfaces that vLLM provides for plug-ins are not listed: the plug-in groups, `LogitsProcessor` and
+its types, `EngineClient.collective_rpc`, `LoRARequest` and `init_logger`.
+"""
+
+from __future__ import annotations
+
+from toolgate_core.host_probe import PrivateName
+
+COMMAND_LINE = PrivateName(
+    "vllm.entrypoints.cli.main:main", "`toolgate backend` starts vLLM's server"
+)
+"""It looks up the version of the distribution `vllm`; see vllm_version.py for the CPU build."""
+
+CALL_IDS = PrivateName(
+    "vllm.renderers.chat_utils:get_tool_call_id_type",
+    "tool-call ids in the form that the model's chat template needs",
+    ("model_config",),
+    older="vllm.entrypoints.chat_utils:get_tool_call_id_type",  # 0.31
+)
+
+ENGINE = "vllm.v1.engine.core"
+MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
+GRAMMAR = "vllm.v1.structured_output.backend_types:StructuredOutputGrammar"
+RENDERER = "vllm.renderers.base:BaseRenderer"
+MODEL_CONFIG = "vllm.config:ModelConfig"
+
+SERVER: tuple[PrivateName, ...] = (
+    CALL_IDS,
+    # HTTP routes.
+    PrivateName(
+        "vllm.entrypoints.serve.utils.api_utils:with_cancellation",
+        "aborts a non-streaming request when its client disconnects",
+    ),
+    PrivateName("vllm.exceptions:VLLMClientError", "errors caused by the client"),
+    PrivateName("vllm.exceptions:GracefulHTTPError", "vLLM's limit on queued requests"),
+    PrivateName(
+        "vllm.v1.engine.exceptions:EngineDeadError", "error responses after the engine died"
+    ),
+    PrivateName(
+        "vllm.entrypoints.openai.models.serving:OpenAIServingModels",
+        "names of the served models",
+        ("base_model_paths", "lora_modules"),
+    ),
+    # Rendering: messages → token ids.
+    PrivateName("vllm.engine.protocol:EngineClient.renderer", "renders chat messages"),
+    PrivateName(
+        f"{RENDERER}.render_chat_async",
+        "renders chat messages",
+        ("conversations", "chat_params", "tok_params"),
+    ),
+    PrivateName(f"{RENDERER}.default_chat_tok_params", "prompt truncation"),
+    PrivateName(
+        "vllm.renderers.params:ChatParams", "chat-template arguments", ("chat_template_kwargs",)
+    ),
+    PrivateName(
+        "vllm.renderers.params:TokenizeParams",
+        "prompt truncation",
+        ("max_total_tokens", "truncate_prompt_tokens", "truncation_side", "add_special_tokens"),
+    ),
+    PrivateName(
+        "vllm.tokenizers:cached_tokenizer_from_config", "loads the tokenizer", ("model_config",)
+    ),
+    # Sampling.
+    PrivateName(
+        "vllm.v1.engine.async_llm:AsyncLLM.generate",
+        "generation, with masks from the first token on",
+        ("prompt", "sampling_params", "request_id", "lora_request", "priority", "reasoning_ended"),
+    ),
+    PrivateName(
+        "vllm.sampling_params:SamplingParams",
+        "sampling parameters, including the enforcement spec and n > 1 for greedy sampling",
+        ("extra_args", "structured_outputs", "skip_clone"),
+    ),
+    PrivateName(
+        "vllm.sampling_params:StructuredOutputsParams",
+        "makes vLLM wait for a request's grammar",
+        ("choice",),
+    ),
+    PrivateName(
+        "vllm.sampling_params:RepetitionDetectionParams",
+        "`repetition_detection`",
+        ("max_pattern_size", "min_pattern_size", "min_count"),
+    ),
+    PrivateName(
+        f"{MODEL_CONFIG}.get_diff_sampling_param", "the model's default sampling parameters"
+    ),
+    PrivateName(f"{MODEL_CONFIG}.try_get_generation_config", "the model's end-of-turn tokens"),
+    PrivateName(f"{MODEL_CONFIG}.get_vocab_size", "the width of the logits"),
+    PrivateName(f"{MODEL_CONFIG}.is_multimodal_model", "whether the model accepts images"),
+    # Engine processes.
+    PrivateName("vllm.config:VllmConfig.use_v2_model_runner", "choice of the adapter"),
+    PrivateName("vllm.v1.worker.worker_base:WorkerBase", "base of the methods that load grammars"),
+    PrivateName(
+        "vllm.v1.serial_utils:run_method",
+        "calls the worker methods by name",
+        ("obj", "method", "args", "kwargs"),
+    ),
+    PrivateName(f"{ENGINE}:EngineCore", "base of the methods that load grammars"),
+    PrivateName(
+        "vllm.v1.executor.uniproc_executor:UniProcExecutor",
+        "runs the model in the engine's process on few CPU cores",
+    ),
+    PrivateName(MANAGER, "creates Toolgate's grammars"),
+    PrivateName(GRAMMAR, "the grammar interface"),
+    PrivateName(
+        "vllm.v1.structured_output.utils:strip_speculative_padding", "draft padding", ("token_ids",)
+    ),
+)
+"""Names that every server needs, whichever adapter it uses."""
+
+GRAMMAR_METHODS = {
+    "accept_tokens": ("self", "request_id", "tokens"),
+    "validate_tokens": ("self", "tokens"),
+    "rollback": ("self", "num_tokens"),
+    "fill_bitmask": ("self", "bitmask", "batch_index"),
+    "is_terminated": ("self",),
+    "reset": ("self",),
+}
+"""The methods of vLLM's grammar interface, and their arguments."""
+
+STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
+    # vLLM has no registry of grammar back ends. `_create_grammar` builds a request's grammar in the
+    # engine's pool. `validate_tokens` is called with each draft before it is scheduled.
+    PrivateName(
+        f"{MANAGER}._create_grammar",
+        "creates Toolgate's grammars",
+        ("self", "request"),
+        replaced=True,
+    ),
+    PrivateName(
+        f"{MANAGER}.validate_tokens",
+        "proposes forced text as drafts",
+        ("self", "request", "spec_tokens"),
+        replaced=True,
+    ),
+    PrivateName(GRAMMAR, "the grammar interface", abstract=tuple(GRAMMAR_METHODS)),
+    *(
+        PrivateName(f"{GRAMMAR}.{method}", "the grammar interface", arguments, replaced=True)
+        for method, arguments in GRAMMAR_METHODS.items()
+    ),
+    # The engine runs any method of `EngineCore` that a client names. Grammars are loaded in the
+    # scheduler's process in this way, because `collective_rpc` reaches only the workers.
+    PrivateName(
+        f"{ENGINE}:EngineCoreProc._handle_client_request",
+        "calls the engine methods by name",
+        ("request_type", "request"),
+    ),
+    PrivateName(
+        "vllm.v1.engine.core_client:AsyncMPClient.call_utility_all_async",
+        "calls the engine methods on every engine",
+        ("method",),
+        older="vllm.v1.engine.core_client:AsyncMPClient._call_utility_async",  # 0.31
+    ),
+    PrivateName(
+        "vllm.v1.structured_output.request:StructuredOutputRequest.grammar",
+        "distinguishes Toolgate's grammars from vLLM's",
+    ),
+    PrivateName("vllm.config:SpeculativeConfig.method", "whether drafts may be replaced"),
+    PrivateName("vllm.config:VllmConfig.num_speculative_tokens", "number of drafts in a step"),
+    PrivateName("vllm.config:SchedulerConfig.async_scheduling", "whether drafts may be replaced"),
+)
+"""Further names that the adapter structured_output needs."""

@@ -1,0 +1,68 @@
+"""What a sequence's spec and token budget permit in a given state."""
+
+from __future__ import annotations
+
+from .budget import Budget
+from .spec import Spec
+from .state import State
+from .static_masks import StaticMasks
+
+NOTHING = frozenset[int]()
+
+
+class Permissions:
+    """`length` is the number of tokens that the sequence has so far."""
+
+    def __init__(self, static: StaticMasks, spec: Spec, budget: Budget) -> None:
+        self._static = static
+        self._spec = spec
+        self.budget = budget
+        special_stops = frozenset(spec.stop_ids) & static.special
+        ends = NOTHING if spec.ignore_end else frozenset(static.marks.end_of_turn)
+        self._content_ends = ends | special_stops
+
+    def call_required(self, state: State) -> bool:
+        """Whether a call is required and has not been made yet."""
+        return self._spec.choice == "required" and state.calls == 0
+
+    def within_call_limit(self, calls: int) -> bool:
+        """Whether another call is allowed after `calls` calls."""
+        limit = self._spec.max_calls
+        return self._spec.choice != "none" and (limit is None or calls < limit)
+
+    def may_begin_call(self, state: State, length: int, tokens_before: int = 0) -> bool:
+        """Whether a call may begin after `tokens_before` more tokens. A call that does not fit the
+        budget may not."""
+        fits = self.budget.fits_call(length, tokens_before)
+        return self.within_call_limit(state.calls) and fits
+
+    def may_add_call(self, state: State, length: int) -> bool:
+        """Whether another call may follow the previous one, with the separator between them."""
+        return self.may_begin_call(state, length, len(self._static.between_calls) - 1)
+
+    def must_end_reasoning(self, state: State, length: int) -> bool:
+        required = self.call_required(state)
+        return self.budget.must_end_reasoning(
+            length, state.reasoning_tokens, call_required=required
+        )
+
+    def content_marks(self, state: State, length: int) -> frozenset[int]:
+        """The marks that may come in content."""
+        required = self.call_required(state)
+        may_reason = state.may_reason and (not required or self.budget.fits_reasoning(length))
+        may_call = required or self.may_begin_call(state, length)
+        return self._static.content_marks(may_reason=may_reason, may_call=may_call)
+
+    def content_ends(self, length: int) -> frozenset[int]:
+        """The special tokens that may end the content; none before `min_tokens`."""
+        return NOTHING if length < self._spec.min_tokens else self._content_ends
+
+    def banned_tokens(self, state: State) -> frozenset[int]:
+        """The tokens that would complete a banned sequence (`bad_words`)."""
+        if not self._spec.bad_words:
+            return NOTHING
+        return frozenset(
+            word[-1]
+            for word in self._spec.bad_words
+            if len(word) == 1 or state.recent_tokens[1 - len(word) :] == word[:-1]
+        )
