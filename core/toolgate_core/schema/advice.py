@@ -1,71 +1,77 @@
-"""Why masks leave a keyword open, and what to write instead."""
+"""For each keyword: why masks can't enforce it, and what to write instead."""
 
 from __future__ import annotations
 
-_COUNTING = "A grammar would have to remember every item that came."
-_CONDITION = "Its negation can't be said in keywords that a grammar holds."
+_COUNTING = "A grammar can't compare items with earlier ones, or count them."
+_CONDITION = "The negation of its condition can't be written in keywords that grammars support."
+_NUMBERS = "It has numbers beyond 2^53, which double precision can't represent exactly."
+_UNEVALUATED = "It depends on other keywords that masks can't enforce."
+_CASES = "Write each case as an alternative of `anyOf`, distinguished by a `const`."
 
 ADVICE: dict[str, tuple[str, str]] = {
-    "$dynamicRef": ("What it leads to depends on the way there.", "Use $ref."),
+    "$dynamicRef": ("Its target depends on the dynamic scope.", "Use `$ref`."),
     "additionalProperties": (
-        "Which members are additional depends on a patternProperties that is left open.",
-        "See there.",
+        "It depends on a `patternProperties` that masks can't enforce.",
+        "Follow the advice for `patternProperties`.",
     ),
-    "const": ("Its numbers are too large to be told apart as doubles.", "Use a string."),
-    "contains": (_COUNTING, "Ask for the item as a property of its own."),
+    "const": (_NUMBERS, "Use a string."),
+    "contains": (_COUNTING, "Declare a property for the required item."),
     "dependentRequired": (
-        "Together with what stands beside it it can't be said as alternatives.",
-        "Write the alternatives as anyOf, each with its `required`.",
+        "Its combination with the other keywords can't be written as alternatives.",
+        "Write the alternatives as `anyOf`, each with its own `required`.",
     ),
-    "dependentSchemas": (_CONDITION, "Write the alternatives as anyOf."),
-    "else": (_CONDITION, "Write both cases as anyOf, told apart by a `const`."),
-    "enum": ("Its numbers are too large to be told apart as doubles.", "Use strings."),
-    "format": ("No grammar knows the format.", "Use a `pattern`."),
-    "if": (_CONDITION, "Write both cases as anyOf, told apart by a `const`."),
-    "maxContains": (_COUNTING, "Leave it out."),
+    "dependentSchemas": (_CONDITION, "Write the alternatives as `anyOf`."),
+    "else": (_CONDITION, _CASES),
+    "enum": (_NUMBERS, "Use strings."),
+    "format": ("The grammar engines do not support this format.", "Use `pattern`."),
+    "if": (_CONDITION, _CASES),
+    "maxContains": (_COUNTING, "Remove it."),
     "maxProperties": (
-        "Members that may or may not come are not counted.",
-        "Declare the members, or use an array with maxItems.",
+        "A grammar can't count optional properties.",
+        "Declare the properties, or use an array with `maxItems`.",
     ),
-    "minContains": (_COUNTING, "Leave it out."),
+    "minContains": (_COUNTING, "Remove it."),
     "minProperties": (
-        "Members that may or may not come are not counted beyond one.",
-        "Use `required`, or an array with minItems.",
+        "A grammar can't require more than one of several optional properties.",
+        "Use `required`, or an array with `minItems`.",
     ),
     "multipleOf": (
-        "It is only held for numbers that can't be negative.",
+        "The grammar engines support it for non-negative numbers only.",
         "Add `minimum: 0`, or use an integer in a smaller unit.",
     ),
     "not": (
-        "What it excludes can't be said in keywords that a grammar holds.",
-        "Say what is allowed: a type, an enum, a pattern.",
+        "Its negation can't be written in keywords that grammars support.",
+        "Describe the allowed values with `type`, `enum` or `pattern`.",
     ),
     "oneOf": (
-        "The alternatives overlap, or can't be shown not to: they are masked as anyOf.",
-        "Use anyOf, or give each alternative a required property with a `const` of its own.",
+        "The alternatives overlap, or can't be proven disjoint. Masks enforce it as `anyOf`.",
+        "Use `anyOf`, or give each alternative a required property with a different `const`.",
     ),
     "pattern": (
-        "It looks ahead, looks back or refers back, which an automaton can't.",
-        "Write it without look-around, word boundaries and back-references.",
+        "It uses look-around, word boundaries or back-references, which grammars do not support.",
+        "Write the pattern without them.",
     ),
     "patternProperties": (
-        "The patterns overlap, or can't be held beside what stands there.",
-        "Use patterns that exclude each other, or properties.",
+        "The patterns overlap, or can't be combined with the other keywords.",
+        "Use patterns that exclude each other, or declare the properties.",
     ),
     "propertyNames": (
-        "It is only held where it is one pattern or a list of names.",
-        "Use patternProperties with additionalProperties: false.",
+        "Grammars support it only as one pattern or a list of names.",
+        "Use `patternProperties` with `additionalProperties: false`.",
     ),
-    "then": (_CONDITION, "Write both cases as anyOf, told apart by a `const`."),
-    "unevaluatedItems": ("What it applies to depends on keywords left open.", "Use `items`."),
+    "then": (_CONDITION, _CASES),
+    "unevaluatedItems": (_UNEVALUATED, "Use `items`."),
     "unevaluatedProperties": (
-        "What it applies to depends on keywords left open.",
-        "Use additionalProperties: false beside all properties.",
+        _UNEVALUATED,
+        "Declare all properties and use `additionalProperties: false`.",
     ),
     "uniqueItems": (
         _COUNTING,
-        "Ask for one boolean property for each item that may come, or let repeats count once.",
+        "Use one boolean property for each possible item, or allow duplicates.",
     ),
-    "": ("The grammar engines don't take it here.", "Simplify what stands beside it."),
+    "": (
+        "The grammar engines do not support it in this place.",
+        "Simplify the keywords next to it.",
+    ),
 }
-"""By keyword; "" for any other."""
+"""By keyword. The entry "" applies to all other keywords."""
