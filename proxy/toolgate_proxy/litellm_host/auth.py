@@ -29,6 +29,7 @@ from toolgate_core.errors import (
 from ..context import SCOPE, RequestContext
 from ..keys import metrics
 from ..keys.cache import WRONG
+from ..keys.header import key_of
 from ..keys.key import Key
 from ..keys.permissions import may_open
 from ..state import GatewayState, service
@@ -62,7 +63,8 @@ async def identify(sent: str, address: str) -> Key | None:
 
 
 async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
-    """LiteLLM's custom_auth. Raises ProxyException."""
+    """LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if no header has a key, for
+    LiteLLM's routes that take it from the query. Raises ProxyException."""
     add_callback(hook)
     try:
         return await _authenticate(request, api_key or "")
@@ -71,10 +73,11 @@ async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
         raise proxy_exception(error) from None
 
 
-async def _authenticate(request: Request, sent: str) -> UserAPIKeyAuth:
+async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     context = request.scope.get(SCOPE)
     key = context.key if isinstance(context, RequestContext) else None
     if key is None:
+        sent = key_of(request.scope.get("headers", ())) or api_key
         key = await identify(sent, address_of(request.scope))
     if key is None:
         return administrator()

@@ -20,6 +20,7 @@ from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..context import RequestContext, context_of
 from ..keys import metrics
+from ..keys.header import key_of
 from ..litellm_host import auth
 from ..litellm_host.callbacks.configured import wants_events
 from ..litellm_host.callbacks.request_events import HostCall
@@ -30,7 +31,7 @@ from ..state import service
 from . import body, body_guard
 from .connection import KeepAlive
 from .exchange import Exchange
-from .request_scope import check_route, the_key
+from .request_scope import check_route
 
 
 class OwnRoute:
@@ -49,7 +50,7 @@ class OwnRoute:
             if found is not None:
                 context.authenticated = await _authenticated(scope, context)
             else:
-                check_route(scope, the_key(scope["headers"]))
+                check_route(scope, key_of(scope["headers"]))
                 if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
                     carry(context)
                     await self._litellm(scope, receive, send)
@@ -102,7 +103,7 @@ async def _authenticated(scope: Scope, context: RequestContext) -> bool:
     if not auth.is_ours():
         return False
     try:
-        context.key = await auth.identify(the_key(scope["headers"]) or "", auth.address_of(scope))
+        context.key = await auth.identify(key_of(scope["headers"]) or "", auth.address_of(scope))
     except ToolgateError as error:
         metrics.REFUSED.labels(error.code).inc()
         raise

@@ -8,37 +8,24 @@ backends' addresses. When a response has ended, however it did, the reservation 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolgate_core.errors import InvalidKey, PermissionDenied, ToolgateError
+from toolgate_core.errors import PermissionDenied, ToolgateError
 
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext
+from ..keys.header import KEY_HEADERS, Header, key_of
 from ..keys.permissions import may_open
 from ..state import service
 from . import access_log
 
-KEY_HEADERS = (
-    b"authorization",
-    b"x-litellm-api-key",
-    b"api-key",
-    b"x-api-key",
-    b"x-goog-api-key",
-    b"ocp-apim-subscription-key",
-)
-"""Where LiteLLM looks for a key."""
 CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = {b"x-litellm-model-api-base"}
 END_OF_STREAM = b"data: [DONE]"
-
-BEARER = re.compile(rb"\s*bearer ", re.IGNORECASE)
-
-Header = tuple[bytes, bytes]
 
 
 class RequestScope:
@@ -52,7 +39,7 @@ class RequestScope:
             await self._app(scope, receive, send)
             return
         try:
-            the_key(scope["headers"])
+            key_of(scope["headers"])
         except ToolgateError as error:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
@@ -82,15 +69,6 @@ class RequestScope:
                 # In a task of its own: the client may have gone, and this one be cancelled.
                 in_background(context.settle())
             access_log.write(context, as_json=service().settings.log_format == "json")
-
-
-def the_key(headers: Iterable[Header]) -> str | None:
-    """The key that a request bears. Raises InvalidKey where there are several."""
-    values = (value for name, value in headers if name in KEY_HEADERS)
-    sent = {BEARER.sub(b"", value).strip() for value in values}
-    if len(sent) > 1:
-        raise InvalidKey("The request bears several API keys; send one.")
-    return sent.pop().decode("latin-1") if sent else None
 
 
 def check_route(scope: Scope, key: str | None) -> None:

@@ -22,9 +22,9 @@ from tests.support.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_proxy import auth
 from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.header import KEY_HEADERS
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host.callbacks.limit_hook import LimitHook, hook
-from toolgate_proxy.server import request_scope
 
 Header = tuple[bytes, bytes]
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -88,7 +88,7 @@ def test_all_headers_that_litellm_reads_a_key_from_are_known() -> None:
         if hasattr(scheme, "model"):
             found[name] = scheme.model.name.lower()
     assert found == host.KEY_HEADERS
-    assert {header.encode() for header in found.values()} == set(request_scope.KEY_HEADERS)
+    assert {header.encode() for header in found.values()} == set(KEY_HEADERS)
 
 
 @pytest.mark.parametrize("header", [None, *sorted(set(host.KEY_HEADERS.values()))])
@@ -121,6 +121,40 @@ async def test_another_custom_auth_gets_the_same_key_and_body_as_from_litellms_h
     assert by_us == by_litellm
     if header is not None:
         assert "sk-1" in by_us[0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "accepted"),
+    [
+        ([(b"authorization", b"Bearer sk-master")], True),
+        ([(b"authorization", b"bearer sk-master")], True),
+        ([(b"authorization", b"BEARER   sk-master")], True),
+        ([(b"authorization", b"Basic sk-master")], True),
+        ([(b"x-api-key", b"bearer sk-master")], True),
+        ([(b"api-key", b"sk-master")], True),
+        ([(b"authorization", b"bearer sk-wrong")], False),
+        ([(b"authorization", b"bearer sk-master"), (b"x-api-key", b"sk-other")], False),
+    ],
+)
+async def test_our_custom_auth_reads_the_key_from_the_headers_itself(
+    monkeypatch: pytest.MonkeyPatch, headers: list[Header], accepted: bool
+) -> None:
+    """LiteLLM reads some of these in another way; the first check and this one have to agree."""
+    monkeypatch.setattr(proxy_server, "master_key", "sk-master")
+    if accepted:
+        caller = await host.authenticate(request_with(*headers), "")
+        assert caller.user_role == LitellmUserRoles.PROXY_ADMIN
+        return
+    with pytest.raises(ProxyException):
+        await host.authenticate(request_with(*headers), "sk-wrong")
+
+
+async def test_a_key_in_the_query_is_the_one_that_litellm_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proxy_server, "master_key", "sk-master")
+    caller = await host.authenticate(request_with(), "sk-master")
+    assert caller.user_role == LitellmUserRoles.PROXY_ADMIN
 
 
 async def test_a_wrong_key_is_refused_by_litellms_own_authentication(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from toolgate_core.errors import InvalidKey
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.server import access_log, request_scope
 from toolgate_proxy.server.request_scope import RequestScope
@@ -35,14 +34,6 @@ def test_a_stream_ends_by_its_last_line_not_by_a_text_about_it(
 ) -> None:
     message = {"type": "http.response.body", "body": body, "more_body": more}
     assert request_scope._is_last(message) is last
-
-
-def test_two_different_keys_in_a_request_are_refused() -> None:
-    same = [(b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"accept", b"x")]
-    assert request_scope.the_key(same) == "k"
-    assert request_scope.the_key([]) is None
-    with pytest.raises(InvalidKey):
-        request_scope.the_key([*same, (b"api-key", b"other")])
 
 
 def test_litellms_control_headers_are_removed_and_its_key_header_is_not() -> None:

@@ -1,0 +1,45 @@
+"""Reads the API key of a request from its headers.
+
+This is the only parser of API keys: the own route, the checks before LiteLLM and our `custom_auth`
+get the same key from a request. It accepts the headers and schemes that LiteLLM accepts
+(`get_api_key` in litellm/proxy/auth/user_api_key_auth.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from toolgate_core.errors import InvalidKey
+
+KEY_HEADERS = (
+    b"authorization",
+    b"x-litellm-api-key",
+    b"api-key",
+    b"x-api-key",
+    b"x-goog-api-key",
+    b"ocp-apim-subscription-key",
+)
+SCHEME = re.compile(rb"\s*(?:bearer|basic)\s+", re.IGNORECASE)
+"""HTTP schemes are case-insensitive (RFC 9110, section 11.1). LiteLLM takes a key after `Basic`
+as it is."""
+AWS_SIGNATURE = re.compile(
+    rb"\s*AWS4-HMAC-SHA256\s.*?Credential=(?:bearer\s+)?([^/\s,]+)", re.IGNORECASE
+)
+"""Clients of Amazon Bedrock send the key as the credential of a signature."""
+
+Header = tuple[bytes, bytes]
+
+
+def key_of(headers: Iterable[Header]) -> str | None:
+    """The API key in the headers of an ASGI scope. Raises InvalidKey if there are several."""
+    keys = {_key(value) for name, value in headers if name in KEY_HEADERS} - {b""}
+    if len(keys) > 1:
+        raise InvalidKey("The request has several different API keys. Send one.")
+    return keys.pop().decode("latin-1") if keys else None
+
+
+def _key(value: bytes) -> bytes:
+    if signature := AWS_SIGNATURE.match(value):
+        return signature[1]
+    return SCHEME.sub(b"", value, count=1).strip()

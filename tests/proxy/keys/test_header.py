@@ -1,0 +1,51 @@
+"""The API key in the headers of a request."""
+
+from __future__ import annotations
+
+import pytest
+from litellm.proxy.auth.user_api_key_auth import get_bearer_token
+
+from toolgate_core.errors import InvalidKey
+from toolgate_proxy.keys.header import KEY_HEADERS, key_of
+
+
+@pytest.mark.parametrize("header", KEY_HEADERS)
+@pytest.mark.parametrize(
+    "scheme", [b"", b"Bearer ", b"bearer ", b"BEARER ", b"bEaReR   ", b"Basic "]
+)
+def test_a_key_is_read_from_every_header_and_scheme(header: bytes, scheme: bytes) -> None:
+    assert key_of([(b"accept", b"*/*"), (header, scheme + b"sk-1")]) == "sk-1"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Bearer sk-1",
+        "bearer sk-1",
+        "Basic sk-1",
+        "AWS4-HMAC-SHA256 Credential=Bearer sk-1/20261124/x/bedrock/aws4_request, Signature=x",
+        "AWS4-HMAC-SHA256 Credential=sk-1/20261124/x/bedrock/aws4_request, Signature=x",
+    ],
+)
+def test_litellm_reads_the_same_key(value: str) -> None:
+    assert key_of([(b"authorization", value.encode())]) == get_bearer_token(value) == "sk-1"
+
+
+@pytest.mark.parametrize("value", [b"Bearer", b"Bearer: sk-1", b"Digest sk-1", b"sk-1 Bearer"])
+def test_anything_else_is_part_of_the_key(value: bytes) -> None:
+    assert key_of([(b"authorization", value)]) == value.decode()
+
+
+def test_a_request_without_a_key() -> None:
+    assert key_of([]) is None
+    assert key_of([(b"accept", b"sk-1"), (b"authorization", b""), (b"x-api-key", b" ")]) is None
+
+
+def test_the_same_key_may_be_sent_twice() -> None:
+    same = [(b"authorization", b"bearer k"), (b"x-api-key", b"k"), (b"api-key", b"")]
+    assert key_of(same) == "k"
+
+
+def test_different_keys_are_refused() -> None:
+    with pytest.raises(InvalidKey, match="several different API keys"):
+        key_of([(b"authorization", b"Bearer k"), (b"api-key", b"other")])
