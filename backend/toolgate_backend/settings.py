@@ -32,7 +32,7 @@ class EngineSettings(Section):
     mask_budget_ms: float = Field(default=20.0, gt=0)
     """Maximum processor time of one sequence's mask in a step, in milliseconds. All other sequences
     wait for it. The slowest of 3,257 masks of real calls took 1.3 ms."""
-    mask_patience: int = Field(default=8, gt=0)
+    max_slow_masks: int = Field(default=8, gt=0)
     """Number of consecutive masks over that limit after which the sequence ends with an error. The
     limit is checked only after a mask that was slow in wall time."""
 
