@@ -107,6 +107,8 @@ def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str
         "TOOLGATE_BACKEND_KEY": KEY,
         "TOOLGATE_KEY_SECRET": KEY_SECRET,
         "TOOLGATE_KEEPALIVE_SECONDS": "8",
+        "TOOLGATE_KEY_POLL": "0.05",
+        "TOOLGATE_HEALTH_INTERVAL": "0.25",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:
@@ -116,12 +118,13 @@ def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str
 
 def wait_until_alive(url: str, log: Path, is_running: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_TIMEOUT
-    while time.monotonic() < deadline and is_running():
-        try:
-            if httpx.get(f"{url}/health/liveliness", timeout=2).is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.05)
+    with httpx.Client(base_url=url, timeout=2) as http:
+        while time.monotonic() < deadline and is_running():
+            try:
+                if http.get("/health/liveliness").is_success:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
     raise RuntimeError(f"The gateway did not start:\n{log.read_text(errors='replace')[-4000:]}")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
 from pydantic import SecretStr
 
 from tests.support.gateway_process import KEY_SECRET
+from tests.support.http_client import http_client
 from toolgate_proxy.keys.hashing import Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
 from toolgate_proxy.keys.redis_store import RedisStore
@@ -56,7 +56,7 @@ async def make_key(redis_url: str, *gateways: str, **terms: Any) -> tuple[str, K
 
 
 async def until_status(url: str, sent: str, status: int) -> None:
-    async with asyncio.timeout(10), httpx.AsyncClient(base_url=url) as http:
+    async with asyncio.timeout(10), http_client(url) as http:
         headers = {"Authorization": f"Bearer {sent}"}
         while (await http.get("/v1/models", headers=headers)).status_code != status:  # noqa: ASYNC110
             await asyncio.sleep(0.05)

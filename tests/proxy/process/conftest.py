@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY, Gateway, preload, serving
+from tests.support.http_client import http_client, openai_client
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.script import Script
 from tests.support.virtual_keys import make_key
@@ -76,15 +77,13 @@ def gateway_log(gateway_of_session: Gateway) -> Path:
 @pytest.fixture
 async def http(gateway: str) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-    async with httpx.AsyncClient(base_url=gateway, headers=headers, timeout=30) as client:
+    async with http_client(gateway, headers=headers, timeout=30) as client:
         yield client
 
 
 @pytest.fixture
 async def client(gateway: str) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=f"{gateway}/v1", api_key=MASTER_KEY, max_retries=0, timeout=30
-    ) as client:
+    async with openai_client(gateway, MASTER_KEY) as client:
         yield client
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
-
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
 from tests.support.script import Script
 from tests.support.virtual_keys import make_key
@@ -34,7 +33,7 @@ async def test_who_asked_for_what(
     backend.scripts[SECRET_WORDS] = Script(("I shall say nothing",))
     sent, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, team="web")
     body = {"model": "tiny", "messages": [{"role": "user", "content": SECRET_WORDS}]}
-    async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
+    async with http_client(gateway, timeout=20) as http:
         response = await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {sent}"})
         assert response.status_code == 200
         await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {MASTER_KEY}"})

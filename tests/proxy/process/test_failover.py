@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
+from tests.support.http_client import http_client, openai_client
 from tests.support.script import Script
 
 CHAT = "/v1/chat/completions"
@@ -72,7 +73,7 @@ def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def http(url: str, pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+    async with http_client(url, headers=headers, timeout=60) as client:
         await until(client, True, True)
         yield client
 
@@ -129,9 +130,7 @@ async def test_both_are_used(http: httpx.AsyncClient, pair: Pair) -> None:
 async def test_one_is_killed_under_load(http: httpx.AsyncClient, url: str, pair: Pair) -> None:
     """Streams at the other go on to their end, those at this one end with an error, what had not
     begun moves, nobody hangs; and the backend is used again when it is back."""
-    async with openai.AsyncOpenAI(
-        base_url=f"{url}/v1", api_key=MASTER_KEY, max_retries=0, timeout=60
-    ) as client:
+    async with openai_client(url, MASTER_KEY, timeout=60) as client:
         began = pair.counts
         streams = [asyncio.create_task(streamed(client, "slow")) for _ in range(STREAMS)]
         await until_true(lambda: sum(pair.counts) - sum(began) == STREAMS)
@@ -206,5 +205,5 @@ async def test_the_status(http: httpx.AsyncClient, url: str, pair: Pair) -> None
     assert [backend["url"] for backend in model["backends"]] == [b.url for b in pair.backends]
     assert told["limits"] == {"counted": "process", "in_flight": 0}
     assert told["keys"] == 0
-    async with httpx.AsyncClient(base_url=url) as stranger:
+    async with http_client(url) as stranger:
         assert (await stranger.get("/toolgate/status")).status_code == 401

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import Gateway, start
+from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.script import Script
 from tests.support.virtual_keys import make_key
@@ -75,10 +76,7 @@ def all_alive(fleet: Fleet) -> Iterator[None]:
 async def clients(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClient]]:
     headers = {"Authorization": f"Bearer {sent}"}
     limits = httpx.Limits(max_connections=AT_ONCE)
-    made = [
-        httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=limits)
-        for url in fleet.urls
-    ]
+    made = [http_client(url, headers=headers, timeout=120, limits=limits) for url in fleet.urls]
     try:
         yield made
     finally:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.fake_backend import KEY, FakeBackend
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.http_client import http_client
 from tests.support.script import Script
 from tests.support.sdk_requests import LONG, SCRIPTS, WEATHER, asked, streamed, whole
 
@@ -213,7 +214,7 @@ async def test_requests_at_once_do_not_mix(
 
 async def test_keys(gateway: str, http: httpx.AsyncClient) -> None:
     for headers in ({}, {"Authorization": "Bearer sk-wrong"}):
-        async with httpx.AsyncClient(base_url=gateway, headers=headers) as stranger:
+        async with http_client(gateway, headers=headers) as stranger:
             response = await stranger.post("/v1/chat/completions", json=asked("content"))
         assert response.status_code == 401
         assert response.json()["error"]["code"] == "invalid_api_key"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
-from tests.proxy.process.test_hostile_keys import BODY, CHAT, bearer
 from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.http_client import bearer, http_client
 from tests.support.script import Script
 
+CHAT = "/v1/chat/completions"
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 ELSEWHERE = "http://127.0.0.1:{port}"
 STEERING: list[dict[str, Any]] = [
     {"api_base": ELSEWHERE},
@@ -59,28 +61,39 @@ STEERING: list[dict[str, Any]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[FakeBackend]:
+    """A backend that the gateway is not configured to use."""
+    with running(FakeBackend()) as backend:
+        backend.scripts["hi"] = Script(("forged",))
+        yield backend
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("extra", STEERING, ids=lambda extra: "+".join(extra))
 async def test_a_body_steers_nothing(
-    gateway: str, key: str, backend: FakeBackend, extra: dict[str, Any], stream: bool
+    gateway: str,
+    key: str,
+    backend: FakeBackend,
+    elsewhere: FakeBackend,
+    extra: dict[str, Any],
+    stream: bool,
 ) -> None:
     """Refused, or answered by the backend that the operator named."""
-    with running(FakeBackend()) as elsewhere:
-        elsewhere.scripts["hi"] = Script(("forged",))
-        port = urlsplit(elsewhere.url).port
-        text = json.dumps(BODY | extra | {"stream": stream}).replace("{port}", str(port))
-        async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
-            for sent in (key, MASTER_KEY):
-                before = len(backend.requests)
-                headers = bearer(sent) | {"content-type": "application/json"}
-                response = await http.post(CHAT, content=text, headers=headers)
-                assert "forged" not in response.text
-                if response.status_code == 200:
-                    assert len(backend.requests) == before + 1
-                else:
-                    assert response.status_code == 400, response.text
-                    assert len(backend.requests) == before
-        assert not elsewhere.requests
+    port = urlsplit(elsewhere.url).port
+    text = json.dumps(BODY | extra | {"stream": stream}).replace("{port}", str(port))
+    async with http_client(gateway, timeout=20) as http:
+        for sent in (key, MASTER_KEY):
+            before = len(backend.requests)
+            headers = bearer(sent) | {"content-type": "application/json"}
+            response = await http.post(CHAT, content=text, headers=headers)
+            assert "forged" not in response.text
+            if response.status_code == 200:
+                assert len(backend.requests) == before + 1
+            else:
+                assert response.status_code == 400, response.text
+                assert len(backend.requests) == before
+    assert not elsewhere.requests
 
 
 @pytest.mark.parametrize(
@@ -98,7 +111,7 @@ async def test_a_body_steers_nothing(
     ],
 )
 async def test_nor_by_another_way(gateway: str, key: str, path: str, more: dict[str, Any]) -> None:
-    async with httpx.AsyncClient(base_url=gateway, timeout=20, headers=bearer(key)) as http:
+    async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         response = await http.post(path, json=BODY | more | {"mock_response": "forged"})
     assert "forged" not in response.text
     assert response.status_code in (307, 400, 403, 404, 405), response.text
@@ -127,7 +140,7 @@ async def test_nor_in_another_form(
     gateway: str, key: str, content: bytes, kind: str | None
 ) -> None:
     headers = bearer(key) | {"content-type": kind or "application/json"}
-    async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
+    async with http_client(gateway, timeout=20) as http:
         response = await http.post(CHAT, content=content, headers=headers)
     assert response.status_code == 400, response.text
     assert "forged" not in response.text

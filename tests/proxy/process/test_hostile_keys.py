@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import KEY_SECRET, MASTER_KEY
+from tests.support.http_client import bearer, http_client
 from tests.support.redis_server import RedisServer
 from tests.support.virtual_keys import HASHER, key_of, make_key, put
 from toolgate_proxy.keys.hashing import new_key
@@ -23,10 +24,6 @@ from toolgate_proxy.keys.permissions import ROUTES
 CHAT = "/v1/chat/completions"
 CLOSED = (401, 403, 404, 405)
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
 
 
 def raw(url: str, *headers: bytes, path: str = CHAT) -> bytes:
@@ -86,7 +83,7 @@ async def test_keys_that_were(gateway: str, redis_of_gateway: RedisServer, key: 
     old = key_of(revoked)
     await put(redis_of_gateway.url, old.model_copy(update={"revoked": now()}))
     await make_key(redis_of_gateway.url, gateway)  # the gateway knows all that was put before
-    async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
+    async with http_client(gateway, timeout=20) as http:
         for sent, word in ((expired, "expired"), (blocked, "blocked"), (revoked, "revoked")):
             response = await http.post(CHAT, json=BODY, headers=bearer(sent))
             assert response.status_code == 401
@@ -95,7 +92,7 @@ async def test_keys_that_were(gateway: str, redis_of_gateway: RedisServer, key: 
 
 
 async def test_guesses_are_slowed_and_nobody_else_is(gateway: str, key: str) -> None:
-    async with httpx.AsyncClient(base_url=gateway, timeout=20) as http:
+    async with http_client(gateway, timeout=20) as http:
         statuses = [
             (await http.get("/v1/models", headers=bearer(new_key()))).status_code for _ in range(40)
         ]
@@ -175,8 +172,8 @@ async def test_no_admin_route_opens(gateway: str, key: str, http: httpx.AsyncCli
     assert len(paths) > 200
     opened: list[str] = []
     async with (
-        httpx.AsyncClient(base_url=gateway, timeout=30, headers=bearer(key)) as ordinary,
-        httpx.AsyncClient(base_url=gateway, timeout=30) as stranger,
+        http_client(gateway, timeout=30, headers=bearer(key)) as ordinary,
+        http_client(gateway, timeout=30) as stranger,
     ):
         for template, methods in paths.items():
             path = template.replace("{", "").replace("}", "").replace(":path", "")
@@ -208,7 +205,7 @@ async def test_nor_do_ours(gateway: str, key: str, path: str) -> None:
 async def test_an_answer_does_not_say_where_the_backend_is(
     gateway: str, key: str, backend: FakeBackend
 ) -> None:
-    async with httpx.AsyncClient(base_url=gateway, timeout=20, headers=bearer(key)) as http:
+    async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         for stream in (False, True):
             response = await http.post(CHAT, json=BODY | {"stream": stream})
             told = str(response.headers) + response.text

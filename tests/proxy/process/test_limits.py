@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import httpx
-import openai
 import pytest
 
 from tests.support.fake_backend import FakeBackend
+from tests.support.http_client import http_client, openai_client
 from tests.support.redis_server import RedisServer
 from tests.support.script import Script
 from tests.support.virtual_keys import make_key, put, until_status
@@ -27,9 +27,7 @@ class Caller:
     """A client with a key of its own."""
 
     def __init__(self, url: str, sent: str) -> None:
-        self.http = httpx.AsyncClient(
-            base_url=url, headers={"Authorization": f"Bearer {sent}"}, timeout=30
-        )
+        self.http = http_client(url, headers={"Authorization": f"Bearer {sent}"}, timeout=30)
 
     async def __call__(self, path: str = "/v1/chat/completions", **params: Any) -> httpx.Response:
         return await self.http.post(path, json=params or body())
@@ -116,9 +114,7 @@ async def test_the_next_request_may_follow_at_once(
 ) -> None:
     backend.scripts["hi"] = Script(("Hello there, friend",))
     sent, _ = await make_key(redis_of_gateway.url, gateway, max_parallel_requests=1)
-    async with openai.AsyncOpenAI(
-        base_url=f"{gateway}/v1", api_key=sent, max_retries=0, timeout=30
-    ) as client:
+    async with openai_client(gateway, sent) as client:
         for _ in range(10):
             stream = await client.chat.completions.create(**body(stream=True))
             assert [chunk async for chunk in stream]

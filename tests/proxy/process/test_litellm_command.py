@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY, environment, wait_until_alive
+from tests.support.http_client import http_client, openai_client
 from tests.support.script import Script
 from toolgate_proxy.stack.processes import free_port
 
@@ -48,9 +48,7 @@ async def test_litellms_own_command_serves_us_too(
     program = Path(sys.executable).with_name("litellm")
     command = [str(program), "--config", str(CONFIG), "--host", "127.0.0.1"]
     with own_process(command, backend.url, tmp_path / "log") as url:
-        async with openai.AsyncOpenAI(
-            base_url=f"{url}/v1", api_key=MASTER_KEY, max_retries=0
-        ) as client:
+        async with openai_client(url, MASTER_KEY) as client:
             ask: dict[str, Any] = {
                 "model": "toolgate",
                 "messages": [{"role": "user", "content": "hi"}],
@@ -70,6 +68,6 @@ async def test_litellms_own_command_serves_us_too(
                 with pytest.raises(openai.BadRequestError) as refusal:
                     await client.chat.completions.create(**ask, **params)
                 assert (refusal.value.code, refusal.value.param) == ("invalid_tools", "tools")
-        async with httpx.AsyncClient(base_url=url) as stranger:
+        async with http_client(url) as stranger:
             answer = await stranger.post("/v1/chat/completions", json=ask)
             assert answer.status_code == 401

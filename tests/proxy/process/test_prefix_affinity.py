@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
+from tests.support.http_client import http_client
 from tests.support.script import Script
 from toolgate_proxy.routing.rendezvous import FACTOR, SPARE
 
@@ -75,7 +76,7 @@ def urls(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 async def gateways(urls: list[str]) -> AsyncIterator[list[httpx.AsyncClient]]:
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
     async with AsyncExitStack() as stack:
-        clients = [httpx.AsyncClient(base_url=url, headers=headers, timeout=60) for url in urls]
+        clients = [http_client(url, headers=headers, timeout=60) for url in urls]
         yield [await stack.enter_async_context(client) for client in clients]
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from tests.support.fake_backend import INFO, FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
+from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
 from tests.support.script import Script
 from toolgate_core.plan import Tool, parse_tools
@@ -93,7 +94,7 @@ async def test_the_route_refuses(http: httpx.AsyncClient, gateway: str) -> None:
         assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, param)
     # From an address of its own: other tests guess keys until theirs is not answered any more.
     transport = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
-    async with httpx.AsyncClient(base_url=gateway, transport=transport) as stranger:
+    async with http_client(gateway, transport=transport) as stranger:
         for headers in ({}, {"Authorization": "Bearer sk-guessed"}):
             answer = await stranger.post("/toolgate/prewarm", json={"tools": []}, headers=headers)
             assert answer.status_code == 401

@@ -13,6 +13,7 @@ import yaml
 
 from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
+from tests.support.http_client import http_client
 from tests.support.script import Script
 from toolgate_proxy.server.app import Route, make_config
 
@@ -79,7 +80,7 @@ async def http(url: str, backends: list[FakeBackend]) -> AsyncIterator[httpx.Asy
         backend.scripts["waits"] = Script((TEXT,), hang_after=1)
         backend.scripts["is silent"] = Script((TEXT,), hang_after=0)
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+    async with http_client(url, headers=headers, timeout=60) as client:
         yield client
 
 

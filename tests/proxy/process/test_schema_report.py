@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.http_client import http_client
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.cli.main import app
@@ -66,7 +67,7 @@ async def test_the_route_takes_the_master_key_and_a_body(
 ) -> None:
     wrong = await http.post("/toolgate/schema", json={"tools": "x"})
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "tools")
-    async with httpx.AsyncClient(base_url=gateway) as stranger:
+    async with http_client(gateway) as stranger:
         assert (await stranger.post("/toolgate/schema", json={"tools": []})).status_code == 401
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY, Gateway, serving
+from tests.support.http_client import http_client
 from tests.support.script import Script
 from tests.support.sdk_requests import asked
 from toolgate_proxy.server.connection import COMMENT
@@ -36,7 +37,7 @@ async def test_a_queued_stream_begins_with_keep_alive_comments(
     backend.scripts["queued"] = Script(("Hello",), queued=1.5)
     backend.scripts["late"] = Script(("Hello",), queued=1.5, error_after=0)
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-    async with httpx.AsyncClient(base_url=impatient.url, headers=headers, timeout=60) as http:
+    async with http_client(impatient.url, headers=headers, timeout=60) as http:
         answered, failed = await asyncio.gather(
             *(http.post(CHAT, json=asked(script, stream=True)) for script in ("queued", "late"))
         )

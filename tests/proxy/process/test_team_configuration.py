@@ -18,6 +18,7 @@ import yaml
 from tests.support import recorder
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import BROWSER_ORIGIN, MASTER_KEY, serving
+from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
 from tests.support.script import Script
 from tests.support.virtual_keys import make_key
@@ -73,7 +74,7 @@ def configured(
 @pytest.fixture
 async def team(configured: Configured) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-    async with httpx.AsyncClient(base_url=configured.url, headers=headers, timeout=30) as http:
+    async with http_client(configured.url, headers=headers, timeout=30) as http:
         yield http
 
 

@@ -10,6 +10,7 @@ import httpx
 
 from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
+from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
 from tests.support.script import Script
 
@@ -53,7 +54,7 @@ async def client(url: str, first: int) -> list[int]:
     """Statuses of its requests; `first` is the set it begins with."""
     order = [(first + at) % SETS for at in range(SETS)]
     headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+    async with http_client(url, headers=headers, timeout=60) as http:
         return [await ask(http, number) for number in order]
 
 
