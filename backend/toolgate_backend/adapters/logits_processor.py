@@ -46,7 +46,7 @@ class _Row:
     accepted: int = 0
     mask_time: MaskTimeBudget = field(
         default_factory=lambda: MaskTimeBudget(
-            settings().mask_budget_ms / 1e3, settings().mask_patience
+            settings().mask_budget_ms / 1e3, settings().max_slow_masks
         )
     )
 

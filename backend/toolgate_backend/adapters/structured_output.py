@@ -47,7 +47,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self._automaton = automaton
         self._static = static
         self._jump_forward = jump_forward
-        self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().mask_patience)
+        self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().max_slow_masks)
         self._failed = False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:

@@ -280,12 +280,9 @@ class StateMachine:
             return self._end_step(state, token)
         if not self._permissions.may_add_call(state, length):
             return None
-        # Without a separator, the token is the mark that begins the call.
-        return (
-            replace(state, forced=tuple(forced))
-            if forced
-            else self._after_mark(state, length, token)
-        )
+        if forced:
+            return replace(state, forced=tuple(forced))
+        return self._after_mark(state, length, token)  # no separator: the mark begins the call
 
     # --- END ---
 

@@ -138,7 +138,7 @@ def test_masks_that_hold_the_others_up_end_their_sequence(
     now = iter(range(1000))
     for clock in ("thread_time", "perf_counter"):  # each mask takes a second or more
         monkeypatch.setattr(f"time.{clock}", lambda: float(next(now)))
-    masks = [allowed(grammar, vocabulary) for _ in range(1 + settings().mask_patience)]
+    masks = [allowed(grammar, vocabulary) for _ in range(1 + settings().max_slow_masks)]
     assert masks[-2] == {vocabulary.marks.call_begin}
     assert masks[-1] == {vocabulary.marks.failure}
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])
