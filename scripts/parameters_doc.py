@@ -49,8 +49,7 @@ def document() -> str:
 
 
 def _row(parameter: Parameter) -> str:
-    note = parameter.note if parameter.type else f"{_capitalized(parameter.note)}."
-    cells = (f"`{parameter.name}`", _value(parameter), note)
+    cells = (f"`{parameter.name}`", _value(parameter), parameter.note)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
@@ -60,10 +59,6 @@ def _value(parameter: Parameter) -> str:
     if parameter.support == "default only":
         return "*only* " + " or ".join(f"`{shown_default(each)}`" for each in parameter.defaults)
     return f"*{parameter.support}*"
-
-
-def _capitalized(text: str) -> str:
-    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
 
 
 if __name__ == "__main__":

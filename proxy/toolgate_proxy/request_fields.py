@@ -57,7 +57,10 @@ def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
     """The error for a value of the wrong type or out of its range. `expected` is a noun phrase."""
     if value is None:
         return InvalidRequest(f"{path!r} is required. It must be {expected}.", param=path)
-    return InvalidRequest(f"{path!r} must be {expected}, but is {_shown(value)}.", param=path)
+    shown = _shown(value, expected)
+    return InvalidRequest(
+        f"{path!r} must be {expected}{shown and f', but is {shown}'}.", param=path
+    )
 
 
 def as_integer(value: object) -> int | None:
@@ -78,8 +81,8 @@ def as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _shown(value: object) -> str:
-    """A short description. Error messages don't repeat texts of a request."""
+def _shown(value: object, expected: str) -> str:
+    """A short description, or "" if the type is not what is wrong. Texts are not repeated."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -87,9 +90,7 @@ def _shown(value: object) -> str:
             return f"{value}" if abs(value) <= MAX_SHOWN else "out of range"
         case float():
             return f"{value!r}"
-        case str():
-            return "a string" if value else "an empty string"
-        case list():
-            return "an array" if value else "an empty array"
-        case _:
-            return "an object" if value else "an empty object"
+    kind = {str: "string", list: "array"}.get(type(value), "object")
+    if kind in expected:
+        return "" if value else "empty"
+    return f"a{'' if kind == 'string' else 'n'} {kind}"

@@ -93,12 +93,12 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
         origin="vLLM",
         note="Return this ID, prefixed with `chatcmpl-`. The header x-request-id is independent.",
     ),
-    default_only("OpenAI", "modalities", ["text"], note="the output is text only"),
+    default_only("OpenAI", "modalities", ["text"], note="The output is text only."),
     *rejected(
         "OpenAI",
-        audio="the output is text only",
-        prediction="predicted outputs are not supported",
-        web_search_options="web search is not built in; offer it as a tool",
+        audio="The output is text only.",
+        prediction="Predicted outputs are not supported.",
+        web_search_options="Web search is not built in. Offer it as a tool.",
     ),
 )
 

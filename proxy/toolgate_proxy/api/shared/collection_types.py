@@ -99,7 +99,7 @@ class TokenBiases:
             if not _is_token_id(key):
                 wrong = "one of its keys is not a token ID"
             elif bias is None or not -self.limit <= bias <= self.limit:
-                wrong = f"the bias of token {key} is not"
+                wrong = f"the bias of token {key} is not in this range"
             else:
                 biases[int(key)] = bias
                 continue

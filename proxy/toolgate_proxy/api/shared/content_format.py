@@ -87,7 +87,8 @@ def read_structured_outputs(given: Mapping[str, Any], *, open_objects: bool) -> 
             )
     if len(given) > 1:
         raise InvalidRequest(
-            f"{STRUCTURED_OUTPUTS!r} must have one member, but has {', '.join(given)}.",
+            f"{STRUCTURED_OUTPUTS!r} must have one member, but has {len(given)}: "
+            f"{', '.join(given)}.",
             param=fields.path(next(iter(given))),
         )
     if "choice" in given:

@@ -43,12 +43,12 @@ class Parameter:
         """Raises UnsupportedParameter unless the parameter is ignored or the value a default."""
         if self.support == "rejected":
             raise UnsupportedParameter(
-                f"The parameter {self.name!r} is not supported: {self.note}.", param=self.name
+                f"The parameter {self.name!r} is not supported. {self.note}", param=self.name
             )
         if self.support == "default only" and value not in self.defaults:
             accepted = " or ".join(shown_default(default) for default in self.defaults)
             raise UnsupportedParameter(
-                f"{self.name!r} must be {accepted} or left out: {self.note}.", param=self.name
+                f"{self.name!r} must be {accepted} or left out. {self.note}", param=self.name
             )
 
 

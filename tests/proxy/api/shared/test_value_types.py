@@ -79,7 +79,9 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
             0,
             "'field' must be a number greater than 0 and at most 1, but is 0.",
         ),
-        (Flag(), [], "'field' must be true or false, but is an empty array."),
+        (Flag(), [], "'field' must be true or false, but is an array."),
+        (Texts(3), [3], "'field' must be an array of up to 3 non-empty strings."),
+        (TokenIds(minimum=1), [], "'field' must be a non-empty array of token IDs, but is empty."),
         (Choice(("left", "right")), "up", '\'field\' must be "left" or "right", but is "up".'),
         (
             Choice(("left", "right")),
@@ -90,7 +92,7 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
             TokenBiases(100),
             {"7": 101},
             "'field' must be an object of numbers from -100 to 100 by token ID, but the bias of "
-            "token 7 is not.",
+            "token 7 is not in this range.",
         ),
         (
             Object({"size": Integer(1)}, required=("size",)),
