@@ -1,5 +1,5 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test docs fuzz \
+.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test test-fast docs fuzz \
 	bench bench-grammars bench-growth bench-interference bench-masks bench-drafts bench-hop \
 	bench-schemas bench-looks bench-affinity conformance surface compat
 
@@ -58,6 +58,9 @@ else
 	pytest
 	TOOLGATE_ADAPTER=structured_output pytest $(TELLING)
 endif
+
+test-fast: setup ## Tests that start neither vLLM nor a gateway process, in two processes
+	pytest -n 2 --dist loadfile -m "not vllm and not litellm_process" $(ARGS)
 
 docs: tiny
 	@python scripts/errors_doc.py
