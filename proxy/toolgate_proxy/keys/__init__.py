@@ -1,1 +1,1 @@
-"""Virtual keys: what a key is, where keys are kept, and how a gateway knows them."""
+"""Virtual keys: their model, their stores in Redis and in a file, and the cache of a gateway."""

@@ -1,7 +1,7 @@
-"""The keys that this process knows: all of them, in memory, by their hashes.
+"""All virtual keys, in the memory of this process, by their hashes.
 
-A request never waits for a store, and a guess never reaches one. What fills the cache and keeps it
-fresh is `sync.py`.
+Requests are authenticated from this cache alone: they never wait for Redis, and wrong keys never
+reach it. `sync.py` fills the cache and keeps it fresh.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from datetime import datetime
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 
-from .hashing import LONGEST, Hasher
+from .hashing import MAX_LENGTH, Hasher
 from .key import Key, StoredSecret, now
 
-WRONG = "Incorrect API key provided. Ask whoever runs this gateway for one."
+WRONG_KEY = "Incorrect API key provided. Ask the administrator of this gateway for an API key."
 
 
 @dataclass(frozen=True)
-class _Known:
+class _CachedSecret:
     key: Key
     secret: StoredSecret
-    lasting: bool
+    from_file: bool
 
 
 class KeyCache:
-    """`grace`: seconds for which keys are believed after the last news of them."""
+    """`grace`: seconds for which keys remain valid after Redis responded last."""
 
     def __init__(
         self,
@@ -40,46 +40,50 @@ class KeyCache:
         self._grace = grace
         self._now = wall_clock
         self._clock = clock
-        self._by_hash: dict[str, _Known] = {}
+        self._by_hash: dict[str, _CachedSecret] = {}
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
-        """Raises InvalidKey and RetiredKey; KeysUnavailable where it can't be known any more."""
-        if len(sent) > LONGEST:
-            raise InvalidKey(WRONG)
-        known = self._by_hash.get(self._hasher.hash(sent))
+        """The key of a request. Raises InvalidKey, RetiredKey, and KeysUnavailable if the cache is
+        stale."""
+        if len(sent) > MAX_LENGTH:
+            raise InvalidKey(WRONG_KEY)
+        cached = self._by_hash.get(self._hasher.hash(sent))
         stale = self._fresh_until is None or self._clock() > self._fresh_until
-        if stale and not (known and known.lasting):
+        if stale and not (cached and cached.from_file):
             raise KeysUnavailable(
-                "Keys can't be checked: Redis does not answer. Try again shortly.", retry_after=1
+                "API keys can't be checked because Redis does not respond. Try again shortly.",
+                retry_after=1,
             )
-        if known is None:
-            raise InvalidKey(WRONG)
-        key, moment = known.key, self._now()
+        if cached is None:
+            raise InvalidKey(WRONG_KEY)
+        key, moment = cached.key, self._now()
         status = key.status(moment)
-        if known.secret.until is not None and known.secret.until <= moment:
+        if cached.secret.until is not None and cached.secret.until <= moment:
             status = "rotated"
         if status != "active":
-            # Who sends it has it in hand: what became of it tells a guesser nothing.
-            raise RetiredKey(f"This API key is no longer valid: it is {status}. Ask for a new one.")
+            # Only a client that has the whole key gets this message, so it helps no attacker.
+            raise RetiredKey(
+                f"This API key is {status}. Ask the administrator of this gateway for a new one."
+            )
         return key
 
     def __len__(self) -> int:
-        return len({known.key.id for known in self._by_hash.values()})
+        return len({cached.key.id for cached in self._by_hash.values()})
 
-    def knows(self, sent: str) -> bool:
-        """Whether it is a key of ours, of whatever state."""
-        return len(sent) <= LONGEST and self._hasher.hash(sent) in self._by_hash
+    def __contains__(self, sent: str) -> bool:
+        """Whether it is a virtual key, in any state."""
+        return len(sent) <= MAX_LENGTH and self._hasher.hash(sent) in self._by_hash
 
-    def refreshed(self) -> None:
-        """There has been news, if only that there is none."""
+    def confirm(self) -> None:
+        """Restart the grace period: the store responded, with changes or without."""
         self._fresh_until = self._clock() + self._grace
 
-    def replace(self, keys: Iterable[Key], lasting: Iterable[Key] = ()) -> None:
-        """`lasting` are those of the file, which need no news to be believed."""
-        listed = [(key, False) for key in keys] + [(key, True) for key in lasting]
+    def replace(self, keys: Iterable[Key], from_file: Iterable[Key] = ()) -> None:
+        """Replace all keys. Keys from the file never become stale."""
+        listed = [(key, False) for key in keys] + [(key, True) for key in from_file]
         self._by_hash = {
-            secret.hash: _Known(key, secret, from_file)
-            for key, from_file in listed
+            secret.hash: _CachedSecret(key, secret, in_file)
+            for key, in_file in listed
             for secret in key.secrets
         }

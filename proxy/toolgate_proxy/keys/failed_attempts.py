@@ -1,8 +1,8 @@
-"""Wrong keys, counted by the address they come from.
+"""Rate limit for wrong API keys, by client address.
 
-A key has 256 random bits: nobody guesses one. What is held off here is the work, the noise in the
-logs and the traffic; so a right key is let in even from an address that has sent many wrong ones,
-and no neighbour behind the same address suffers.
+Nobody can guess a key of 256 random bits. The limit saves the work, log lines and traffic that
+wrong keys cause. A valid key is accepted even from an address over the limit, so a client is not
+affected by others behind the same address.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from toolgate_core.errors import TooManyWrongKeys
 
-ADDRESSES = 10_000
-"""Addresses remembered; the one that has been quiet longest is forgotten first."""
+MAX_ADDRESSES = 10_000
+"""Addresses with a bucket; beyond that the least recently seen address is dropped."""
 
 
 class FailedAttempts:
@@ -25,20 +25,23 @@ class FailedAttempts:
         self._burst = float(per_minute)
         self._per_second = per_minute / 60
         self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Attempts left, and the time of the last one."""
 
     def count(self, address: str) -> None:
-        """A wrong key has come. Raises TooManyWrongKeys where there have been too many."""
+        """Count a wrong key. Raises TooManyWrongKeys if the bucket is empty."""
         moment = self._clock()
-        left, since = self._left.get(address, (self._burst, moment))
+        left, since = self._buckets.get(address, (self._burst, moment))
         left = min(self._burst, left + (moment - since) * self._per_second)
         refused = left < 1
-        self._left[address] = (left if refused else left - 1, moment)
-        self._left.move_to_end(address)
-        if len(self._left) > ADDRESSES:
-            self._left.popitem(last=False)
+        self._buckets[address] = (left if refused else left - 1, moment)
+        self._buckets.move_to_end(address)
+        if len(self._buckets) > MAX_ADDRESSES:
+            self._buckets.popitem(last=False)
         if refused:
+            seconds = max(1, math.ceil((1 - left) / self._per_second))
             raise TooManyWrongKeys(
-                "Too many wrong API keys came from this address; wait before you send another.",
-                retry_after=max(1, math.ceil((1 - left) / self._per_second)),
+                "Your address has sent too many wrong API keys. Check the key, and try again in "
+                f"{seconds} s.",
+                retry_after=seconds,
             )

@@ -1,4 +1,4 @@
-"""Keys as they are handed out, and the keyed hash that is all the gateway ever stores of one."""
+"""API keys, and the keyed hashes of them that the gateway stores."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 PREFIX = "sk-tg-"
 RANDOM_BYTES = 32
-SHORTEST, LONGEST = 16, 512
-"""Characters that a key may have: none longer is hashed, and none shorter may be imported."""
+MIN_LENGTH, MAX_LENGTH = 16, 512
+"""Characters. Shorter keys can't be imported. Longer keys are refused without hashing them."""
 
 
 def new_key() -> str:
@@ -20,17 +20,17 @@ def new_key() -> str:
 
 
 def hint(key: str) -> str:
-    """What a key may be recognised by: its beginning and its last four characters."""
+    """A text to recognise a key by: its beginning and its last four characters."""
     beginning = PREFIX if key.startswith(PREFIX) else key[:3]
     return f"{beginning}…{key[-4:]}"
 
 
 class Hasher:
-    """HMAC-SHA256 under the gateway's secret.
+    """HMAC-SHA256 with the gateway's secret, TOOLGATE_KEY_SECRET.
 
-    Without the secret nobody can tell from a hash whether a guess is right, nor make the hash of a
-    key of his own. It also makes looking a key up safe against timing: how long a dictionary takes
-    depends on the hash, and what hash a guess will have only we know.
+    Without the secret, a hash neither confirms a guessed key nor can one be made for a new key. It
+    also prevents timing attacks on the lookup: its duration depends on the hash, and an attacker
+    can't predict the hash of a guess.
     """
 
     def __init__(self, secret: SecretStr) -> None:
@@ -41,11 +41,11 @@ class Hasher:
         return self._digest(b"toolgate key\n", key.encode("utf-8", "surrogatepass"))
 
     def seal(self, key_id: str, record: bytes) -> bytes:
-        """The record with its MAC before it, so that who can write to Redis can't lift a limit."""
+        """The record after its MAC. Write access to Redis is not enough to change a record."""
         return self._mac(key_id, record) + b"\n" + record
 
     def open(self, key_id: str, sealed: bytes) -> bytes | None:
-        """What was sealed for that id, or None."""
+        """The record; None if it was not sealed with this secret for that id."""
         mac, _, record = sealed.partition(b"\n")
         return record if hmac.compare_digest(mac, self._mac(key_id, record)) else None
 

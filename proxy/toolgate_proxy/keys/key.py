@@ -1,4 +1,4 @@
-"""A virtual key as it is stored: who has it, what it may do, and the hashes it is known by."""
+"""The model of a virtual key: its owner, permissions, limits, and the hashes of its secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import (
 from ..limits.kinds import KINDS, LimitKind
 
 ALIAS_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._@/-]{0,99}$"
-"""Aliases go into logs, metrics and headers as they are."""
+"""Aliases are written to logs, metrics and headers without escaping."""
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -55,13 +55,13 @@ else:
 
 
 class Terms(BaseModel):
-    """What is said of a key when it is made, and may be changed later."""
+    """The settings of a key, which can be changed after its creation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     team: str | None = Field(default=None, pattern=ALIAS_PATTERN)
     models: tuple[str, ...] = ()
-    """As clients name them; none for all."""
+    """Names that clients use; empty for all models."""
     limits: Limits = Limits()
     expires: Moment | None = None
     tags: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Terms(BaseModel):
 
 
 class StoredSecret(BaseModel):
-    """One key of this alias: after a rotation there are two for a while."""
+    """The hash of one secret. A key has two during the overlap after a rotation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -82,7 +82,7 @@ class Key(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str = Field(pattern=r"^key_[A-Za-z0-9]{1,64}$")
-    """What logs, counters and LiteLLM know the key by. Random: nothing leads from it to the key."""
+    """Random. Identifies the key in logs, counters and LiteLLM."""
     alias: str = Field(pattern=ALIAS_PATTERN)
     terms: Terms = Terms()
     secrets: tuple[StoredSecret, ...]
@@ -102,7 +102,7 @@ class Key(BaseModel):
         return "blocked" if self.terms.blocked else "active"
 
     def rotated(self, secret: StoredSecret, overlap: timedelta, now: datetime) -> Key:
-        """With a new secret; the one it had until now ends after the overlap."""
+        """A copy with a new secret. The current secret remains valid for the overlap."""
         kept = tuple(
             old.model_copy(update={"until": min(old.until or now + overlap, now + overlap)})
             for old in self.secrets
@@ -111,16 +111,16 @@ class Key(BaseModel):
         return self.model_copy(update={"secrets": (secret, *kept)})
 
     def shown(self, now: datetime) -> dict[str, Any]:
-        """For people and scripts: everything but the hashes."""
-        told = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
-        told |= told.pop("terms")
-        told |= told.pop("limits")
-        told["status"] = self.status(now)
-        told["keys"] = [
+        """All fields except the hashes, flat, for output."""
+        shown = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
+        shown |= shown.pop("terms")
+        shown |= shown.pop("limits")
+        shown["status"] = self.status(now)
+        shown["keys"] = [
             each.model_dump(mode="json", exclude={"hash"}, exclude_none=True)
             for each in self.secrets
         ]
-        return told
+        return shown
 
 
 def new_id() -> str:

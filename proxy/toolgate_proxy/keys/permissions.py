@@ -1,4 +1,4 @@
-"""What a virtual key opens: models and the list of them, and nothing else."""
+"""The routes that a virtual key may use: requests to models, and the list of models."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ROUTES = {
     ),
     "GET": re.compile(r"(?:/v1)?/models(?:/[^/]+)?"),
 }
-"""LiteLLM has hundreds of routes, and each release adds some: a route that is not listed here takes
-the master key. Our own route checks keys by itself."""
+"""An allow-list: LiteLLM has hundreds of routes and adds more with each release. All other routes
+require the master key."""
 
 
 def may_open(method: str, route: str) -> bool:
-    """Whether a virtual key opens the route, for whoever answers it."""
+    """Whether a virtual key may use the route."""
     allowed = ROUTES.get(method)
     return allowed is not None and allowed.fullmatch(route) is not None

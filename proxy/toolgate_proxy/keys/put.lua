@@ -1,7 +1,8 @@
--- Writes one key, if nobody else has meanwhile.
+-- Writes one key, unless it was changed since it was read.
 -- KEYS: records, changes, version, aliases, epoch
--- ARGV: id, the record it was read as ('' for a new key), the record to be, alias,
---       '1' where the key holds its alias ('0' gives it free), a new epoch
+-- ARGV: id, the record as it was read ('' for a new key), the new record, alias,
+--       '1' to reserve the alias, '0' to release it, a new epoch
+-- Returns: 'ok'; 'changed' if the record was changed since; 'alias' if another key has the alias.
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then
     return 'changed'
 end

@@ -1,13 +1,13 @@
-"""Keys in Redis: written by the command line, read by every gateway.
+"""Virtual keys in Redis: written by the command line, read by every gateway.
 
 `toolgate:{keys}:records`  hash: id → sealed record
-`toolgate:{keys}:changes`  sorted set: id → the version that changed it last
-`toolgate:{keys}:version`  counts changes
+`toolgate:{keys}:changes`  sorted set: id → version of its last change
+`toolgate:{keys}:version`  number of changes
 `toolgate:{keys}:aliases`  hash: alias → id
-`toolgate:{keys}:epoch`    made with the first key; another one, or none, means another Redis
+`toolgate:{keys}:epoch`    random, set with the first key; if it changes, Redis has lost the keys
 
-A reader asks for what changed since the version it knows. Unlike a message that is published, a
-change can't be missed: not while the reader is disconnected, not while it starts.
+A reader requests the changes since the last version it has read. Unlike a published message, a
+change can't be missed while the reader is disconnected or starting.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ TIMEOUT = 5.0
 
 
 class StoreConflict(Exception):
-    """The key was changed by someone else meanwhile, or its alias is another key's."""
+    """The key can't be written: it was changed by another command, or its alias is in use."""
 
 
 class RedisStore:
-    """For the command line. A key that was read here and is put again replaces what was read.
+    """The store of the command line. `put` replaces a key only if it is as this store read it.
 
     Raises redis' errors."""
 
@@ -51,13 +51,14 @@ class RedisStore:
         )
         self._hasher = hasher
         self._read: dict[str, bytes] = {}
+        """Sealed records as they were read, by id."""
 
     async def all(self) -> list[Key]:
-        held = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
-        return opened(self._hasher, held.items())
+        records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
+        return opened(self._hasher, records.items())
 
     async def find(self, name: str) -> Key | None:
-        """By id or by alias."""
+        """The key with that alias or id."""
         alias = await self._redis.hget(ALIASES, name)
         key_id = alias.decode() if isinstance(alias, bytes) else name
         sealed = await self._redis.hget(RECORDS, key_id)
@@ -69,15 +70,21 @@ class RedisStore:
     async def put(self, key: Key) -> None:
         """Raises StoreConflict."""
         record = self._hasher.seal(key.id, key.model_dump_json(exclude_defaults=True).encode())
-        said = await self._redis.eval(
+        result = await self._redis.eval(
             PUT, 5, RECORDS, CHANGES, VERSION, ALIASES, EPOCH,
             key.id, self._read.get(key.id, b""), record, key.alias,
             "0" if key.revoked else "1", secrets.token_hex(8),
         )  # fmt: skip
-        if said == b"alias":
-            raise StoreConflict(f"There is a key of the alias {key.alias!r} already.")
-        if said != b"ok":
-            raise StoreConflict(f"{key.alias!r} was changed by someone else; look, and try again.")
+        if result == b"alias":
+            raise StoreConflict(
+                f"The alias {key.alias!r} is in use by another key. Choose another alias, or "
+                f"`toolgate keys revoke {key.alias!r}` first."
+            )
+        if result != b"ok":
+            raise StoreConflict(
+                f"The key {key.alias!r} was changed by another command at the same time. Check it "
+                f"with `toolgate keys show {key.alias!r}`, and try again."
+            )
         self._read[key.id] = record
 
     async def usage(self, key: Key, at: datetime) -> dict[str, int]:
@@ -96,20 +103,24 @@ class RedisStore:
 
 
 def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[Key]:
-    """The keys of those records that are ours; the others are as if they were not there."""
+    """The keys in sealed records. Records that are not valid are logged and left out."""
     keys = []
     for key_id, sealed in records:
         name = key_id.decode(errors="replace")
         record = hasher.open(name, sealed)
         try:
             if record is None:
-                raise ValueError("its seal is broken, or of another TOOLGATE_KEY_SECRET")
+                raise ValueError("its seal does not match TOOLGATE_KEY_SECRET")
             key = Key.model_validate_json(record)
             if key.id != name:
-                raise ValueError("it is another key's")
+                raise ValueError("it is the record of another key")
             keys.append(key)
         except ValidationError:
-            logger.warning("The key %.80r in Redis is left out: its form is not known.", name)
+            logger.warning(
+                "The record of the key %.80r in Redis is ignored: its format is not known, for "
+                "example from a newer version of Toolgate.",
+                name,
+            )
         except ValueError as error:
-            logger.warning("The key %.80r in Redis is left out: %s.", name, error)
+            logger.warning("The record of the key %.80r in Redis is ignored: %s.", name, error)
     return keys

@@ -1,8 +1,7 @@
-"""What keeps the cache of keys fresh: a task that asks Redis, and looks at the file, several times
-a second.
+"""Keeps the cache of keys in sync with Redis and the key file, by polling both.
 
-Asking is one small command while nothing changes. It was chosen over publish/subscribe because a
-message that is missed is missed for good, and here a missed message would be a revoked key let in.
+Without changes, a poll is one small command. Publish/subscribe would be quicker, but a message that
+is missed is lost, and here that could be the revocation of a key.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from .redis_store import CHANGES, EPOCH, RECORDS, VERSION, opened
 
 logger = logging.getLogger(__name__)
 
-FIRST_LOOK = 2.0
+FIRST_POLL_TIMEOUT = 2.0
 """Seconds that the first requests wait for the keys to be read."""
 
 
 @dataclass
-class _Seen:
-    """How far the cache has followed Redis."""
+class _Position:
+    """The state of Redis that the cache has."""
 
     epoch: bytes | None = None
     version: float = 0
 
 
 class KeySync:
-    """Fills the cache from where the settings say keys are. `start` it in the loop of the app."""
+    """Reads keys from Redis and the key file, as configured. Call `started` in the app's loop."""
 
     def __init__(self, key_cache: KeyCache, hasher: Hasher, settings: Settings) -> None:
         self.key_cache = key_cache
@@ -46,35 +45,35 @@ class KeySync:
             SharedRedis(
                 settings.redis_url,
                 settings.limit_timeout,
-                "keys are believed a while yet",
+                "Cached API keys remain valid for TOOLGATE_KEY_GRACE seconds",
                 metrics.REDIS_BREAKER,
             )
             if settings.redis_url is not None
             else None
         )
-        self._seen = _Seen()
-        self._of_redis: dict[str, Key] = {}
-        self._of_file: dict[str, Key] = {}
-        self._stamp: tuple[float, int] | None = None
-        """Of the file as it was read last, or found wanting."""
-        self._told: set[str] = set()
-        """What has been complained of, once each until it is mended."""
-        self._looked = asyncio.Event()
+        self._position = _Position()
+        self._redis_keys: dict[str, Key] = {}
+        self._file_keys: dict[str, Key] = {}
+        self._file_stamp: tuple[float, int] | None = None
+        """Modification time and size of the file at the last read, valid or not."""
+        self._logged: set[str] = set()
+        """Errors that were logged. An error is logged once, until it is fixed."""
+        self._polled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def started(self) -> None:
-        """Starts the task when it has not been; waits for the first keys, within bounds."""
+        """Start polling, and wait for the first keys, for at most FIRST_POLL_TIMEOUT."""
         if self._task is None:
-            looking = keep_looking(
-                self.look, self._settings.key_poll, logger, "Keys could not be read"
+            polling = keep_looking(
+                self.poll, self._settings.key_poll, logger, "The API keys could not be read"
             )
-            self._task = asyncio.create_task(looking)
-        if not self._looked.is_set():
+            self._task = asyncio.create_task(polling)
+        if not self._polled.is_set():
             try:
-                async with asyncio.timeout(FIRST_LOOK):
-                    await self._looked.wait()
+                async with asyncio.timeout(FIRST_POLL_TIMEOUT):
+                    await self._polled.wait()
             except TimeoutError:
-                self._looked.set()  # those after the first do not wait for a Redis that is away
+                self._polled.set()  # later requests do not wait
 
     async def aclose(self) -> None:
         if self._task is not None:
@@ -82,24 +81,24 @@ class KeySync:
         if self._redis is not None:
             await self._redis.aclose()
 
-    async def look(self) -> None:
-        """Once: at the file and at Redis."""
-        changed = self._look_at_file()
+    async def poll(self) -> None:
+        """Read changes of the file and of Redis once."""
+        changed = self._poll_file()
         if self._redis is None:
-            self.key_cache.refreshed()
-            self._looked.set()
+            self.key_cache.confirm()
+            self._polled.set()
         else:
-            said = await self._look_at_redis(self._redis)
-            changed = changed or bool(said)
-            if said is not None:
-                self.key_cache.refreshed()
-                self._looked.set()
+            redis_changed = await self._poll_redis(self._redis)
+            changed = changed or bool(redis_changed)
+            if redis_changed is not None:
+                self.key_cache.confirm()
+                self._polled.set()
         if changed:
-            self.key_cache.replace(self._of_redis.values(), lasting=self._of_file.values())
+            self.key_cache.replace(self._redis_keys.values(), from_file=self._file_keys.values())
 
-    async def _look_at_redis(self, redis: SharedRedis) -> bool | None:
-        """Whether there was anything new; None where there was no answer to believe."""
-        since = f"({self._seen.version}"
+    async def _poll_redis(self, redis: SharedRedis) -> bool | None:
+        """Whether there were changes; None if Redis did not respond or has lost the keys."""
+        since = f"({self._position.version}"
         replies = await redis.run(
             [
                 ("GET", EPOCH),
@@ -112,62 +111,66 @@ class KeySync:
         epoch, version, changes = replies
         if not isinstance(changes, list) or isinstance(version, Exception):
             return None
-        # A version that went back: Redis lost its last writes, and what is written now bears
-        # versions that were seen.
+        # If the version went back, Redis has lost its last writes. New changes then get versions
+        # that were read already, so everything has to be read again.
         at = int(version) if isinstance(version, bytes) else 0
-        if epoch != self._seen.epoch or at < self._seen.version:
+        if epoch != self._position.epoch or at < self._position.version:
             if epoch is None:
                 return self._emptied()
-            self._told.clear()
-            self._seen = _Seen(epoch=epoch if isinstance(epoch, bytes) else None)
-            self._of_redis = {}
-            return await self._look_at_redis(redis)
+            self._logged.clear()
+            self._position = _Position(epoch=epoch if isinstance(epoch, bytes) else None)
+            self._redis_keys = {}
+            return await self._poll_redis(redis)
         if not changes:
             return False
         names, scores = changes[::2], changes[1::2]
-        if isinstance(changes[0], list | tuple):  # RESP3 answers with pairs
+        if isinstance(changes[0], list | tuple):  # RESP3 replies with pairs
             names, scores = [pair[0] for pair in changes], [pair[1] for pair in changes]
-        held = await redis.run([("HMGET", RECORDS, *names)])
-        if held is None or not isinstance(held[0], list):
+        replies = await redis.run([("HMGET", RECORDS, *names)])
+        if replies is None or not isinstance(replies[0], list):
             return None
-        records = [(n, r) for n, r in zip(names, held[0], strict=True) if isinstance(r, bytes)]
-        believed = {key.id: key for key in opened(self._hasher, records)}
+        records = [(n, r) for n, r in zip(names, replies[0], strict=True) if isinstance(r, bytes)]
+        valid = {key.id: key for key in opened(self._hasher, records)}
         for name in names:
-            self._of_redis.pop(name.decode(errors="replace"), None)
-        self._of_redis |= believed
-        self._seen.version = max(float(score) for score in scores)
+            self._redis_keys.pop(name.decode(errors="replace"), None)
+        self._redis_keys |= valid
+        self._position.version = max(float(score) for score in scores)
         return True
 
     def _emptied(self) -> bool | None:
-        """A Redis without keys: as it should be before the first; else it has lost them, and what
-        is known of them is believed no longer than if it did not answer."""
-        if self._seen.epoch is None:
+        """Redis has no keys. Either no key was created yet, or it has lost them: then the cached
+        keys expire as if Redis did not respond."""
+        if self._position.epoch is None:
             return False
-        self._complain("Redis has lost the keys: let it keep its data, and import them again.")
+        self._log_once(
+            "Redis has lost the API keys. Configure Redis to persist its data, and create or "
+            "import the keys again."
+        )
         return None
 
-    def _complain(self, said: str) -> None:
-        if said not in self._told:
-            logger.error("%s", said)
-            self._told.add(said)
+    def _log_once(self, message: str) -> None:
+        if message not in self._logged:
+            logger.error("%s", message)
+            self._logged.add(message)
 
-    def _look_at_file(self) -> bool:
+    def _poll_file(self) -> bool:
+        """Whether the file was read again."""
         path = self._settings.keys_file
         if path is None:
             return False
         try:
             state = path.stat()
             stamp = (state.st_mtime, state.st_size)
-            if stamp == self._stamp:
+            if stamp == self._file_stamp:
                 return False
-            self._stamp = stamp
+            self._file_stamp = stamp
             keys = read_keys(path, self._hasher)
-        except BadKeyFile as error:
-            self._complain(f"The keys are left as they were: {error}")
+        except (BadKeyFile, OSError) as error:
+            reason = error if isinstance(error, BadKeyFile) else f"{path}: {type(error).__name__}."
+            self._log_once(
+                f"TOOLGATE_KEYS_FILE could not be read, so its API keys are unchanged. {reason}"
+            )
             return False
-        except OSError as error:
-            self._complain(f"The keys are left as they were: {path}: {type(error).__name__}.")
-            return False
-        self._told.clear()
-        self._of_file = {key.id: key for key in keys}
+        self._logged.clear()
+        self._file_keys = {key.id: key for key in keys}
         return True

@@ -28,7 +28,7 @@ from toolgate_core.errors import (
 
 from ..context import SCOPE, RequestContext
 from ..keys import metrics
-from ..keys.cache import WRONG
+from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
 from ..keys.permissions import may_open
@@ -108,7 +108,7 @@ def address_of(scope: object) -> str:
 async def _find(here: GatewayState, sent: str) -> Key:
     """Raises InvalidKey and KeysUnavailable."""
     if not sent or here.key_sync is None:
-        raise InvalidKey(WRONG)
+        raise InvalidKey(WRONG_KEY)
     await here.key_sync.started()
     return here.key_sync.key_cache.find(sent)
 

@@ -1,1 +1,1 @@
-"""Redis connection shared by keys, limits and grammars."""
+"""The connection to Redis that keys, limits and grammars use."""

@@ -1,7 +1,8 @@
-"""Commands of many requests in one exchange: those that come while one is under way go in the next.
+"""Batches commands of concurrent requests: commands that arrive during an exchange with Redis are
+sent together in the next one.
 
-A hundred requests that arrive together are counted in two or three exchanges over one connection,
-instead of a hundred over as many; and none of them waits for a connection.
+A hundred concurrent requests need two or three exchanges over one connection, instead of a hundred
+over as many connections, and none of them waits for a connection.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class RedisBatch:
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self, command: Command) -> object:
-        """The reply; an exception where the server refused the command, None where it is away."""
+        """The reply; an exception if Redis refused the command; None if Redis did not respond."""
         reply: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
         if self._sending is None:
@@ -31,7 +32,7 @@ class RedisBatch:
                 batch, self._waiting = self._waiting, []
                 replies = await self._redis.run([command for command, _ in batch])
                 for at, (_, reply) in enumerate(batch):
-                    if not reply.done():  # its request may have been given up
+                    if not reply.done():  # the request may have been cancelled
                         reply.set_result(None if replies is None else replies[at])
         finally:
             self._sending = None

@@ -1,8 +1,8 @@
-"""One Redis for the process, whose failures cost a request next to nothing.
+"""A Redis client for the whole process, with a circuit breaker.
 
-Nothing here raises for Redis' sake: no answer is `None`. After the first failure nobody asks any
-more (the breaker is open) until a probe in the background has had an answer, so a server that hangs
-costs the requests that met it one time-out, and those after them nothing.
+It does not raise errors: if Redis does not respond, the result is `None`. The first failure opens
+the breaker, and commands return `None` at once until a background probe succeeds. So if Redis
+hangs, the requests of that moment wait for one time-out, and later requests do not wait.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ Command = tuple[Argument, ...]
 
 MAX_CONNECTIONS = 32
 FIRST_PROBE = 0.1
-LONGEST_PAUSE = 2.0
-"""Seconds between the probes of a server that does not answer."""
+MAX_PAUSE = 2.0
+"""Most seconds between the probes of a server that does not respond."""
 PATIENT_TIMEOUT = 1.0
-"""Seconds, at least, for what no request waits for: long enough to open a connection on a busy
-machine."""
+"""Least time-out, in seconds, of commands that no request waits for: enough to open a connection on
+a busy machine."""
 
 STEPS = 10
-"""Parts of a time-out: so many turns of the event loop it takes at least."""
+"""Steps of a time-out. It takes at least as many iterations of the event loop."""
 TURNS_TO_READ = 5
-"""Turns of the event loop in which an answer that has arrived becomes a result."""
+"""Iterations of the event loop in which a reply that has arrived becomes a result."""
 
 
 class SharedRedis:
-    """Any server that speaks Redis' protocol, by its URL. `timeout`: seconds for one exchange;
-    `meanwhile`: what the log says is done while it does not answer."""
+    """Any server with Redis' protocol. `timeout`: seconds for one exchange; `consequence`: for the
+    log, a sentence on what happens while Redis does not respond, without its full stop."""
 
     def __init__(
         self,
         url: SecretStr,
         timeout: float,
-        meanwhile: str = "grammars are kept per process until it does",
+        consequence: str = "Each gateway process caches grammars on its own until it responds",
         breaker: Gauge = metrics.BREAKER,
     ) -> None:
         self._timeout = timeout
         self._patience = max(timeout, PATIENT_TIMEOUT)
-        self._meanwhile = meanwhile
+        self._consequence = consequence
         self._breaker = breaker
         pool = BlockingConnectionPool.from_url(
             url.get_secret_value(),
             max_connections=MAX_CONNECTIONS,
             timeout=timeout,
-            # Later than `_within`, which alone can tell a slow server from a busy process.
+            # Longer than `_within`, which distinguishes a slow server from a busy process.
             socket_connect_timeout=2 * self._patience,
             socket_timeout=2 * self._patience,
-            # Once more where a kept connection turns out to be one that the server has closed.
+            # The server may have closed an idle connection of the pool.
             retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
         )
         self._redis = Redis(connection_pool=pool)
@@ -76,8 +76,8 @@ class SharedRedis:
     async def run(
         self, commands: Sequence[Command], *, patient: bool = False
     ) -> list[object] | None:
-        """One pipeline. A command that the server refused (OOM, LOADING …) has the error for its
-        reply; None where there was no answer at all. `patient` where no request waits for it."""
+        """The replies of a pipeline; None if Redis did not respond. The reply to a refused command
+        (OOM, LOADING …) is its error. `patient`: no request waits for the result."""
         if not self.available:
             return None
         pipeline = self._redis.pipeline(transaction=False)
@@ -94,7 +94,7 @@ class SharedRedis:
         return replies
 
     async def connected(self) -> None:
-        """Waits until the server answers."""
+        """Wait until Redis responds."""
         self._open_breaker()
         if self._probing is not None:
             await asyncio.shield(self._probing)
@@ -106,12 +106,14 @@ class SharedRedis:
         await self._redis.connection_pool.disconnect()
 
     def _failed(self, error: Exception) -> None:
-        """By its kind alone: the message of an error may quote the address or the password."""
+        """Log the error's type only: its message may contain the address or the password."""
         timed_out = isinstance(error, TimeoutError | redis.exceptions.TimeoutError)
         kind = "timeout" if timed_out else "connection"
         metrics.ERRORS.labels(kind).inc()
         if self.available:
-            logger.warning("Redis does not answer (%s); %s.", type(error).__name__, self._meanwhile)
+            logger.warning(
+                "Redis does not respond (%s). %s.", type(error).__name__, self._consequence
+            )
         self._open_breaker()
 
     def _open_breaker(self) -> None:
@@ -127,15 +129,15 @@ class SharedRedis:
                 break
             except (RedisError, OSError, TimeoutError):
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, MAX_PAUSE)
         self._probing = None
         self._breaker.set(0)
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Raises TimeoutError. Unlike asyncio.timeout it does not blame the server for a time in which
-    this process was busy: it waits in steps, a step counts once however long the process let it
-    wait, and an answer that lies here unread is read first."""
+    """Raises TimeoutError. Unlike asyncio.timeout, it does not count time in which this process was
+    busy: it waits in steps, a step counts once even if it took longer, and a reply that has arrived
+    is read before the error."""
     task = asyncio.create_task(work)
     try:
         for _ in range(STEPS):

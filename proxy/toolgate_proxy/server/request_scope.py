@@ -78,7 +78,7 @@ def check_route(scope: Scope, key: str | None) -> None:
     if key is None or may_open(scope["method"], scope["path"]):
         return
     key_sync = service().key_sync
-    if key_sync is not None and key_sync.key_cache.knows(key):
+    if key_sync is not None and key in key_sync.key_cache:
         raise PermissionDenied("This route requires the gateway's master key.")
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.virtual_keys import HASHER, key_of, stored
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.keys.cache import KeyCache
-from toolgate_proxy.keys.hashing import LONGEST, hint, new_key
+from toolgate_proxy.keys.hashing import MAX_LENGTH, hint, new_key
 from toolgate_proxy.keys.key import Key
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -30,7 +30,7 @@ def cache_of(*keys: Key, clock: Clock | None = None) -> KeyCache:
     clock = clock or Clock()
     key_cache = KeyCache(HASHER, grace=300, wall_clock=clock.wall, clock=clock)
     key_cache.replace(keys)
-    key_cache.refreshed()
+    key_cache.confirm()
     return key_cache
 
 
@@ -43,7 +43,7 @@ def test_only_the_exact_key_is_found() -> None:
         with pytest.raises(InvalidKey):
             key_cache.find(wrong)
     with pytest.raises(InvalidKey):
-        key_cache.find("x" * (LONGEST + 1))
+        key_cache.find("x" * (MAX_LENGTH + 1))
 
 
 def test_expired_blocked_and_revoked_keys_are_rejected() -> None:
@@ -68,7 +68,7 @@ def test_rotated_key_and_its_successor_overlap() -> None:
     key_cache = cache_of(key, clock=clock)
     assert key_cache.find(old).id == key_cache.find(new).id == key.id
     clock.seconds += 3600
-    key_cache.refreshed()
+    key_cache.confirm()
     with pytest.raises(InvalidKey, match="rotated"):
         key_cache.find(old)
     assert key_cache.find(new)
@@ -81,7 +81,7 @@ def test_rotated_key_and_its_successor_overlap() -> None:
 def test_cached_keys_expire_after_the_grace_period() -> None:
     clock, sent, from_file = Clock(), new_key(), new_key()
     key_cache = cache_of(clock=clock)
-    key_cache.replace([key_of(sent)], lasting=[key_of(from_file)])
+    key_cache.replace([key_of(sent)], from_file=[key_of(from_file)])
     clock.seconds += 300
     assert key_cache.find(sent)
     clock.seconds += 1
@@ -89,5 +89,5 @@ def test_cached_keys_expire_after_the_grace_period() -> None:
         with pytest.raises(KeysUnavailable):
             key_cache.find(unsure)
     assert key_cache.find(from_file)
-    key_cache.refreshed()
+    key_cache.confirm()
     assert key_cache.find(sent)

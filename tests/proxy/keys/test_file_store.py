@@ -33,20 +33,29 @@ HASH = "a" * 64
     ("text", "said"),
     [
         ("keys:\n  - alias: a\n    hash: [\n", "line 4"),
-        ("users: []\n", "line 1: 'users'"),
+        ("users: []\n", "line 1: unknown field 'users'"),
         ("- a\n", "line 1"),
         ("keys: 3\n", "line 1: `keys` must be a list"),
         ("keys:\n  - just text\n", "line 2"),
-        (f"keys:\n  - alias: a\n    hash: {HASH}\n    rpn: 5\n", "line 2: 'rpn' is not known"),
-        (f"keys:\n\n  - alias: a\n    hash: {HASH}\n    rpm: many\n", "line 3: `rpm`"),
-        (f"keys:\n  - hash: {HASH}\n", "line 2: 'alias' is missing"),
-        ("keys:\n  - alias: a\n    hash: abc\n", "line 2: `hash`"),
-        (f"keys:\n  - alias: a\n    key: sk-{HASH}\n", "line 2: a key stands here in clear"),
+        (f"keys:\n  - alias: a\n    hash: {HASH}\n    rpn: 5\n", "line 2: unknown field 'rpn'"),
+        (
+            f"keys:\n\n  - alias: a\n    hash: {HASH}\n    rpm: many\n",
+            "line 3: invalid value for `rpm`",
+        ),
+        (f"keys:\n  - hash: {HASH}\n", "line 2: the field 'alias' is missing"),
+        ("keys:\n  - alias: a\n    hash: abc\n", "line 2: invalid value for `hash`"),
+        (
+            f"keys:\n  - alias: a\n    key: sk-{HASH}\n",
+            "line 2: the entry has the key itself in `key`",
+        ),
         (
             f"keys:\n  - alias: a\n    hash: {HASH}\n  - alias: a\n    hash: {'b' * 64}\n",
-            "line 4: the same key as in line 2",
+            "line 4: the entry has the same `alias` as the entry in line 2",
         ),
-        (f"keys:\n  - alias: a\n    hash: {HASH}\n    expires: later\n", "line 2: `expires`"),
+        (
+            f"keys:\n  - alias: a\n    hash: {HASH}\n    expires: later\n",
+            "line 2: invalid value for `expires`",
+        ),
     ],
 )
 def test_error_in_key_file_has_its_line(tmp_path: Path, text: str, said: str) -> None:

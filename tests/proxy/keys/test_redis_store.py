@@ -33,7 +33,7 @@ async def test_concurrent_writes_conflict(redis_at_hand: RedisServer) -> None:
     mine, theirs = await one.find("search"), await other.find("search")
     assert mine == theirs == key
     await one.put(key.model_copy(update={"revoked": now()}))
-    with pytest.raises(StoreConflict, match="someone else"):
+    with pytest.raises(StoreConflict, match="at the same time"):
         await other.put(key.rotated(stored(new_key()), timedelta(0), now()))
     await other.put(key_of(new_key(), "search"))  # a revoked key's alias is free
     await one.aclose()
