@@ -1,0 +1,203 @@
+"""The hook in LiteLLM's router: backends that are down are avoided, the preferred one is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import litellm
+import pytest
+from litellm.router import Router
+
+from tests.support.litellm_router import Row, foreign, made, reset_litellm, row, use
+from toolgate_proxy.litellm_host.deployments.router import placement_of
+from toolgate_proxy.litellm_host.deployments.selection import (
+    Selection,
+    SelectionHook,
+)
+from toolgate_proxy.routing.deployments import Deployments, Placement
+from toolgate_proxy.routing.prefix_affinity import Affinity
+from toolgate_proxy.settings import Settings
+
+LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
+
+STRATEGIES = ["simple-shuffle", "least-busy", "usage-based-routing-v2", "latency-based-routing"]
+
+
+class Prefers(Affinity):
+    """Every prompt prefers the backend of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Deployments(Settings()))
+        self._name = name
+
+    def choose(
+        self,
+        model: str,
+        weights: Mapping[Placement, float],
+        request: Mapping[str, Any],
+        messages: object = None,
+    ) -> Placement | None:
+        return next((place for place in weights if place.api_base == f"http://{self._name}"), None)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
+
+
+@pytest.fixture
+def deployments() -> Deployments:
+    return Deployments(Settings(redis_url=None))
+
+
+def down(deployments: Deployments, *rows: Row) -> None:
+    for each in rows:
+        placement = placement_of(each)
+        assert placement is not None
+        deployments.at(placement).state.failed("Gone", at_once=True)
+
+
+def hooked(prefers: str | None, deployments: Deployments) -> SelectionHook:
+    affinity = Prefers(prefers) if prefers is not None else None
+    hook = SelectionHook(Selection(deployments, affinity), deployments)
+    litellm.callbacks.append(hook)
+    return hook
+
+
+async def picked(router: Router, times: int = 20, **request: Any) -> set[str]:
+    found = set()
+    for _ in range(times):
+        chosen = await router.async_get_available_deployment("tiny", {**request}, messages=LONG)
+        found.add(str(chosen["model_info"]["id"]))
+    return found
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_every_strategy_of_litellm_chooses_the_preferred_deployment(
+    deployments: Deployments, strategy: str
+) -> None:
+    router = made(row("a"), row("b"), row("c"), routing_strategy=strategy)
+    assert await picked(router, 40) != {"c"}
+    hooked("c", deployments)
+    assert await picked(router) == {"c"}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_every_strategy_of_litellm_avoids_backends_that_are_down(
+    deployments: Deployments, strategy: str
+) -> None:
+    router = made(row("a"), row("b"), row("c"), routing_strategy=strategy)
+    hooked(None, deployments)
+    down(deployments, row("b"))
+    assert "b" not in await picked(router, 30)
+    down(deployments, row("a"), row("c"))
+    assert await picked(router, 5) <= {"a", "b", "c"}
+
+
+async def test_the_order_of_deployments_goes_before_the_preference(
+    deployments: Deployments,
+) -> None:
+    router = made(row("a", order=1), row("b", order=1), row("c", order=2))
+    hooked("c", deployments)
+    assert await picked(router, 40) == {"a", "b"}
+
+
+async def test_the_next_order_is_used_when_the_first_is_down(deployments: Deployments) -> None:
+    router = made(row("a", order=1), row("b", order=1), row("c", order=2))
+    hooked("c", deployments)
+    down(deployments, row("a"), row("b"))
+    assert await picked(router) == {"c"}
+
+
+async def test_tags_of_deployments_go_before_the_preference(deployments: Deployments) -> None:
+    router = made(
+        row("a", tags=["mine"]), row("b", tags=["mine"]), row("c"), enable_tag_filtering=True
+    )
+    hooked("c", deployments)
+    assert await picked(router, 40, metadata={"tags": ["mine"]}) == {"a", "b"}
+
+
+async def test_a_blocked_deployment_is_not_preferred(deployments: Deployments) -> None:
+    router = made(row("a"), row("b"), row("c", info={"blocked": True}))
+    hooked("c", deployments)
+    assert await picked(router, 40) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", ["metadata", "litellm_metadata"])
+async def test_a_retry_goes_to_any_deployment(deployments: Deployments, name: str) -> None:
+    router = made(row("a"), row("b"))
+    hooked("b", deployments)
+    assert await picked(router, 40, **{name: {"attempted_retries": 1}}) == {"a", "b"}
+    assert await picked(router, 20, **{name: {"attempted_retries": 0}}) == {"b"}
+
+
+async def test_the_routers_own_retries_are_counted_in_the_metadata(
+    deployments: Deployments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That they go anywhere rests on it."""
+    router = made(row("a"), row("b"), num_retries=1, retry_after=0)
+    hook = hooked("b", deployments)
+    seen: list[Any] = []
+    original = hook.async_filter_deployments
+
+    async def noting(*args: Any, **kwargs: Any) -> Any:
+        request = kwargs["request_kwargs"]
+        seen.append((request.get("metadata") or {}).get("attempted_retries"))
+        return await original(*args, **kwargs)
+
+    async def fail(*args: Any, **kwargs: Any) -> None:
+        raise litellm.InternalServerError("No.", "toolgate", "tiny")
+
+    monkeypatch.setattr(hook, "async_filter_deployments", noting)
+    monkeypatch.setattr(litellm, "acompletion", fail)
+    with pytest.raises(litellm.InternalServerError):
+        await router.acompletion("tiny", messages=LONG)
+    assert [bool(attempts) for attempts in seen] == [False, True]
+
+
+async def test_a_deployment_that_failed_is_not_preferred_again(
+    deployments: Deployments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `enable_weighted_failover` the router excludes what has failed, after the hook."""
+    rows = (row("a"), row("b"), row("c"))
+    router = use(monkeypatch, *rows, enable_weighted_failover=True)
+    hooked("b", deployments)
+    assert await picked(router, 30, _excluded_deployment_ids=["b"]) == {"a", "c"}
+
+
+async def test_litellms_pre_call_checks_go_before_the_preference(
+    deployments: Deployments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deployment whose context is too short for the prompt is no choice."""
+    short = row("b", model="toolgate/short-context", info={"max_input_tokens": 5})
+    rows = (row("a"), short)
+    router = use(monkeypatch, *rows, enable_pre_call_checks=True)
+    assert await picked(router) == {"a"}
+    hooked("b", deployments)
+    assert await picked(router) == {"a"}
+
+
+async def test_deployments_of_other_providers_are_left_to_the_strategy(
+    deployments: Deployments,
+) -> None:
+    router = made(row("a"), row("b"), foreign("tiny"))
+    hooked("b", deployments)
+    down(deployments, row("a"))
+    assert len(await picked(router, 40)) == 2
+
+
+async def test_a_request_that_is_on_its_way_counts_as_load(deployments: Deployments) -> None:
+    """Otherwise all requests of a burst would prefer one backend."""
+    router = made(row("a"), row("b"))
+    hooked("b", deployments)
+    assert await picked(router, 3) == {"b"}
+    loads = [deployments.at(placement_of(row(name))).load.requests for name in ("a", "b")]  # type: ignore[arg-type]
+    assert loads == [0, 3]
+
+
+async def test_the_hook_passes_on_what_it_is_given(deployments: Deployments) -> None:
+    hook = SelectionHook(Selection(deployments, None), deployments)
+    rows = [row("a"), row("b")]
+    assert await hook.async_filter_deployments("tiny", rows, None, None) == rows
+    assert await hook.async_filter_deployments("tiny", [], LONG, {}) == []
