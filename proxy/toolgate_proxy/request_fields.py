@@ -90,7 +90,7 @@ def _shown(value: object, expected: str) -> str:
             return f"{value}" if abs(value) <= MAX_SHOWN else "out of range"
         case float():
             return f"{value!r}"
-    kind = {str: "string", list: "array"}.get(type(value), "object")
+    kind = "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
     if kind in expected:
         return "" if value else "empty"
     return f"a{'' if kind == 'string' else 'n'} {kind}"

@@ -15,7 +15,7 @@ from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
 from .fields import finish_fields, finish_reason, prompt_fields, usage
-from .logprobs import Logprobs, logprobs_of
+from .logprobs import Logprobs, event_logprobs
 
 Chunk = dict[str, Any]
 
@@ -58,7 +58,7 @@ class Chunks:
             elif choice in self._role_only and isinstance(event, Finish):
                 yield self._chunk(choice, {"content": ""})
             self._role_only.discard(choice)
-            logprobs = logprobs_of(event) if getattr(event, "logprobs", None) else None
+            logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
             match event:
                 case ChoiceStarted():
                     self._role_only.add(choice)

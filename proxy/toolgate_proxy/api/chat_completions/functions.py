@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
-from toolgate_core.plan import NamedTool, Tool, ToolChoice
+from toolgate_core.tools import Tool
 
 from ...request_fields import invalid_value
 from ..shared.tools import read_functions, read_tool_choice, read_tools
@@ -26,14 +27,14 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
     return "functions" in values or "function_call" in values
 
 
-def tools_of(values: Mapping[str, Any], *, open_objects: bool) -> tuple[Tool, ...]:
+def requested_tools(values: Mapping[str, Any], *, open_objects: bool) -> tuple[Tool, ...]:
     """Raises InvalidTools, whose `param` is the invalid entry."""
     if "functions" in values:
         return read_functions(values["functions"], param="functions", open_objects=open_objects)
     return read_tools(values.get("tools", ()), open_objects=open_objects)
 
 
-def tool_choice_of(values: Mapping[str, Any]) -> ToolChoice:
+def requested_tool_choice(values: Mapping[str, Any]) -> ToolChoice:
     if "function_call" not in values:
         return read_tool_choice(values.get("tool_choice"))
     choice = values["function_call"]

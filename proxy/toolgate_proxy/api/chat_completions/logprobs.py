@@ -51,7 +51,7 @@ class Logprobs:
         return body
 
 
-def logprobs_of(event: Event | object) -> Logprobs | None:
+def event_logprobs(event: Event | object) -> Logprobs | None:
     """The logprobs of one event, or None if it has none."""
     match event:
         case ContentDelta(_, logprobs) if logprobs:

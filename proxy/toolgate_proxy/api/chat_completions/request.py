@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.plan import ChatRequest, Tool
+from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
 from ..shared.content_format import (
@@ -22,7 +23,7 @@ from ..shared.parameter import ParsedParameters, read_parameters, unknown
 from ..shared.reasoning import reasoning_budget, reasoning_mode
 from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
-from .functions import is_legacy, tool_choice_of, tools_of
+from .functions import is_legacy, requested_tool_choice, requested_tools
 from .messages import parse_messages
 from .parameters import BY_NAME
 
@@ -59,8 +60,8 @@ def parse_request(
         model=model,
         messages=messages,
         images=_has_images(messages),
-        tools=tools_of(values, open_objects=open_objects),
-        tool_choice=tool_choice_of(values),
+        tools=requested_tools(values, open_objects=open_objects),
+        tool_choice=requested_tool_choice(values),
         reasoning=mode,
         template_kwargs=template_kwargs(values, mode),
         sampling=make_sampling(parsed, stream=request.get("stream", False)),

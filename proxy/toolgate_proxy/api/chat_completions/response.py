@@ -14,7 +14,7 @@ from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
 from .fields import finish_fields, finish_reason, prompt_fields, usage
-from .logprobs import Logprobs, logprobs_of
+from .logprobs import Logprobs, event_logprobs
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Choice:
     finish: Finish | None = None
 
     def add(self, event: ChoiceEvent) -> None:
-        if logprobs := logprobs_of(event):
+        if logprobs := event_logprobs(event):
             self.logprobs.extend(logprobs)
         match event:
             case ContentDelta(text):

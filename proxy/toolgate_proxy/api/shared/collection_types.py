@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -163,12 +163,12 @@ class Object:
     members: Mapping[str, ValueType]
     required: tuple[str, ...] = ()
     extensible: bool = False
-    expected: str = field(init=False, default="an object")
 
-    def __post_init__(self) -> None:
+    @property
+    def expected(self) -> str:
         *first, last = self.members
         names = f"members {', '.join(first)} and {last}" if first else f"member {last}"
-        object.__setattr__(self, "expected", f"an object with the {names}")
+        return f"an object with the {names}"
 
     def parse(self, value: Any, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):

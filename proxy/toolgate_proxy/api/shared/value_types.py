@@ -17,7 +17,7 @@ from ...request_fields import as_integer, as_number, invalid_value
 INT32_MAX = 2**31 - 1
 """Largest count or token ID that the engine's messages and tensors can hold."""
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-MAX_SHOWN = 40
+MAX_SHOWN_LENGTH = 40
 """Longest string that an error message repeats."""
 POWERS = {INT32_MAX: "2^31-1", INT64_MIN: "-2^63", INT64_MAX: "2^63-1"}
 
@@ -164,7 +164,11 @@ class Choice:
         if not isinstance(value, str):
             raise invalid_value(path, self.expected, value)
         if value not in self.values:
-            shown = f'"{value}"' if len(value) <= MAX_SHOWN and value.isprintable() else "a string"
+            shown = (
+                f'"{value}"'
+                if len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
+                else "a string"
+            )
             raise InvalidRequest(f"{path!r} must be {self.expected}, but is {shown}.", param=path)
         return value
 
