@@ -27,17 +27,17 @@ PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcess
 # CPU, vLLM replaces the short name "uni" by "mp", because it binds OpenMP's threads to cores.
 UNIPROC = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 # With fewer cores, threads that wait by spinning starve the threads that have work.
-CORES_TO_SPIN_ON = 4
-LONGEST = 8192
+MIN_SPINNING_CORES = 4
+DEFAULT_MAX_MODEL_LEN = 8192
 """Default context length on a CPU build, in tokens."""
-CACHE_BYTES = 2**30
+MIN_CACHE_BYTES = 2**30
 CACHED_CONTEXTS = 2
 """The KV cache of a CPU build has room for this number of contexts of full length, and at least
 `CACHE_BYTES`. vLLM's default would take nearly all of the machine's memory."""
-SEVERAL_RANKS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
+PARALLEL_FLAGS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
 # With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
-DRAFTING_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
+SPECULATIVE_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
 
 class LaunchError(SystemExit):
@@ -54,32 +54,33 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise LaunchError(refusal)
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
-    ours = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
+    processor_flags = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
     try:
-        vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *ours])
+        vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *processor_flags])
     except IncompatibleServer as error:
         raise LaunchError(str(error)) from error
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
     """Raises LaunchError if vLLM would run without masks."""
-    drafts = next((flag for flag in map(flag_name, flags) if flag in DRAFTING_FLAGS), None)
+    names = map(flag_name, flags)
+    speculative_flag = next((name for name in names if name in SPECULATIVE_FLAGS), None)
     runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
     v2 = runner != "0" if runner else not on_cpu()  # vLLM's default where Triton is available
     chosen = wanted
     if wanted == "auto":
-        chosen = "structured_output" if v2 or drafts is not None else "logits_processor"
+        chosen = "structured_output" if v2 or speculative_flag is not None else "logits_processor"
     if chosen == "logits_processor":
         if any(flag_name(flag) == "--logits-processors" for flag in flags):
             raise LaunchError(
                 "--logits-processors is set by Toolgate. Remove the flag, or set "
                 "TOOLGATE_ADAPTER=structured_output."
             )
-        if drafts is not None:
+        if speculative_flag is not None:
             raise LaunchError(
-                f"{drafts} is not supported with TOOLGATE_ADAPTER=logits_processor: vLLM runs no "
-                "logits processors with speculative decoding, so nothing would be enforced. Set "
-                "TOOLGATE_ADAPTER=structured_output."
+                f"{speculative_flag} is not supported with TOOLGATE_ADAPTER=logits_processor: vLLM "
+                "runs no logits processors with speculative decoding, so nothing would be "
+                "enforced. Set TOOLGATE_ADAPTER=structured_output."
             )
         if runner not in ("", "0"):
             raise LaunchError(
@@ -151,20 +152,20 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
     """
     if not on_cpu():
         return []
-    config = _config(model)
-    positions = int(getattr(config, "max_position_embeddings", LONGEST))
-    length = _value(flags, "--max-model-len") or str(min(LONGEST, positions))
+    config = _text_config(model)
+    positions = int(getattr(config, "max_position_embeddings", DEFAULT_MAX_MODEL_LEN))
+    length = _flag_value(flags, "--max-model-len") or str(min(DEFAULT_MAX_MODEL_LEN, positions))
     sizes = ["--max-model-len", length, "--max-num-batched-tokens", length]
-    if _value(flags, "--gpu-memory-utilization") is None:  # this flag determines vLLM's cache size
-        contexts = CACHED_CONTEXTS * (int(length) if length.isdecimal() else LONGEST)
-        cache = max(CACHE_BYTES, contexts * _cached_bytes(config))
+    if _flag_value(flags, "--gpu-memory-utilization") is None:  # it sets vLLM's cache size
+        contexts = CACHED_CONTEXTS * (int(length) if length.isdecimal() else DEFAULT_MAX_MODEL_LEN)
+        cache = max(MIN_CACHE_BYTES, contexts * _cache_bytes_per_token(config))
         sizes += ["--kv-cache-memory-bytes", str(cache)]
-    if _few_cores() and not any(_value(flags, name) for name in SEVERAL_RANKS):
+    if _few_cores() and not any(_flag_value(flags, name) for name in PARALLEL_FLAGS):
         sizes += ["--distributed-executor-backend", UNIPROC]
     return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
 
 
-def _config(model: str) -> Any:
+def _text_config(model: str) -> Any:
     """The configuration of the text model; None if it cannot be read. vLLM then reports the
     error."""
     from transformers import AutoConfig
@@ -175,7 +176,7 @@ def _config(model: str) -> Any:
         return None
 
 
-def _cached_bytes(config: Any) -> int:
+def _cache_bytes_per_token(config: Any) -> int:
     """Bytes of one token's keys and values in float32; 0 if the model's configuration lacks the
     sizes."""
     try:
@@ -188,14 +189,14 @@ def _cached_bytes(config: Any) -> int:
 
 def _few_cores() -> bool:
     """Whether this process may use only a few cores. macOS reports the machine's cores only."""
-    known = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-    return cores < CORES_TO_SPIN_ON
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return cores < MIN_SPINNING_CORES
 
 
-def _value(flags: Sequence[str], name: str) -> str | None:
-    spelled = [flag.replace("_", "-") if flag.startswith("--") else flag for flag in flags]
-    for at, flag in enumerate(spelled):
+def _flag_value(flags: Sequence[str], name: str) -> str | None:
+    normalized = [flag.replace("_", "-") if flag.startswith("--") else flag for flag in flags]
+    for at, flag in enumerate(normalized):
         if flag.startswith(f"{name}="):
             return flags[at].partition("=")[2]
         if flag == name and at + 1 < len(flags):

@@ -22,7 +22,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     flags: list[str] = []
     monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
     monkeypatch.setattr(launch.os, "environ", {})
-    monkeypatch.setattr(launch, "_config", lambda model: None)
+    monkeypatch.setattr(launch, "_text_config", lambda model: None)
     return flags
 
 
@@ -158,7 +158,7 @@ def test_on_a_cpu_no_prompt_is_prefilled_in_parts(started: list[str], flags: lis
     assert "--no-enable-chunked-prefill" in started
 
 
-@pytest.mark.parametrize(("positions", "length"), [(2048, 2048), (40_960, launch.LONGEST)])
+@pytest.mark.parametrize(("positions", "length"), [(2048, 2048), (40_960, 8192)])
 def test_on_a_cpu_no_prompt_is_longer_than_the_model_was_made_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, positions: int, length: int
 ) -> None:
@@ -173,9 +173,9 @@ def test_on_a_cpu_no_prompt_is_longer_than_the_model_was_made_for(
 @pytest.mark.parametrize(
     ("flags", "cache"),
     [
-        (["--max-model-len", "512"], str(launch.CACHE_BYTES)),
+        (["--max-model-len", "512"], str(launch.MIN_CACHE_BYTES)),
         (["--max-model-len", "32768"], str(2 * 32_768 * 2 * 4 * 28 * 8 * 128)),
-        (["--max-model-len", "8k"], str(2 * launch.LONGEST * 2 * 4 * 28 * 8 * 128)),
+        (["--max-model-len", "8k"], str(2 * launch.DEFAULT_MAX_MODEL_LEN * 2 * 4 * 28 * 8 * 128)),
         (["--gpu-memory-utilization", "0.5"], None),
     ],
 )
@@ -188,7 +188,7 @@ def test_on_a_cpu_the_cache_has_room_for_whole_contexts_of_the_model(
     config = {"model_type": "qwen3", "max_position_embeddings": 40_960, **shape}
     (tmp_path / "config.json").write_text(json.dumps(config))
     ours = launch.cpu_flags(str(tmp_path), flags)
-    assert launch._value(ours, "--kv-cache-memory-bytes") == cache
+    assert launch._flag_value(ours, "--kv-cache-memory-bytes") == cache
 
 
 def on_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:

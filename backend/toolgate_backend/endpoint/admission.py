@@ -14,15 +14,15 @@ class InFlightRequests:
     """Number of active requests. vLLM's queue has no limit, and requests that wait longer than
     their client's time-out are wasted work."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self.count = 0
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def track(self) -> Iterator[None]:
         """Count one more active request within the context. Raises BackendUnavailable if the limit
         is reached, so that the gateway tries another backend or asks the client to retry."""
-        if self.count >= self._most:
+        if self.count >= self._limit:
             raise BackendUnavailable(
                 f"This model's backend has {self.count} active requests, which is its limit "
                 "(TOOLGATE_MAX_REQUESTS). Retry the request.",

@@ -20,7 +20,7 @@ class LogprobFormat:
     vocabulary: Vocabulary
     top: int
     """Number of most likely alternatives."""
-    chosen: tuple[int, ...] | None = None
+    selected_ids: tuple[int, ...] | None = None
     """Token ids to report as alternatives, instead of the most likely ones."""
     as_ids: bool = False
     """Write tokens as `token_id:<id>` (vLLM's `return_tokens_as_token_ids`)."""
@@ -29,20 +29,22 @@ class LogprobFormat:
         """The logprobs of the tokens `ids`, from vLLM's list of dicts by token id."""
         if logprobs is None:
             return None
-        return tuple(self._token(token, at) for token, at in zip(ids, logprobs, strict=False))
+        return tuple(
+            self._token(token, entries) for token, entries in zip(ids, logprobs, strict=False)
+        )
 
-    def _token(self, token: int, at: Mapping[int, Any]) -> TokenLogprob:
+    def _token(self, token: int, entries: Mapping[int, Any]) -> TokenLogprob:
         """vLLM reports the sampled token and the alternatives in no particular order."""
-        if self.chosen is not None:
-            shown = [each for each in dict.fromkeys(self.chosen) if each in at]
+        if self.selected_ids is not None:
+            shown = [each for each in dict.fromkeys(self.selected_ids) if each in entries]
         else:
-            shown = sorted(at, key=lambda each: -at[each].logprob)[: self.top]
+            shown = sorted(entries, key=lambda each: -entries[each].logprob)[: self.top]
         alternatives = tuple(
-            TopLogprob(**self._token_fields(each), logprob=_finite(at[each].logprob))
+            TopLogprob(**self._token_fields(each), logprob=_finite(entries[each].logprob))
             for each in shown
         )
         return TokenLogprob(
-            **self._token_fields(token), logprob=_finite(at[token].logprob), top=alternatives
+            **self._token_fields(token), logprob=_finite(entries[token].logprob), top=alternatives
         )
 
     def _token_fields(self, token: int) -> dict[str, Any]:
@@ -62,11 +64,11 @@ def prompt_logprobs(
                 rank=entry.rank,
                 decoded_token=vocabulary.token_bytes[token].decode(errors="replace"),
             )
-            for token, entry in at.items()
+            for token, entry in entries.items()
         }
-        if at
+        if entries
         else None
-        for at in logprobs
+        for entries in logprobs
     )
 
 

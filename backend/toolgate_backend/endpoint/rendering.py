@@ -65,10 +65,12 @@ class Renderer:
         if wanted == Tokenizing():
             return None
         default = self._renderer.default_chat_tok_params
-        asked = wanted.model_dump()
+        fields = wanted.model_dump()
         if wanted.truncate_prompt_tokens == -1:
-            asked["truncate_prompt_tokens"] = _room(default.max_total_tokens, max_tokens)
-        return replace(default, **asked)
+            fields["truncate_prompt_tokens"] = _max_prompt_tokens(
+                default.max_total_tokens, max_tokens
+            )
+        return replace(default, **fields)
 
     def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
         ids = list(prompt.token_ids)
@@ -81,17 +83,17 @@ class Renderer:
         return {"type": "token", "prompt_token_ids": ids}
 
 
-def _room(context: int, max_tokens: int) -> int:
+def _max_prompt_tokens(context: int, max_tokens: int) -> int:
     """Maximum number of prompt tokens. vLLM interprets -1 differently in its versions: 0.31
     reserves `max_tokens` for the response, 0.32 reserves one token."""
-    room = context - max(max_tokens, 1)
-    if room < 1:
+    remaining = context - max(max_tokens, 1)
+    if remaining < 1:
         raise ContextLengthExceeded(
             f"max_tokens is {max_tokens}, but this model's context length is {context} tokens, "
             "which leaves no room for the prompt. Lower max_tokens.",
             param="max_tokens",
         )
-    return room
+    return remaining
 
 
 def refuse_media_urls(prompt: ChatPrompt) -> None:
@@ -121,7 +123,7 @@ def continues_message(prompt: Prompt) -> bool:
 def refuse_open_call(prompt_ids: Sequence[int], marks: MarkIds) -> None:
     """Raises UnsupportedParameter if the prompt ends inside a tool call. The beginning of that call
     was not constrained by its schema."""
-    if _last_of(prompt_ids, {marks.call_begin, marks.call_end}, marks) == marks.call_begin:
+    if _last_mark(prompt_ids, {marks.call_begin, marks.call_end}, marks) == marks.call_begin:
         raise UnsupportedParameter(
             "A message that ends inside a tool call cannot be continued. Remove "
             "continue_final_message, or end the message before the call.",
@@ -136,7 +138,7 @@ def reasoning_start(
     prompt."""
     if marks.reasoning_begin is None or marks.reasoning_end is None:
         return "closed"
-    last = _last_of(prompt_ids, {marks.reasoning_begin, marks.reasoning_end}, marks)
+    last = _last_mark(prompt_ids, {marks.reasoning_begin, marks.reasoning_end}, marks)
     if last == marks.reasoning_begin:
         return "open"
     if continues:
@@ -146,7 +148,7 @@ def reasoning_start(
     return "closed" if mode == "off" or last == marks.reasoning_end else "may"
 
 
-def _last_of(prompt_ids: Sequence[int], wanted: set[int | None], marks: MarkIds) -> int | None:
+def _last_mark(prompt_ids: Sequence[int], wanted: set[int | None], marks: MarkIds) -> int | None:
     """The last of the wanted marks in the assistant turn that the prompt leaves open; None if there
     is none."""
     for token in reversed(prompt_ids):

@@ -141,14 +141,14 @@ class Service:
     ) -> AsyncGenerator[wire.StreamEvent, None]:
         """The raw events of one request. All errors that a client can cause are raised before the
         first event. Closing the generator aborts the request in the engine."""
-        async with AsyncExitStack() as held:
-            held.enter_context(self._in_flight.one())
+        async with AsyncExitStack() as stack:
+            stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
             if request.enforcement is not None:
                 keys = [candidate.key for candidate in request.enforcement.candidates]
                 if request.enforcement.content is not None:
                     keys.append(request.enforcement.content)
-                held.enter_context(self._registry.pin(keys))
+                stack.enter_context(self._registry.pin(keys))
                 self._registry.require_ready(keys)
             # A request that continues from earlier tokens gets the same prompt as the first
             # request.
@@ -189,7 +189,7 @@ class Service:
                 # Mask from the first token on, whichever reasoning parser vLLM uses.
                 reasoning_ended=True,
             )
-            await held.enter_async_context(aclosing(outputs))
+            await stack.enter_async_context(aclosing(outputs))
             events = raw_events(
                 _client_errors(outputs),
                 self._vocabulary,
@@ -204,10 +204,10 @@ class Service:
         return str(self._vocabulary.tokenizer.decode(ids)) if request.return_prompt_text else None
 
     def _logprob_format(self, request: wire.GenerateRequest) -> LogprobFormat | None:
-        top, chosen = request.sampling.logprobs, request.sampling.logprob_token_ids
+        top, selected_ids = request.sampling.logprobs, request.sampling.logprob_token_ids
         if top is None:
             return None
-        return LogprobFormat(self._vocabulary, top, chosen, request.tokens_as_ids)
+        return LogprobFormat(self._vocabulary, top, selected_ids, request.tokens_as_ids)
 
     def _served_names(self) -> list[str]:
         return [base.name for base in self._models.base_model_paths]

@@ -16,7 +16,7 @@ from ..errors import BlobRejected
 MAX_BYTES = 16 * 2**20
 """Maximum size of the decompressed text; protects against decompression bombs. The largest of 1,927
 real grammars has 1 MB."""
-LEVEL = 1
+COMPRESSION_LEVEL = 1
 """zlib's fastest level. It already reduces the size to a fifth, and only decompression is on the
 path of a request."""
 
@@ -26,22 +26,22 @@ def pack(key: str, serialized: str) -> str | None:
     text = f"{key}\n{serialized}".encode()
     if len(text) > MAX_BYTES:
         return None
-    return base64.b64encode(zlib.compress(text, LEVEL)).decode()
+    return base64.b64encode(zlib.compress(text, COMPRESSION_LEVEL)).decode()
 
 
 def unpack(key: str, blob: str) -> str:
     """The serialized grammar. Raises BlobRejected."""
-    inflate = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
         packed = base64.b64decode(blob, validate=True)
-        text = inflate.decompress(packed, MAX_BYTES)
-        if not inflate.eof or inflate.unused_data:
+        text = decompressor.decompress(packed, MAX_BYTES)
+        if not decompressor.eof or decompressor.unused_data:
             raise BlobRejected("the blob is truncated, too large, or has trailing data")
-        named, _, serialized = text.decode().partition("\n")
+        packed_key, _, serialized = text.decode().partition("\n")
     except (ValueError, binascii.Error, zlib.error) as error:
         raise BlobRejected(
             f"the blob is not zlib data in base64 ({type(error).__name__})"
         ) from error
-    if named != key:
+    if packed_key != key:
         raise BlobRejected("the blob belongs to another grammar key")
     return serialized

@@ -17,7 +17,7 @@ from toolgate_core.schema.keywords import (
 )
 from toolgate_core.schema.walk import subschemas
 
-_COMBINING = frozenset(
+_COMBINING_KEYWORDS = frozenset(
     {
         "$dynamicRef",
         "$ref",
@@ -34,8 +34,8 @@ _COMBINING = frozenset(
         "unevaluatedProperties",
     }
 )
-_ALONE = frozenset({"$defs", "definitions"})
-_OPEN = frozenset({"additionalProperties", "patternProperties", "propertyNames"})
+_DEFINITION_KEYWORDS = frozenset({"$defs", "definitions"})
+_MEMBER_KEYWORDS = frozenset({"additionalProperties", "patternProperties", "propertyNames"})
 
 
 def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -51,10 +51,10 @@ def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
 def _combines(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return False
-    combining = schema.keys() & _COMBINING
+    combining = schema.keys() & _COMBINING_KEYWORDS
     if len(combining) > 1 or "allOf" in combining:
         return True
-    return bool(combining) and bool(schema.keys() - combining - _ALONE)
+    return bool(combining) and bool(schema.keys() - combining - _DEFINITION_KEYWORDS)
 
 
 def _close(schema: Any) -> Any:
@@ -65,7 +65,7 @@ def _close(schema: Any) -> Any:
     if (
         isinstance(properties, dict)
         and properties
-        and not schema.keys() & _OPEN
+        and not schema.keys() & _MEMBER_KEYWORDS
         and set(schema.get("required", ())) <= properties.keys()
         and schema.get("minProperties", 0) <= sum(p is not False for p in properties.values())
     ):

@@ -70,18 +70,18 @@ class _MinimumBytes:
         known = self._known.get(id(schema))
         if known is None:
             self._known[id(schema)] = UNKNOWN_VALUE_BYTES  # for references back to this schema
-            known = self._known[id(schema)] = self._of(schema)
+            known = self._known[id(schema)] = self._minimum(schema)
         return known
 
-    def _of(self, schema: dict[str, Any]) -> int:
+    def _minimum(self, schema: dict[str, Any]) -> int:
         branches = [
             branch for word in ("anyOf", "oneOf", "allOf") for branch in _list(schema.get(word))
         ]
         if "$ref" in schema:
             branches.append(_resolve(str(schema["$ref"]), self._root))
-        return max([self._own(schema), *map(self, branches)])
+        return max([self._minimum_of_keywords(schema), *map(self, branches)])
 
-    def _own(self, schema: dict[str, Any]) -> int:
+    def _minimum_of_keywords(self, schema: dict[str, Any]) -> int:
         if "enum" in schema or "const" in schema:
             values = [*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]
             return max((len(json.dumps(value)) for value in values), default=UNKNOWN_VALUE_BYTES)

@@ -40,7 +40,7 @@ MAX_PACKED_BYTES = 4 * 2**20
 NICENESS = 10
 """Added to the niceness of compiling threads and processes, which may share their cores with the
 engine's steps."""
-REASON_LENGTH = 300
+MAX_REASON_LENGTH = 300
 UNSATISFIABLE = "Unsatisfiable schema"
 """llguidance's message for a schema that no value satisfies."""
 
@@ -190,26 +190,32 @@ class Compiler:
         try:
             schema = json.loads(parameters)
             if name == grammar_key.CONTENT and grammar_key.TEXT in schema:
-                choice, compiled = self._text(schema)
+                choice, compiled = self._compile_text(schema)
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)
             else:
                 choice, compiled = self._first_compilable(name, _choices(schema, rewritten))
         except GrammarRefused as refused:
-            return refusal | {"reason": _text(refused.reason), "pointer": refused.pointer}, None
+            return refusal | {
+                "reason": _clean_reason(refused.reason),
+                "pointer": refused.pointer,
+            }, None
         except SchemaNotEnforceable as error:
-            return refusal | {"reason": _text(error.message), "pointer": error.pointer}, None
+            return refusal | {
+                "reason": _clean_reason(error.message),
+                "pointer": error.pointer,
+            }, None
         except MemoryError:
             raise  # a resource limit is not a verdict on the schema
         except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception, and the caller needs a verdict
             reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
-            return refusal | {"reason": _text(reason), "pointer": ""}, None
+            return refusal | {"reason": _clean_reason(reason), "pointer": ""}, None
         if self._xgrammar.size(compiled) > MAX_GRAMMAR_BYTES:
             reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
             return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
         return _ready_fields(choice, parameters), compiled
 
-    def _text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
+    def _compile_text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
         choice = Choice("llguidance", "a text format, not JSON", schema)
         return choice, self._llguidance.compile_text(schema[grammar_key.TEXT])
 
@@ -243,13 +249,13 @@ def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:
     return {
         "status": "ready",
         "engine": choice.engine,
-        "reason": _text(choice.reason),
+        "reason": _clean_reason(choice.reason),
         "residual": choice.residual,
         "rewritten": None if text == parameters else text,
     }
 
 
-def _text(reason: str) -> str:
+def _clean_reason(reason: str) -> str:
     """Limit a message's length and make it valid UTF-8: it may quote a lone surrogate of the
     schema."""
-    return reason[:REASON_LENGTH].encode(errors="replace").decode()
+    return reason[:MAX_REASON_LENGTH].encode(errors="replace").decode()

@@ -68,13 +68,13 @@ class GrammarStore:
         """
         for key, source in sources.items():
             with self._lock:
-                known = key in self._entries
+                loaded = key in self._entries
                 entry = self._entries.setdefault(key, _Entry())
                 entry.owners.add(owner)
-                again = entry.verdict is not None and entry.verdict.code == SchemaTooComplex.code
-                if again:
+                retry = entry.verdict is not None and entry.verdict.code == SchemaTooComplex.code
+                if retry:
                     entry.verdict = None
-            if again or not known:
+            if retry or not loaded:
                 self._pool.submit(self._load, key, source)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
@@ -144,8 +144,8 @@ class GrammarStore:
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
-        figures = {"least_tokens": least_tokens, "growth": growth}
-        verdict = outcome.verdict.model_copy(update=figures)
+        measurements = {"least_tokens": least_tokens, "growth": growth}
+        verdict = outcome.verdict.model_copy(update=measurements)
         return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
 
 

@@ -86,13 +86,13 @@ class WorkerRpc:
 
     async def _poll(self) -> bool:
         """Set the verdicts that every rank has reached. Returns whether there were any."""
-        answers = await self._rpc("toolgate_verdicts", args=(sorted(self._sent),))
+        results = await self._rpc("toolgate_verdicts", args=(sorted(self._sent),))
         by_key: dict[str, list[GrammarVerdict]] = {}
-        for rank in answers:
+        for rank in results:
             for text in rank:
                 verdict = GrammarVerdict.model_validate_json(text)
                 by_key.setdefault(verdict.key, []).append(verdict)
-        settled = {key: found for key, found in by_key.items() if len(found) == len(answers)}
+        settled = {key: found for key, found in by_key.items() if len(found) == len(results)}
         for key, found in settled.items():
             self._settle(key, found)
         return bool(settled)
@@ -117,7 +117,7 @@ class WorkerRpc:
             self._blobs.discard(key)
             if compiled:
                 metrics.BLOB_REJECTS.inc()
-        for one in compiled:
-            metrics.compiled(one, place="worker")
+        for each in compiled:
+            metrics.compiled(each, place="worker")
         if verdict.status == "ready":
             metrics.GRAMMAR_LOADS.labels("compiled" if compiled else "blob").inc()

@@ -68,7 +68,7 @@ def test_vllms_server_is_not_started_without_its_command_line(
 ) -> None:
     monkeypatch.delattr("vllm.entrypoints.cli.main.main")
     monkeypatch.setattr(importlib.metadata, "version", importlib.metadata.version)
-    monkeypatch.setattr(launch, "_config", lambda model: None)
+    monkeypatch.setattr(launch, "_text_config", lambda model: None)
     monkeypatch.setattr(launch.os, "environ", {})
     with pytest.raises(launch.LaunchError, match=r"vllm\.entrypoints\.cli\.main\.main is missing"):
         launch.main(["model"])
@@ -79,7 +79,7 @@ def test_the_launcher_reports_it_without_a_traceback(monkeypatch: pytest.MonkeyP
         raise IncompatibleServer("vLLM lacks a name.")
 
     monkeypatch.setattr(launch.vllm_cli, "main", misfit)
-    monkeypatch.setattr(launch, "_config", lambda model: None)
+    monkeypatch.setattr(launch, "_text_config", lambda model: None)
     monkeypatch.setattr(launch.os, "environ", {})
     with pytest.raises(launch.LaunchError, match=r"^vLLM lacks a name\.$"):
         launch.main(["model"])

@@ -9,12 +9,12 @@ from toolgate_core.errors import BackendUnavailable
 
 def test_one_too_many_is_refused_and_told_when_to_come_again() -> None:
     hand = InFlightRequests(2)
-    with hand.one():
-        with hand.one():
-            with pytest.raises(BackendUnavailable) as refused, hand.one():
+    with hand.track():
+        with hand.track():
+            with pytest.raises(BackendUnavailable) as refused, hand.track():
                 pass
             assert hand.count == 2
-        with hand.one():
+        with hand.track():
             pass
     assert hand.count == 0
     crossed = from_body(503, refused.value.body())

@@ -80,9 +80,10 @@ def test_alternatives_are_the_likeliest_or_those_that_were_asked_for(
     at = {token: SimpleNamespace(logprob=-float(token - 9)) for token in (10, 11, 12)}
     [likeliest] = LogprobFormat(vocabulary, top=2).token_logprobs([12], [at]) or ()
     assert [each.logprob for each in likeliest.top] == [-1.0, -2.0]
-    [chosen] = (
-        LogprobFormat(vocabulary, 0, chosen=(11, 99), as_ids=True).token_logprobs([12], [at]) or ()
+    [selected] = (
+        LogprobFormat(vocabulary, 0, selected_ids=(11, 99), as_ids=True).token_logprobs([12], [at])
+        or ()
     )
     text = vocabulary.token_bytes[11]
-    assert chosen.token == "token_id:12"
-    assert chosen.top == (TopLogprob(token="token_id:11", bytes=tuple(text), logprob=-2.0),)
+    assert selected.token == "token_id:12"
+    assert selected.top == (TopLogprob(token="token_id:11", bytes=tuple(text), logprob=-2.0),)

@@ -27,7 +27,15 @@ from pathlib import Path
 
 from ..compiler import NICENESS, Compiler, CompilerSetup
 from ..completion import Completion
-from .protocol import MAX_FRAME, CompileJob, CompileLimits, examine, frame, measurements, warm_up
+from .protocol import (
+    MAX_FRAME_BYTES,
+    CompileJob,
+    CompileLimits,
+    add_measurements,
+    encode_frame,
+    examine,
+    warm_up,
+)
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 STACK_BYTES = 8 * 2**20
@@ -92,16 +100,15 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, *TIMER_SIGNALS):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(
-            signal.SIG_UNBLOCK, TIMER_SIGNALS
-        )  # masks are inherited through exec
+        # Signal masks are inherited through exec.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, TIMER_SIGNALS)
         parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before prctl
             os._exit(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _, most = resource.getrlimit(resource.RLIMIT_STACK)
-        resource.setrlimit(resource.RLIMIT_STACK, (_clamp(STACK_BYTES, most), most))
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_STACK)
+        resource.setrlimit(resource.RLIMIT_STACK, (_clamp(STACK_BYTES, hard_limit), hard_limit))
         with contextlib.suppress(OSError):  # no procfs
             Path("/proc/self/oom_score_adj").write_text("1000")
         warm_up(compiler, completion)
@@ -109,11 +116,11 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
             while (job := _next_job(connection)) is not None:
                 with _limits(job.limits):
                     reply, grammar = examine(compiler, job)
-                connection.sendall(frame(reply))
+                connection.sendall(encode_frame(reply))
                 if reply.measurements_follow and grammar is not None:
                     with _limits(job.limits):
-                        reply = measurements(compiler, completion, job, reply, grammar)
-                    connection.sendall(frame(reply))
+                        reply = add_measurements(compiler, completion, job, reply, grammar)
+                    connection.sendall(encode_frame(reply))
                 del grammar
                 if reply.replace_worker:
                     break
@@ -122,14 +129,14 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
     os._exit(0)  # without clean-up of the parent's resources
 
 
-def _clamp(one: int, limit: int) -> int:
-    return one if limit == resource.RLIM_INFINITY else min(one, limit)
+def _clamp(value: int, limit: int) -> int:
+    return value if limit == resource.RLIM_INFINITY else min(value, limit)
 
 
 def _next_job(connection: socket.socket) -> CompileJob | None:
     header = connection.recv(4, socket.MSG_WAITALL)
     length = int.from_bytes(header, "big")
-    if len(header) < 4 or length > MAX_FRAME:
+    if len(header) < 4 or length > MAX_FRAME_BYTES:
         return None
     return CompileJob.model_validate_json(connection.recv(length, socket.MSG_WAITALL))
 

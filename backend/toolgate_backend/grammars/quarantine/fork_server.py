@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from ...errors import QuarantineUnavailable
 from ...vocabulary import Vocabulary
 from ..compiler import CompilerSetup
-from .protocol import MAX_FRAME, CompileJob, WorkerReply, frame
+from .protocol import MAX_FRAME_BYTES, CompileJob, WorkerReply, encode_frame
 
 START_SECONDS = 300.0
 """Time-out for importing torch and reading a vocabulary. This takes seconds, but minutes without
@@ -65,7 +65,7 @@ class Worker:
         """Raises WorkerEnded, or QuarantineUnavailable if there is no reply in time."""
         timeout_seconds = job.limits.wall_seconds + GRACE_SECONDS
         try:
-            self._writer.write(frame(job))
+            self._writer.write(encode_frame(job))
             async with asyncio.timeout(timeout_seconds):
                 reply = await self._read(WorkerReply)
         except TimeoutError as error:
@@ -86,7 +86,7 @@ class Worker:
 
     async def _read(self, kind: type[Kind]) -> Kind:
         length = int.from_bytes(await self._reader.readexactly(4), "big")
-        if length > MAX_FRAME:
+        if length > MAX_FRAME_BYTES:
             raise EOFError
         return kind.model_validate_json(await self._reader.readexactly(length))
 

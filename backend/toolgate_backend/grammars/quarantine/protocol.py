@@ -21,18 +21,18 @@ from ..compiler import COMMON_SCHEMA, Compiler, RewrittenSchema
 from ..completion import Completion
 from ..engines.engine import CompiledGrammar
 
-BLOB_MARGIN = 5.0
+BLOB_SPEEDUP = 5.0
 """A grammar gets a blob if loading it is this many times cheaper than compiling it. The blob must
 also pay for its transfer through Redis and the network, which a compile does not need. Of 3,107
 real tools with Qwen3's vocabulary, none gets one (bench/grammars.py): xgrammar's schemas compile in
 4 ms and load in 2.7 ms. Long enums get one: 47 ms against 2.6 ms."""
-BLOB_FLOOR_MS = 10.0
+BLOB_MIN_COMPILE_MS = 10.0
 """Faster compiles get no blob, because they are negligible in the cost of a request."""
 REPLACE_WORKER_MS = 50.0
 """A worker is replaced after a compile that took longer. This frees its memory, and the next tool
 with the same expensive parts is measured as in a new process."""
 
-MAX_FRAME = 64 * 2**20
+MAX_FRAME_BYTES = 64 * 2**20
 
 
 class CompileLimits(BaseModel):
@@ -64,7 +64,7 @@ class WorkerReply(BaseModel):
     valid without them."""
 
 
-def frame(message: BaseModel) -> bytes:
+def encode_frame(message: BaseModel) -> bytes:
     body = message.model_dump_json().encode()
     return len(body).to_bytes(4, "big") + body
 
@@ -77,9 +77,9 @@ def examine(compiler: Compiler, job: CompileJob) -> tuple[WorkerReply, CompiledG
         return WorkerReply(verdict=None, replace_worker=True), None
     compile_ms = outcome.verdict.compile_ms or 0.0
     replace_worker = compile_ms > REPLACE_WORKER_MS
-    follow = outcome.grammar is not None
+    has_grammar = outcome.grammar is not None
     return WorkerReply(
-        verdict=outcome.verdict, replace_worker=replace_worker, measurements_follow=follow
+        verdict=outcome.verdict, replace_worker=replace_worker, measurements_follow=has_grammar
     ), outcome.grammar
 
 
@@ -90,10 +90,10 @@ def warm_up(compiler: Compiler, completion: Completion) -> None:
     job = CompileJob(key="", name="usual", parameters=canonical_json(COMMON_SCHEMA), limits=limits)
     reply, grammar = examine(compiler, job)
     if grammar is not None:
-        measurements(compiler, completion, job, reply, grammar)
+        add_measurements(compiler, completion, job, reply, grammar)
 
 
-def measurements(
+def add_measurements(
     compiler: Compiler,
     completion: Completion,
     job: CompileJob,
@@ -109,10 +109,10 @@ def measurements(
         return reply.model_copy(update={"renew": True})
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements
         return reply
-    packs = (reply.verdict.compile_ms or 0.0) >= BLOB_FLOOR_MS
+    worth_packing = (reply.verdict.compile_ms or 0.0) >= BLOB_MIN_COMPILE_MS
     values = {"least_tokens": measured.least_tokens, "growth": measured.growth}
     reply = _update_verdict(reply, values)
-    return _with_blob(compiler, job, reply, grammar) if packs else reply
+    return _with_blob(compiler, job, reply, grammar) if worth_packing else reply
 
 
 def _with_blob(
@@ -133,7 +133,7 @@ def _with_blob(
         return reply
     except MemoryError:
         return reply.model_copy(update={"renew": True})
-    pays = load_ms * BLOB_MARGIN <= (reply.verdict.compile_ms or 0.0)
+    pays = load_ms * BLOB_SPEEDUP <= (reply.verdict.compile_ms or 0.0)
     return _update_verdict(reply, {"load_ms": load_ms, "blob": packed if pays else None})
 
 

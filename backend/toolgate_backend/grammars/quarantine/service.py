@@ -21,7 +21,7 @@ from .. import metrics
 from .fork_server import ForkServer, Worker, WorkerEnded
 from .protocol import CompileJob, CompileLimits, WorkerReply
 
-ATTEMPTS = 2
+MAX_ATTEMPTS = 2
 """Attempts for one schema if the quarantine process itself dies."""
 
 _LIMIT_BY_SIGNAL = {
@@ -50,7 +50,7 @@ class Quarantine:
         self._start = start
         self._limits = limits
         self._queue: asyncio.Queue[_QueuedJob] = asyncio.Queue()
-        self._slots = workers
+        self._workers = workers
         self._tasks: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[ForkServer] | None = None
 
@@ -58,7 +58,7 @@ class Quarantine:
         """Start the process. Callers of `examine` wait until it is ready."""
         if not self._tasks:
             self._starting = asyncio.create_task(self._start_fork_server())
-            self._tasks = [asyncio.create_task(self._serve()) for _ in range(self._slots)]
+            self._tasks = [asyncio.create_task(self._serve()) for _ in range(self._workers)]
 
     async def wait_until_ready(self) -> None:
         """Wait until the process is ready. Raises QuarantineUnavailable."""
@@ -119,7 +119,7 @@ class Quarantine:
         self, job: CompileJob, worker: Worker | None
     ) -> tuple[GrammarVerdict, Worker | None]:
         """The verdict, and the worker if it accepts another job."""
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 fork_server = await self._fork_server()
                 worker = worker or await fork_server.fork()
@@ -133,7 +133,7 @@ class Quarantine:
                     worker.fork_server.kill()  # stuck or dead: the next attempt starts a new one
                     worker.close()
                 worker = None
-                if attempt == ATTEMPTS:
+                if attempt == MAX_ATTEMPTS:
                     raise QuarantineUnavailable(str(error)) from error
                 continue
             return self._finish_job(job, reply, worker)
