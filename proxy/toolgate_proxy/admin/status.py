@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ..litellm_host.deployments import router
-from ..litellm_host.state import ways
+from ..litellm_host.state import model_routes
 from ..routing.deployments import Deployment, Deployments
 from ..state import service
 
@@ -75,8 +75,8 @@ def status(deployments: Deployments) -> Status:
 
 
 def _reason(model: str) -> str | None:
-    way = ways().of(model)
-    return "it also has deployments of another provider" if way is None else way.reason
+    found = model_routes().find(model)
+    return "it also has deployments of another provider" if found is None else found.reason
 
 
 def _backend(deployment: Deployment, model: str) -> BackendStatus:

@@ -8,8 +8,11 @@ there a field that is no parameter is refused.
 from __future__ import annotations
 
 from litellm.proxy.auth.auth_utils import _BANNED_REQUEST_BODY_PARAMS
+from litellm.types.llms.openai import ValidUserMessageContentTypes
 from litellm.types.utils import is_litellm_owned_kwarg
 
+USER_CONTENT_TYPES = frozenset(ValidUserMessageContentTypes)
+"""Types of content parts in a user message that LiteLLM accepts."""
 OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
 """Fields of OpenAI's requests, or harmless, that LiteLLM counts among its own."""
 FURTHER = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..state import service
-from .deployments.model_route import Ways
+from .deployments.model_route import ModelRoutes
 from .deployments.selection import Selection
 
 
@@ -16,5 +16,5 @@ def selection() -> Selection:
 
 
 @lru_cache(maxsize=1)
-def ways() -> Ways:
-    return Ways(service().settings)
+def model_routes() -> ModelRoutes:
+    return ModelRoutes(service().settings)

@@ -100,20 +100,21 @@ def prepare(config: Path) -> None:
 
 def create() -> Any:
     """LiteLLM's app. Imported this late because LiteLLM reads the environment on import."""
-    from litellm.proxy.proxy_server import app
-
     from ..admin import routes
+    from ..litellm_host.asgi import insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
-    from ..litellm_host.middleware import insert_own_route
     from ..litellm_host.probe import check_touches
     from . import access_log
+    from .lifespan import extend_lifespan
     from .own_route import OwnRoute
     from .request_scope import RequestScope
 
     check_touches()
+    app = litellm_app()
     access_log.set_up()
     repair_error_bodies(app)
-    routes.attach(app)
+    app.include_router(routes.router)
+    extend_lifespan(app)
     insert_own_route(app, OwnRoute)
     app.add_middleware(RequestScope)
     return app

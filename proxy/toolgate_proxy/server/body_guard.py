@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from litellm.types.llms.openai import ValidUserMessageContentTypes
-
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.parameter import unknown
-from ..litellm_host.control_fields import is_banned, is_control
+from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.router import is_foreign
 from ..request_fields import Fields
 
@@ -127,7 +125,7 @@ def _check_message(message: dict[str, Any], param: str) -> None:
     if isinstance(content, list):
         for at, part in enumerate(_objects(fields, "content")):
             kind = part.get("type")
-            if role == "user" and kind not in ValidUserMessageContentTypes:
+            if role == "user" and kind not in USER_CONTENT_TYPES:
                 raise Fields(part, f"{param}.content[{at}]").wrong(
                     "type", "a known type of content"
                 )

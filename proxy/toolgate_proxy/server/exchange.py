@@ -24,11 +24,11 @@ from ..chat import failover
 from ..context import context_of
 from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
-from ..litellm_host.callbacks.request_events import HostCall
-from ..litellm_host.deployments.model_route import Way
+from ..litellm_host.callbacks.request_events import RequestEvents
+from ..litellm_host.deployments.model_route import ModelRoute
 from ..litellm_host.deployments.router import Target
 from ..litellm_host.errors import own_errors
-from ..litellm_host.state import selection, ways
+from ..litellm_host.state import model_routes, selection
 from ..routing.deployments import Deployment, Placement
 from ..state import service
 from . import body
@@ -50,7 +50,7 @@ class Exchange:
     def __init__(
         self,
         surface: Surface,
-        way: Way,
+        model_route: ModelRoute,
         model: str,
         body: dict[str, Any],
         scope: Scope,
@@ -61,12 +61,12 @@ class Exchange:
         self.context.model = model
         self.context.call_id = uuid.uuid4().hex
         self._surface = surface
-        self._way = way
+        self._model_route = model_route
         self._model = model
         self._body = {**body, "model": model}  # a path may name it
         self._scope = scope
         self._sent = sent
-        self._call: HostCall | None = None
+        self._call: RequestEvents | None = None
         self._record: Whole | None = None
         """The response for LiteLLM's log event."""
         self._begun = False
@@ -123,17 +123,18 @@ class Exchange:
         request = Request(self._scope)
         context, own = self.context, self.context.authenticated
         if own:
-            observed = self._way.events or self._way.hooks
+            observed = self._model_route.events or self._model_route.hooks
             caller = host_auth.caller(context.key, self._scope["path"]) if observed else None
         else:
             request._body = body.content_of(self._sent)
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)
         if caller is not None:
-            self._call = HostCall(request, caller, self._body, self._surface.call_type, context)
+            call_type = self._surface.call_type
+            self._call = RequestEvents(request, caller, self._body, call_type, context)
         if context.key is not None:
             await host_auth.check_model(context.key, self._model)
-        if self._call is None or not (self._way.hooks or not own):
+        if self._call is None or not (self._model_route.hooks or not own):
             return self._body
         with own_errors():
             changed = await self._call.before()
@@ -144,29 +145,29 @@ class Exchange:
         model = changed.get("model")
         if model == self._model:
             return changed
-        way = ways().of(model) if isinstance(model, str) else None
-        if way is None or way.reason is not None:
+        model_route = model_routes().find(model) if isinstance(model, str) else None
+        if model_route is None or model_route.reason is not None:
             raise GatewayMisconfigured(
                 f"A hook before the call changed the model to {model!r}, which this gateway's own "
                 "route does not answer. Set TOOLGATE_ROUTE=litellm."
             )
-        self._way, self._model = way, str(model)
+        self._model_route, self._model = model_route, str(model)
         return changed
 
     async def _chosen(self, body: dict[str, Any]) -> Target:
-        way = self._way
-        if way.strategy is not None:
-            target = selection().choose(way.model, way.targets, way.strategy, body)
+        route = self._model_route
+        if route.strategy is not None:
+            target = selection().choose(route.model, route.targets, route.strategy, body)
         else:
             assert self._call is not None  # the router's choice needs events
             with own_errors():
-                target = await self._call.choose(way.model, body.get("messages"))
+                target = await self._call.choose(route.model, body.get("messages"))
         if self._call is not None:
             self._call.chosen(target.row)
         return target
 
     def _alternatives(self, tried: Deployment) -> list[Placement]:
-        rows = [target.row for target in self._way.targets]
+        rows = [target.row for target in self._model_route.targets]
         return selection().alternatives(rows, tried)
 
     async def _whole(
@@ -221,13 +222,13 @@ class Exchange:
         await self._begin(send, error.status, headers, len(content))
         await send({"type": "http.response.body", "body": content})
 
-    def _report(self, call: HostCall, failed: ToolgateError | None) -> None:
+    def _report(self, call: RequestEvents, failed: ToolgateError | None) -> None:
         """LiteLLM's log event. A stream that its client left counts as a success, as LiteLLM counts
         it."""
         left = isinstance(failed, ClientDisconnected) and self._begun
         if self._record is not None and (failed is None or left):
             streamed = self._surface.is_streamed(self._body)
             body = self._record.body()
-            in_background(call.succeeded(self._way.model, body, stream=streamed))
+            in_background(call.succeeded(self._model_route.model, body, stream=streamed))
         elif failed is not None:
-            in_background(call.failed(self._way.model, failed))
+            in_background(call.failed(self._model_route.model, failed))

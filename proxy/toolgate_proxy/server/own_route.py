@@ -23,9 +23,9 @@ from ..keys import metrics
 from ..keys.header import key_of
 from ..litellm_host import auth
 from ..litellm_host.callbacks.configured import wants_events
-from ..litellm_host.callbacks.request_events import HostCall
+from ..litellm_host.callbacks.request_events import RequestEvents
 from ..litellm_host.context import carry
-from ..litellm_host.state import ways
+from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import service
 from . import body, body_guard
@@ -59,19 +59,19 @@ class OwnRoute:
             values = body.parse(scope, messages)
             surface, model = found or (None, "")
             model = model or _model(values)
-            way = ways().of(model) if surface is not None else None
-            if surface is None or way is None or way.reason is not None:
+            model_route = model_routes().find(model) if surface is not None else None
+            if surface is None or model_route is None or model_route.reason is not None:
                 streamed = body_guard.check(scope["path"], values)
         except ToolgateError as error:
             await refuse(error, found[0] if found else None)(scope, receive, send)
             if found is not None and wants_events():
-                call = HostCall.of_refused(scope, found[0].call_type, context)
+                call = RequestEvents.of_refused(scope, found[0].call_type, context)
                 in_background(call.failed("", error))
             return
-        if surface is None or way is None or way.reason is not None:
+        if surface is None or model_route is None or model_route.reason is not None:
             await self._pass_on(scope, body.again(messages, receive), send, streamed, context)
             return
-        exchange = Exchange(surface, way, model, values, scope, messages)
+        exchange = Exchange(surface, model_route, model, values, scope, messages)
         await _answer(exchange, surface.is_streamed(values), surface, receive, send)
 
     async def _pass_on(

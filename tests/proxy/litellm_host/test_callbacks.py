@@ -17,7 +17,11 @@ from tests.support.litellm_router import reset_litellm, row, use
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
 from toolgate_proxy.litellm_host.callbacks.configured import RESPONSE_HOOKS
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook as limit_hook
-from toolgate_proxy.litellm_host.deployments.model_route import Way, Ways, why_litellm
+from toolgate_proxy.litellm_host.deployments.model_route import (
+    ModelRoute,
+    ModelRoutes,
+    litellm_reason,
+)
 from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook
 from toolgate_proxy.litellm_host.state import selection
@@ -42,17 +46,17 @@ def having(*hooks: str, module: str = "team.callbacks") -> CustomLogger:
 
 
 def reason() -> str | None:
-    return why_litellm("tiny", rows_of("tiny"))
+    return litellm_reason("tiny", rows_of("tiny"))
 
 
-def way() -> Way:
-    found = Ways(Settings(route="auto")).of("tiny")
+def model_route() -> ModelRoute:
+    found = ModelRoutes(Settings(route="auto")).find("tiny")
     assert found is not None
     return found
 
 
 def test_without_callbacks_there_are_neither_hooks_nor_events() -> None:
-    assert (way().reason, way().hooks, way().events) == (None, False, False)
+    assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
 
 
 def test_a_guardrail_is_a_reason() -> None:
@@ -96,17 +100,17 @@ def test_an_observer_that_reads_streams_is_a_reason() -> None:
 )
 def test_litellms_router_chooses_for_a_callback_that_has_a_say_in_it(name: str) -> None:
     litellm.callbacks.append(having(name))
-    assert way().strategy is None or way().reason is not None
+    assert model_route().strategy is None or model_route().reason is not None
 
 
 def test_a_hook_before_the_call_is_run_on_our_own_route() -> None:
     litellm.callbacks.append(having("async_pre_call_hook"))
-    assert (way().reason, way().hooks, way().events) == (None, True, True)
+    assert (model_route().reason, model_route().hooks, model_route().events) == (None, True, True)
 
 
 def test_a_logger_gets_events_on_our_own_route() -> None:
     litellm.callbacks.append(having("async_log_success_event"))
-    assert (way().reason, way().hooks, way().events) == (None, False, True)
+    assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, True)
     assert not callbacks.wants_post_call()
 
 
@@ -118,7 +122,7 @@ def test_any_list_of_callbacks_asks_for_events(name: str) -> None:
     def log(*arguments: object) -> None: ...
 
     getattr(litellm, name).append(log)
-    assert (way().reason, way().events) == (None, True)
+    assert (model_route().reason, model_route().events) == (None, True)
 
 
 def test_a_callback_named_by_a_string_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +132,8 @@ def test_a_callback_named_by_a_string_counts(monkeypatch: pytest.MonkeyPatch) ->
         "litellm.litellm_core_utils.litellm_logging.get_custom_logger_compatible_class",
         lambda name: having("async_pre_call_hook") if name == "otel" else None,
     )
-    assert way().hooks
-    assert way().events
+    assert model_route().hooks
+    assert model_route().events
 
 
 def test_callbacks_of_litellms_own_and_of_ours_have_no_effect() -> None:
@@ -140,14 +144,14 @@ def test_callbacks_of_litellms_own_and_of_ours_have_no_effect() -> None:
     litellm.callbacks.append(SelectionHook(selection(), service().deployments))
     assert len(litellm.callbacks) > 4
     assert isinstance(selection(), Selection)
-    assert (way().reason, way().hooks, way().events) == (None, False, False)
+    assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
 
 
 def test_a_routers_own_callbacks_have_no_effect() -> None:
     Router(model_list=[row("a")], disable_cooldowns=True)
     assert litellm.success_callback
     assert litellm._async_success_callback
-    assert not way().events
+    assert not model_route().events
 
 
 def test_log_events_skip_callbacks_without_effect() -> None:

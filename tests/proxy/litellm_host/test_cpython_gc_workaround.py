@@ -36,7 +36,7 @@ def set_while_collecting():
         random.choice(variables).set(1)
 
 if "held" in sys.argv:
-    from toolgate_proxy.litellm_host import cpython_gc_workaround
+    from toolgate_proxy.litellm_host.provider import cpython_gc_workaround
     cpython_gc_workaround.hold()
 random.seed(int(sys.argv[1]))
 contextvars.copy_context().run(set_while_collecting)

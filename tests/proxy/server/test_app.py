@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from tests.support.litellm_router import foreign, reset_litellm, row, use
 from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
+from toolgate_proxy.server import lifespan
 from toolgate_proxy.server.app import Route, make_config, write_config
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
@@ -57,14 +58,15 @@ def here(monkeypatch: pytest.MonkeyPatch) -> GatewayState:
     """A service without Redis for the gateway's start in this process."""
     reset_litellm(monkeypatch)
     made = GatewayState(Settings(redis_url=None))
-    monkeypatch.setattr(routes, "service", lambda: made)
+    for module in (routes, lifespan):
+        monkeypatch.setattr(module, "service", lambda: made)
     return made
 
 
 async def test_objects_of_the_start_are_not_collected_again(here: GatewayState) -> None:
     """A full collection over LiteLLM's half a million objects would hold up every stream."""
     app = FastAPI()
-    routes.attach(app)
+    lifespan.extend_lifespan(app)
     try:
         async with app.router.lifespan_context(app):
             assert gc.get_freeze_count() > len(gc.get_objects())
@@ -84,7 +86,7 @@ async def test_the_start_registers_the_hook_of_selection_and_prints_the_way_of_e
         foreign("hosted"),
     )
     app = FastAPI()
-    routes.attach(app)
+    lifespan.extend_lifespan(app)
     try:
         async with app.router.lifespan_context(app):
             assert any(isinstance(each, SelectionHook) for each in litellm.callbacks)

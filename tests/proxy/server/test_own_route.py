@@ -17,8 +17,6 @@ from litellm.proxy._types import UserAPIKeyAuth
 from pydantic import SecretStr
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
-from toolgate_proxy.litellm_host.selection import Selection
-from toolgate_proxy.litellm_host.ways import Ways
 
 from tests.support.fake_backend import KEY, FakeBackend
 from tests.support.gateway_process import KEY_SECRET
@@ -32,6 +30,8 @@ from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.context import current
+from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
+from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import exchange, own_route
 from toolgate_proxy.server.connection import COMMENT
 from toolgate_proxy.server.own_route import OwnRoute
@@ -169,7 +169,7 @@ async def gate(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         route="auto",
     )
     here = GatewayState(settings)
-    selection, known = Selection(here.deployments, here.affinity), Ways(settings)
+    selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (auth, exchange, own_route):
         monkeypatch.setattr(module, "service", lambda: here)
     monkeypatch.setattr(exchange, "selection", lambda: selection)

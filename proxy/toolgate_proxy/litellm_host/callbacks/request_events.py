@@ -34,7 +34,7 @@ from .configured import wants_post_call, without_inert
 logger = logging.getLogger("toolgate")
 
 
-class HostCall:
+class RequestEvents:
     """`body`: the request's, as it was sent; `call_type`: LiteLLM's name of the operation."""
 
     def __init__(
@@ -62,7 +62,7 @@ class HostCall:
     @classmethod
     def of_refused(
         cls, scope: MutableMapping[str, Any], call_type: str, context: RequestContext
-    ) -> HostCall:
+    ) -> RequestEvents:
         """Of a request that was refused before its model and caller were known."""
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])

@@ -1,1 +1,1 @@
-"""LiteLLM's deployments: its router, our selection among them, and the route a model's requests take."""
+"""LiteLLM's deployments: its router, our selection, and the route for a model's requests."""

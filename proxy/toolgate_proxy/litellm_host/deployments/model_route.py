@@ -58,7 +58,7 @@ FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks"
 
 
 @dataclass(frozen=True)
-class Way:
+class ModelRoute:
     """`targets`: the model's deployments, all of them ours."""
 
     model: str
@@ -74,39 +74,39 @@ class Way:
     """Callbacks, or LiteLLM's router, receive success and failure events."""
 
 
-class Ways:
+class ModelRoutes:
     def __init__(self, settings: Settings) -> None:
         self._forced = settings.route == "litellm"
-        self._known: dict[str, tuple[float, Way]] = {}
+        self._known: dict[str, tuple[float, ModelRoute]] = {}
 
-    def of(self, model: str) -> Way | None:
+    def find(self, model: str) -> ModelRoute | None:
         """None for a model that LiteLLM does not know, or that has deployments of others."""
         decided = self._known.get(model)
         if decided is not None and decided[0] > time.monotonic():
             return decided[1]
-        way = self._decided(model)
-        if way is None:
+        model_route = self._decided(model)
+        if model_route is None:
             self._known.pop(model, None)
             return None
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[model] = (time.monotonic() + FRESH, way)
-        return way
+        self._known[model] = (time.monotonic() + FRESH, model_route)
+        return model_route
 
-    def _decided(self, model: str) -> Way | None:
+    def _decided(self, model: str) -> ModelRoute | None:
         aliases = litellm.model_alias_map or {}
         name = aliases.get(model, model)
         rows = rows_of(name)
         targets = [target for row in rows if (target := target_of(row)) is not None]
         if not targets or len(targets) < len(rows):
             return None
-        reason = "TOOLGATE_ROUTE=litellm" if self._forced else why_litellm(name, rows)
+        reason = "TOOLGATE_ROUTE=litellm" if self._forced else litellm_reason(name, rows)
         strategy = _own_strategy(name, rows)
         events = strategy is None or wants_events()
-        return Way(name, targets, reason, strategy, wants_pre_call(), events)
+        return ModelRoute(name, targets, reason, strategy, wants_pre_call(), events)
 
 
-def why_litellm(model: str, rows: Sequence[Row]) -> str | None:
+def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
     """What is configured for a model of ours that our own route does not carry; None: nothing."""
     return next(_reasons(model, rows), None)
 

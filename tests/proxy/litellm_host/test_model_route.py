@@ -14,7 +14,12 @@ from litellm.types.router import RoutingStrategy
 
 from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
-from toolgate_proxy.litellm_host.deployments.model_route import Way, Ways, target_of, why_litellm
+from toolgate_proxy.litellm_host.deployments.model_route import (
+    ModelRoute,
+    ModelRoutes,
+    litellm_reason,
+    target_of,
+)
 from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.server.app import Route, make_config
 from toolgate_proxy.settings import Settings
@@ -27,17 +32,17 @@ def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     reset_litellm(monkeypatch)
 
 
-def way_of(model: str = "tiny") -> Way:
-    way = Ways(Settings(route="auto")).of(model)
-    assert way is not None
-    return way
+def way_of(model: str = "tiny") -> ModelRoute:
+    model_route = ModelRoutes(Settings(route="auto")).find(model)
+    assert model_route is not None
+    return model_route
 
 
 def reason(
     monkeypatch: pytest.MonkeyPatch, *rows: Row, model: str = "tiny", **settings: Any
 ) -> Any:
     use(monkeypatch, *(rows or (row("a"),)), **settings)
-    return why_litellm(model, rows_of(model))
+    return litellm_reason(model, rows_of(model))
 
 
 # --- our own route --------------------------------------------------------------------------------
@@ -50,11 +55,15 @@ def test_the_configuration_of_toolgate_proxy_goes_by_our_own_route(
     router = Router(model_list=config["model_list"], **config["router_settings"])
     monkeypatch.setattr(proxy_server, "llm_router", router)
     monkeypatch.setattr(proxy_server, "general_settings", config["general_settings"])
-    way = way_of()
-    assert (way.model, way.reason, way.strategy) == ("tiny", None, "simple-shuffle")
-    assert not way.hooks
-    assert not way.events
-    assert {each.placement.api_base for each in way.targets} == {"http://a", "http://b"}
+    model_route = way_of()
+    assert (model_route.model, model_route.reason, model_route.strategy) == (
+        "tiny",
+        None,
+        "simple-shuffle",
+    )
+    assert not model_route.hooks
+    assert not model_route.events
+    assert {each.placement.api_base for each in model_route.targets} == {"http://a", "http://b"}
 
 
 @pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
@@ -87,11 +96,11 @@ def test_an_alias_goes_the_way_of_its_model(monkeypatch: pytest.MonkeyPatch) -> 
     aliases = {"nick": "tiny", "hidden": {"model": "tiny", "hidden": True}}
     use(monkeypatch, row("a"), model_group_alias=aliases)
     for name in ("nick", "hidden"):
-        way = way_of(name)
-        assert (way.model, way.reason, len(way.targets)) == (name, None, 1)
+        model_route = way_of(name)
+        assert (model_route.model, model_route.reason, len(model_route.targets)) == (name, None, 1)
     monkeypatch.setattr(litellm, "model_alias_map", {"global": "tiny"})
-    way = way_of("global")
-    assert (way.model, way.reason, len(way.targets)) == ("tiny", None, 1)
+    model_route = way_of("global")
+    assert (model_route.model, model_route.reason, len(model_route.targets)) == ("tiny", None, 1)
 
 
 def test_a_wildcards_models_go_by_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +122,12 @@ def test_a_model_with_deployments_of_others_has_no_way_of_ours(
     monkeypatch: pytest.MonkeyPatch, rows: list[Row], model: str
 ) -> None:
     use(monkeypatch, *rows)
-    assert Ways(Settings(route="auto")).of(model) is None
+    assert ModelRoutes(Settings(route="auto")).find(model) is None
 
 
 def test_without_a_router_no_model_has_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "llm_router", None)
-    assert Ways(Settings(route="auto")).of("tiny") is None
+    assert ModelRoutes(Settings(route="auto")).find("tiny") is None
 
 
 # --- LiteLLM's way --------------------------------------------------------------------------------
@@ -126,10 +135,10 @@ def test_without_a_router_no_model_has_a_way(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_setting_sends_all_requests_litellms_way(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a"))
-    way = Ways(Settings(route="litellm")).of("tiny")
-    assert way is not None
-    assert way.reason == "TOOLGATE_ROUTE=litellm"
-    assert Ways(Settings(route="litellm")).of("unheard of") is None
+    model_route = ModelRoutes(Settings(route="litellm")).find("tiny")
+    assert model_route is not None
+    assert model_route.reason == "TOOLGATE_ROUTE=litellm"
+    assert ModelRoutes(Settings(route="litellm")).find("unheard of") is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,7 @@ async def test_an_alias_has_its_own_fallbacks(
         model_group_alias={"nick": "tiny"},
         fallbacks=[{name: ["other"]}],
     )
-    found = why_litellm("nick", rows_of("nick"))
+    found = litellm_reason("nick", rows_of("nick"))
     assert found == ("`fallbacks` for this model" if concerned else None)
     monkeypatch.setattr(litellm, "acompletion", fail)
     with pytest.raises(litellm.InternalServerError):
@@ -327,8 +336,8 @@ def test_litellms_router_chooses_where_it_is_configured_to_decide(
 ) -> None:
     """By our own route still, with events: the router counts by them."""
     use(monkeypatch, *rows, **settings)
-    way = way_of()
-    assert (way.reason, way.strategy, way.events) == (None, None, True)
+    model_route = way_of()
+    assert (model_route.reason, model_route.strategy, model_route.events) == (None, None, True)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +408,7 @@ def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> Non
     clock = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     use(monkeypatch, row("a"))
-    known = Ways(Settings(route="auto"))
+    known = ModelRoutes(Settings(route="auto"))
     first = known.of("tiny")
     assert first is not None
     use(monkeypatch, row("a"), row("b"), fallbacks=[{"*": ["tiny"]}])
@@ -418,7 +427,7 @@ def test_decisions_about_any_number_of_names_take_bounded_memory(
 ) -> None:
     use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
     monkeypatch.setattr(module, "MOST", 10)
-    known = Ways(Settings(route="auto"))
+    known = ModelRoutes(Settings(route="auto"))
     for number in range(35):
         assert known.of(f"team/{number}") is not None
         assert known.of(f"unheard of {number}") is None

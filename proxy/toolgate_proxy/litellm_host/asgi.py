@@ -1,4 +1,4 @@
-"""The place of our own route among the middleware of LiteLLM's app."""
+"""LiteLLM's ASGI app, and the place of our own route among its middleware."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from starlette.types import ASGIApp
 PATH_ONLY = frozenset({"LazyFeatureMiddleware", "PrometheusAuthMiddleware"})
 """Middleware of LiteLLM that acts on paths which are never ours. It matches every request against
 some forty prefixes, about 5 % of the gateway's processor time for a whole response."""
+
+
+def litellm_app() -> Any:
+    """The app. Importing it reads LiteLLM's settings from the environment."""
+    from litellm.proxy.proxy_server import app
+
+    return app
 
 
 def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:

@@ -5,7 +5,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolgate_proxy.litellm_host.middleware import insert_own_route
+from toolgate_proxy.litellm_host.asgi import insert_own_route
 
 
 class LazyFeatureMiddleware:

@@ -1,0 +1,78 @@
+"""LiteLLM's custom provider `toolgate`, for requests on LiteLLM's route.
+
+It enforces tool calls with the same engine as our own route. `toolgate proxy` uses it only for what
+our route does not support (litellm_host/deployments/model_route.py); `litellm --config` uses it for
+every request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from litellm.llms.custom_llm import CustomLLM
+from litellm.types.utils import ModelResponse, ModelResponseStream
+
+from ...api.chat_completions.chunks import Chunk, Chunks
+from ...api.chat_completions.request import parse_request
+from ...api.chat_completions.response import WholeResponse
+from ...chat import failover
+from ...state import service
+from ..context import current
+from ..errors import errors_raised
+from .call import ProviderCall, read_call
+from .patches import register
+from .stream import note_whole
+
+
+class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
+    """`model: toolgate/<the backend's name of the model>`, with `api_base` and `api_key`."""
+
+    async def acompletion(self, **kwargs: Any) -> ModelResponse:
+        call, context = read_call(kwargs, stream=False), current()
+        with errors_raised(call.placement.model):
+            async with _responding(call) as (answer, events):
+                whole = WholeResponse(answer)
+                async for pieces in events:
+                    whole.add(pieces)
+            context.complete = True
+            return ModelResponse(**whole.body())
+
+    async def astreaming(self, **kwargs: Any) -> AsyncGenerator[ModelResponseStream, None]:
+        call, context = read_call(kwargs, stream=True), current()
+        with errors_raised(call.placement.model):
+            async with _responding(call) as (answer, events):
+                chunks, whole = Chunks(answer), WholeResponse(answer)
+                async for pieces in events:
+                    whole.add(pieces)
+                    for chunk in chunks.from_events(pieces):
+                        yield ModelResponseStream(**_kept(chunk))
+            context.complete = True
+            if answer.request.include_usage:
+                yield ModelResponseStream(**chunks.usage())
+            note_whole(call.logging, ModelResponse(**whole.body()))
+
+
+def _kept(chunk: Chunk) -> Chunk:
+    """LiteLLM drops chunks whose deltas are empty, for usage that it asked for itself; ours may
+    have token ids."""
+    for choice in chunk["choices"]:
+        if not choice["delta"] and choice["finish_reason"] is None:
+            choice["delta"] = {"content": ""}
+    return chunk
+
+
+def _responding(call: ProviderCall) -> failover.Responding:
+    """By the deployment that LiteLLM chose, or by another one if that is lost."""
+    here = service()
+    base = {"api_base": call.placement.api_base}
+    call.logging.pre_call(call.body["messages"], None, additional_args=base)
+    open_objects = here.settings.open_objects
+    request = parse_request(call.body, model=call.placement.model, open_objects=open_objects)
+    return failover.respond(
+        here.engine, here.deployments, request, call.placement, call.alternatives, current()
+    )
+
+
+toolgate = register(Toolgate())
+"""What `custom_provider_map` in LiteLLM's configuration names."""
