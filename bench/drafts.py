@@ -29,7 +29,7 @@ from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.errors import ToolgateError
-from toolgate_core.plan import parse_tools
+from toolgate_core.tools import parse_tools
 from vocabularies import vocabulary_of
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))

@@ -26,7 +26,7 @@ from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.plan import parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 from vocabularies import vocabulary_of
 

@@ -21,9 +21,9 @@ from typing import Any
 
 from toolgate_core.errors import ToolgateError
 from toolgate_core.grammar_key import canonical_json
-from toolgate_core.plan import Tool, _kept, parse_tools
 from toolgate_core.schema.limits import SchemaLimits, check_limits
-from toolgate_core.schema.prepare import prepared
+from toolgate_core.schema.prepare import prepare
+from toolgate_core.tools import Tool, _cached, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
@@ -69,7 +69,7 @@ def _usable(sample: Sample) -> bool:
 
 def coverage(tool: Tool) -> None:
     check_limits(tool.parameters, SchemaLimits(), param="tools")
-    prepared(tool.parameters)
+    prepare(tool.parameters)
 
 
 async def measure(found: list[Sample], requests: int, rng: random.Random) -> Iterator[str]:
@@ -79,7 +79,7 @@ async def measure(found: list[Sample], requests: int, rng: random.Random) -> Ite
         for _ in range(requests):
             drawn = rng.sample(found, size)
             entries = [sample.entry for sample in drawn]
-            _kept.cache_clear()
+            _cached.cache_clear()
             for name in (NAMES[3], NAMES[0]):
                 began = time.thread_time()
                 tools = parse_tools(entries)

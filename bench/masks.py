@@ -39,7 +39,7 @@ from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import words_per_row
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 from vocabularies import vocabulary_of
 
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[2] / "shared"))

@@ -8,7 +8,7 @@ import httpx
 
 from toolgate_core import wire
 from toolgate_core.grammar_key import grammar_key
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 PATH = "/v1/toolgate/generate"
 

@@ -1,4 +1,4 @@
-"""What an answer is made of: what the segmenter makes of tokens, and the gateway shapes."""
+"""Events of one choice: the segmenter makes them of tokens, the gateway makes chunks of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ class ContentDelta:
 
 @dataclass(frozen=True)
 class CallStart:
-    """`logprobs` here and in the two below: of the tokens between the call's marks, in order. They
-    spell the whole call as the model wrote it, so a token may reach over into the next event."""
+    """The start of a call, with the name of its tool.
+
+    `logprobs`, here and in the two events below, are those of the tokens between the call's marker
+    tokens, in order. A token may extend into the text of the next event.
+    """
 
     index: int
     name: str
@@ -39,7 +42,7 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True)
 class CallEnd:
-    """The call is whole: its arguments were parsed."""
+    """The call is complete, and its arguments are valid JSON."""
 
     index: int
     logprobs: tuple[TokenLogprob, ...] = ()
@@ -47,13 +50,14 @@ class CallEnd:
 
 @dataclass(frozen=True)
 class Finish:
-    """`reason` is OpenAI's finish_reason, but for the named function's `stop` (see answer)."""
+    """The end of a choice. `reason` is OpenAI's finish_reason, except that a call of a named
+    function ends with `stop` in the response."""
 
     reason: str
     stop_reason: int | str | None = None
-    """The stop string, or the token among the request's stop_token_ids, that ended the content."""
+    """The stop string, or the token of `stop_token_ids`, that ended the content."""
     call: Literal["cut", "closed"] | None = None
-    """What the token budget did to the last call: it is not whole, or its end was forced."""
+    """The effect of `max_tokens` on the last call: `cut` (incomplete) or `closed` (end forced)."""
 
 
 Event = ReasoningDelta | ContentDelta | CallStart | ArgumentsDelta | CallEnd | Finish

@@ -1,4 +1,4 @@
-"""How a model family writes reasoning and tool calls, as data. A new family is one more entry."""
+"""Dialects: how a model family writes reasoning and tool calls. A new family is a new entry."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Dialect:
-    """A family's marks and envelope.
+    """The marker tokens and the envelope of calls of a model family.
 
-    The four marks are special tokens of the tokenizer, known by id on both sides. The envelope is
-    the text between `call_begin` and `call_end`: head, name, middle, arguments (JSON), tail.
+    The marker tokens are special tokens of the tokenizer. Gateway and backend compare their ids.
+    The envelope is the text between `call_begin` and `call_end`: head, name, middle, arguments
+    (JSON), tail.
     """
 
     name: str
@@ -23,16 +24,16 @@ class Dialect:
     envelope_middle: str
     envelope_tail: str
     item_separator: str
-    """Between two members of a JSON object or array, as the family was trained to write them."""
+    """Text between two members of a JSON object or array, as in the family's training data."""
     key_separator: str
     reasoning_begin: str | None = None
     reasoning_end: str | None = None
     after_reasoning: str = ""
-    """Text the family writes between the end of its reasoning and its answer."""
+    """Text between the end of the reasoning and the content."""
 
     @property
     def calls(self) -> bool:
-        """Whether the family has a way to call tools that can be enforced."""
+        """Whether the family has marker tokens for calls, without which nothing can be enforced."""
         return bool(self.call_begin)
 
     @property
@@ -62,14 +63,14 @@ QWEN3 = replace(
     after_reasoning="\n\n",
 )
 
-# A tokenizer with the marks of none of these: all it writes is text.
+# For tokenizers without the marker tokens of any family: all output is text.
 PLAIN = replace(HERMES, name="plain", call_begin="", call_end="")
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (QWEN3, HERMES, PLAIN)}
 
 
 def detect(single_tokens: Iterable[str]) -> Dialect:
-    """The richest dialect all of whose marks are single tokens of this tokenizer."""
+    """The dialect with the most marker tokens, all of which are single tokens of the tokenizer."""
     known = set(single_tokens)
-    fitting = (dialect for dialect in DIALECTS.values() if known.issuperset(dialect.marks))
-    return max(fitting, key=lambda dialect: len(dialect.marks))
+    possible = (dialect for dialect in DIALECTS.values() if known.issuperset(dialect.marks))
+    return max(possible, key=lambda dialect: len(dialect.marks))

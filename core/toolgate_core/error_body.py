@@ -1,4 +1,4 @@
-"""Errors that came over the wire, rebuilt."""
+"""Errors rebuilt from the HTTP responses of a backend."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .errors import (
 )
 
 RETRY_SECONDS = 1
-"""For a client of a peer that has no room now, and does not say when it will."""
+"""Retry-After if the backend is at capacity, in seconds."""
 
 
 def from_body(status: int, body: object) -> ToolgateError:
-    """The error a peer answered with, rebuilt from its HTTP status and JSON body."""
+    """The error of a response with this HTTP status and JSON body."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
-        return _generic(status, f"The backend answered HTTP {status}: {str(body)[:200]}")
-    message = str(error.get("message", f"The backend answered HTTP {status}."))
+        return _generic(status, f"The backend returned HTTP {status}: {str(body)[:200]}")
+    message = str(error.get("message", f"The backend returned HTTP {status}."))
     param = error.get("param")
     code = error.get("code")
     if code == GrammarUnknown.code:
@@ -42,7 +42,7 @@ def from_body(status: int, body: object) -> ToolgateError:
 
 def _generic(status: int, message: str) -> ToolgateError:
     if status in (401, 403):
-        return BackendFailed("The backend refused the gateway's key: set TOOLGATE_BACKEND_KEY.")
+        return BackendFailed("The backend refused the gateway's API key. Set TOOLGATE_BACKEND_KEY.")
     if status in (429, 503):
         return BackendUnavailable(message, retry_after=RETRY_SECONDS)
     if 400 <= status < 500:

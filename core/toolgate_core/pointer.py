@@ -1,21 +1,21 @@
-"""JSON Pointers (RFC 6901), by which errors name a place in a schema."""
+"""JSON Pointers (RFC 6901). Errors use them to name a place in a schema."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 Trail: TypeAlias = "tuple[Trail, str] | None"
-"""A pointer as its last steps behind the rest of it: many places below one long name would hold it
-once each as text."""
+"""A JSON Pointer as a linked list, the last step first. Places below one long name share that name,
+which pointers as text would repeat."""
 
 
 def escape(name: str) -> str:
-    """A member's name as one step of a pointer."""
+    """The name of a member, escaped for a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def joined(trail: Trail) -> str:
-    """A trail as a pointer."""
+    """The JSON Pointer of a trail."""
     steps = []
     while trail is not None:
         trail, step = trail

@@ -1,8 +1,8 @@
-"""One choice's tokens → reasoning, content and tool calls.
+"""Segmentation of one choice's tokens into reasoning, content and tool calls.
 
-Marks are told by token id, so text that merely looks like a mark is text. `feed` and `finish` are
-the only verbs; there is no I/O and no clock, and any split of the same tokens over any number of
-`feed` calls gives the same events up to the concatenation of their text.
+Marker tokens are recognised by id, so text that looks like one stays text. The segmenter has no I/O
+and no clock. The events do not depend on how the tokens are split over calls of `feed`, except for
+the split of their text.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .errors import EnforcementFailed
 from .wire import MarkIds, TokenLogprob
 
 RUN = 16
-"""Tokens between marks that are taken in at once. They come out in one piece, and the arguments of
-a long call are to arrive in parts."""
+"""Maximum number of tokens that become one event, so that the arguments of a long call are sent in
+parts."""
 
 
 class _Phase(Enum):
@@ -41,8 +41,8 @@ class _Phase(Enum):
 
 
 @dataclass
-class _Held:
-    """Text that is kept back until it is known to belong to the answer."""
+class _Withheld:
+    """Text that is withheld until it is known to be part of the response."""
 
     text: str = ""
     logprobs: list[TokenLogprob] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Held:
 
 
 class Segmenter:
-    """Segments one choice. `required` says that it must hold a call when it ends by itself."""
+    """Segments one choice. With `required`, it must have a call unless `max_tokens` ends it."""
 
     def __init__(
         self,
@@ -69,17 +69,17 @@ class Segmenter:
         self._every_mark = marks.every
         self._required = required
         self._phase = _Phase.REASONING if reasoning_open else _Phase.CONTENT
-        self._held = _Held()
-        self._begun = False  # whether the current stretch of text has shown anything yet
-        self._skip = ""  # text the dialect writes after the reasoning, still to be passed over
+        self._withheld = _Withheld()
+        self._begun = False  # whether the current reasoning or content has had an event
+        self._skip = ""  # rest of the text after the reasoning, which is skipped
         self._calls = 0
         self._arguments: list[str] = []
         self.reasoning_tokens = 0
 
     def copy(self) -> Segmenter:
-        """Another one in the same state; what is fed to either is nothing to the other."""
+        """An independent copy with the same state."""
         twin = copy(self)
-        twin._held = _Held(self._held.text, [*self._held.logprobs])
+        twin._withheld = _Withheld(self._withheld.text, [*self._withheld.logprobs])
         twin._arguments = [*self._arguments]
         return twin
 
@@ -89,7 +89,7 @@ class Segmenter:
 
     @property
     def calls(self) -> int:
-        """Calls begun so far, the current one included."""
+        """Number of calls so far, including the current one."""
         return self._calls
 
     def feed(
@@ -98,7 +98,7 @@ class Segmenter:
         texts: Sequence[str],
         logprobs: Sequence[TokenLogprob] | None = None,
     ) -> list[Event]:
-        """Tokens in, events out. Raises EnforcementFailed where a mark stands out of its place."""
+        """The events of these tokens. Raises EnforcementFailed for a misplaced marker token."""
         events: list[Event] = []
         run: list[str] = []
         for position, (token, text) in enumerate(zip(ids, texts, strict=True)):
@@ -119,15 +119,13 @@ class Segmenter:
     def finish(
         self, finish_reason: str, stop_reason: int | str | None = None, text: str = ""
     ) -> list[Event]:
-        """The choice has ended, for vLLM's `finish_reason`. Raises EnforcementFailed when it broke.
-
-        `text` is what was left of an unfinished character.
-        """
+        """The last events of a choice that ended with vLLM's `finish_reason`. `text` is the rest of
+        an incomplete character. Raises EnforcementFailed if the choice can't end here."""
         if finish_reason not in ("stop", "length"):
-            raise EnforcementFailed("The engine ended this answer early; send the request again.")
+            raise EnforcementFailed("The engine ended the response early. Send the request again.")
         if stop_reason is not None and stop_reason == self._marks.failure:
             raise EnforcementFailed(
-                "The grammar of this request failed in the engine; send the request again."
+                "The enforcement of this request failed in the engine. Send the request again."
             )
         events: list[Event] = []
         if text and self._phase in (_Phase.REASONING, _Phase.CONTENT):
@@ -142,12 +140,14 @@ class Segmenter:
         if self._phase not in (_Phase.CONTENT, _Phase.AFTER_CALL) or (
             self._required and not self._calls
         ):
-            raise EnforcementFailed("The answer ended where it must not; send the request again.")
+            raise EnforcementFailed(
+                "The response ended before it was complete. Send the request again."
+            )
         events.extend(self._release())
         return [*events, Finish("tool_calls" if self._calls else "stop")]
 
     def _run(self, texts: Sequence[str], logprob: TokenLogprob | None = None) -> Iterable[Event]:
-        """Tokens that are no marks; a `logprob` is that of the only one."""
+        """The events of text tokens. With a `logprob` there is exactly one token."""
         if self._phase is _Phase.REASONING:
             self.reasoning_tokens += len(texts)
         return self._text("".join(texts), logprob) if texts else ()
@@ -159,28 +159,28 @@ class Segmenter:
         if token in marks.end_of_turn or token in (marks.failure, marks.closed):
             return ()
         if token == marks.reasoning_begin and self._phase is _Phase.CONTENT and not self._begun:
-            self._held.take()
+            self._withheld.take()
             self._phase = _Phase.REASONING
             self.reasoning_tokens += 1
             return ()
         if token == marks.reasoning_end and self._phase is _Phase.REASONING:
-            self._held.take()
+            self._withheld.take()
             self._phase, self._begun = _Phase.CONTENT, False
             self._skip = self._dialect.after_reasoning
             return ()
         if token == marks.call_begin and self._phase in (_Phase.CONTENT, _Phase.AFTER_CALL):
-            self._held.take()
+            self._withheld.take()
             self._phase = _Phase.CALL_HEAD
             return ()
         if token == marks.call_end and self._phase is _Phase.CALL_ARGUMENTS:
             return self._close_call()
-        raise EnforcementFailed("A mark came where it must not; send the request again.")
+        raise EnforcementFailed("The model wrote a misplaced marker token. Send the request again.")
 
     def _text(self, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
         if self._phase is _Phase.AFTER_CALL:
             return ()  # the separator between two calls
         if self._phase in (_Phase.CALL_HEAD, _Phase.CALL_ARGUMENTS) and logprob is not None:
-            self._held.logprobs.append(logprob)
+            self._withheld.logprobs.append(logprob)
         if self._phase is _Phase.CALL_HEAD:
             return self._head(text)
         if self._phase is _Phase.CALL_ARGUMENTS:
@@ -194,21 +194,21 @@ class Segmenter:
         return self._prose(text, logprob)
 
     def _prose(self, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
-        """Reasoning or content: white space at its end waits for what follows, since a model writes
-        line breaks around its marks that are no part of the answer."""
-        held = self._held
-        if self._phase is _Phase.REASONING and not self._begun and not held.text:
+        """The events of reasoning or content. Trailing white space is withheld: models write line
+        breaks around marker tokens, which are not part of the response."""
+        withheld = self._withheld
+        if self._phase is _Phase.REASONING and not self._begun and not withheld.text:
             text = text.lstrip("\n")
-        held.text += text
+        withheld.text += text
         if logprob is not None:
-            held.logprobs.append(logprob)
+            withheld.logprobs.append(logprob)
         if not text or text.isspace():
             return ()
         self._begun = True
-        whole, logprobs = held.take()
-        shown = whole.rstrip()
-        held.text = whole[len(shown) :]
-        return (self._delta(shown, logprobs),)
+        whole, logprobs = withheld.take()
+        released = whole.rstrip()
+        withheld.text = whole[len(released) :]
+        return (self._delta(released, logprobs),)
 
     def _delta(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Event:
         if self._phase is _Phase.REASONING:
@@ -216,66 +216,68 @@ class Segmenter:
         return ContentDelta(text, logprobs)
 
     def _release(self) -> Iterable[Event]:
-        text, logprobs = self._held.take()
+        text, logprobs = self._withheld.take()
         if not text and not logprobs:
             return ()
         return (self._delta(text, logprobs),)
 
     def _head(self, text: str) -> Iterable[Event]:
-        """The envelope up to the arguments: nothing is shown before the name is whole."""
-        held, dialect = self._held, self._dialect
-        held.text += text
-        if not held.text.startswith(dialect.envelope_head):
+        """The events of the envelope up to the arguments: none before the name is complete."""
+        withheld, dialect = self._withheld, self._dialect
+        withheld.text += text
+        if not withheld.text.startswith(dialect.envelope_head):
             return ()
-        name, middle, rest = held.text[len(dialect.envelope_head) :].partition(
+        name, middle, rest = withheld.text[len(dialect.envelope_head) :].partition(
             dialect.envelope_middle
         )
         if not middle:
             return ()
-        _, logprobs = held.take()
+        _, logprobs = withheld.take()
         self._phase, self._arguments = _Phase.CALL_ARGUMENTS, []
         self._calls += 1
         return (CallStart(self._calls - 1, name, logprobs), *self._tail(rest))
 
     def _tail(self, text: str) -> Iterable[Event]:
-        """Arguments, with the last characters kept back: they may be the envelope's tail, and the
-        arguments' own last character is shown with the end of the call only."""
-        held = self._held
-        held.text += text
+        """The events of arguments. The last characters are withheld: they may be the envelope's
+        tail, and the last character of the arguments is sent with the end of the call."""
+        withheld = self._withheld
+        withheld.text += text
         keep = len(self._dialect.envelope_tail) + 1
-        shown, held.text = held.text[:-keep], held.text[-keep:]
-        return self._show_arguments(shown)
+        released, withheld.text = withheld.text[:-keep], withheld.text[-keep:]
+        return self._arguments_events(released)
 
-    def _show_arguments(self, text: str) -> Iterable[Event]:
+    def _arguments_events(self, text: str) -> Iterable[Event]:
         if not text:
             return ()
         self._arguments.append(text)
-        logprobs, self._held.logprobs = tuple(self._held.logprobs), []
+        logprobs, self._withheld.logprobs = tuple(self._withheld.logprobs), []
         return (ArgumentsDelta(self._calls - 1, text, logprobs),)
 
     def _close_call(self) -> Iterable[Event]:
-        held, logprobs = self._held.take()
-        last = held.removesuffix(self._dialect.envelope_tail)
-        if last == held or not _is_object("".join(self._arguments) + last):
-            raise EnforcementFailed("A tool call ended unparseable; send the request again.")
-        rest = self._show_arguments(last)
+        withheld, logprobs = self._withheld.take()
+        last = withheld.removesuffix(self._dialect.envelope_tail)
+        if last == withheld or not _is_object("".join(self._arguments) + last):
+            raise EnforcementFailed(
+                "The arguments of a tool call are not valid JSON. Send the request again."
+            )
+        rest = self._arguments_events(last)
         self._phase, self._arguments = _Phase.AFTER_CALL, []
         return (*rest, CallEnd(self._calls - 1, logprobs))
 
     def _cut(self) -> Iterable[Event]:
-        """The token budget ended the choice: what was kept back is shown, but the envelope's. Where
-        the arguments are whole by then, the call has ended too."""
+        """The events at the end by `max_tokens`: withheld text without the envelope's, and the end
+        of the call if its arguments are complete."""
         if self._phase in (_Phase.REASONING, _Phase.CONTENT):
             return self._release()
-        held = self._held.text
+        withheld = self._withheld.text
         if self._phase is not _Phase.CALL_ARGUMENTS:
             return ()
-        shown = "".join(self._arguments)
+        released = "".join(self._arguments)
         try:
-            _, end = json.JSONDecoder().raw_decode(shown + held)
+            _, end = json.JSONDecoder().raw_decode(released + withheld)
         except (ValueError, RecursionError):
-            return self._show_arguments(held)
-        rest = self._show_arguments((shown + held)[len(shown) : end])
+            return self._arguments_events(withheld)
+        rest = self._arguments_events((released + withheld)[len(released) : end])
         return (*rest, CallEnd(self._calls - 1))
 
 

@@ -24,7 +24,7 @@ from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.plan import Tool, content_format, parse_tools
+from toolgate_core.tools import Tool, content_format, parse_tools
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def test_depth_is_measured_without_recursion() -> None:
 )
 def test_what_json_cannot_spell_is_refused(number: float) -> None:
     schema = grammar_key.canonical_parameters({"properties": {"a": {"minimum": number}}})
-    with pytest.raises(InvalidTools, match="not JSON"):
+    with pytest.raises(InvalidTools, match="not valid JSON"):
         grammar_key.tool_hash("tool", schema)
 
 

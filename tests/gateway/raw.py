@@ -16,8 +16,8 @@ from tests.models import tiny_model
 from toolgate_core import grammar_key, wire
 from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialect import DIALECTS
-from toolgate_core.plan import Tool, parse_tools
 from toolgate_core.segmenter import Segmenter
+from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.stack.processes import Child, free_port
 
 from .faulty import wait

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_core.plan import ChatRequest
+from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
 
 HELLO = [{"role": "user", "content": "Hello"}]

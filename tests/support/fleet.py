@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from tests.support.fake_backend import INFO, KEY
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.grammars.service import GrammarService, Loaded

@@ -15,8 +15,8 @@ from toolgate_backend.grammars.engines.engine import envelope
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.schema.additional_properties import opened
-from toolgate_core.schema.prepare import Prepared
+from toolgate_core.schema.additional_properties import with_open_objects
+from toolgate_core.schema.prepare import PreparedSchema
 from toolgate_core.schema.relaxation import Occurrence
 
 Outcome = Literal["masked", "residual", "refused"]
@@ -29,7 +29,7 @@ class Judged:
     reason: str = ""
     schema: Any = None
     """In its canonical form; None of a refused one."""
-    made: Prepared | None = None
+    made: PreparedSchema | None = None
     instances: list[Instance] = field(default_factory=list)
 
 
@@ -58,7 +58,7 @@ class Judge:
             schema = {} if schema else {"not": {}}
         try:
             canonical = grammar_key.canonical_schema(schema, param="schema")
-            canonical = opened(canonical) if open_objects else canonical
+            canonical = with_open_objects(canonical) if open_objects else canonical
         except SchemaNotEnforceable as error:
             return Judged("refused", reason=error.message)
         outcome = self._compiler.compile("key", "t", grammar_key.canonical_json(canonical))
@@ -72,7 +72,7 @@ class Judge:
             verdict.engine or "",
             verdict.reason or "",
             canonical,
-            Prepared(made, tuple(Occurrence(k.pointer, k.keyword) for k in verdict.residual)),
+            PreparedSchema(made, tuple(Occurrence(k.pointer, k.keyword) for k in verdict.residual)),
         )
         for valid, value in instances:
             text = spelled(value, made)

@@ -23,7 +23,7 @@ from toolgate_backend.vocabulary import make_vocabulary
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.unsupported import HELD
+from toolgate_core.schema.unsupported import SUPPORTED
 
 PATH = ROOT / "docs" / "schema-support.md"
 
@@ -117,14 +117,14 @@ def _keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     for result in results:
         if result.judged.made is not None:
             found = coverage(result.judged.schema, result.judged.made)
-            counts.update((place.keyword, place.by) for place in found.places)
+            counts.update((each.keyword, each.enforced_by) for each in found.keywords)
     for keyword in sorted(ASSERTIONS):
         engines = [
             name
-            for name, held in (("xgrammar", XGRAMMAR_KEYWORDS), ("llguidance", HELD))
+            for name, held in (("xgrammar", XGRAMMAR_KEYWORDS), ("llguidance", SUPPORTED))
             if keyword in held
         ]
-        masked, checked = counts[keyword, "mask"], counts[keyword, "check"]
+        masked, checked = counts[keyword, "masks"], counts[keyword, "validation"]
         where = ADVICE[keyword][0] if keyword in ADVICE else ""
         yield f"`{keyword}`", ", ".join(engines) or "rewritten", masked, checked, where
 

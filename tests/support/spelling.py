@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgate_core.schema.walk import at_pointer, pointed
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 
 def spelled(value: Any, schema: Any) -> str:
@@ -59,7 +59,7 @@ def _applying(value: Any, schema: Any, root: Any) -> Iterator[dict[str, Any]]:
             continue
         seen.add(id(node))
         yield node
-        target = pointed(node.get("$ref"))
+        target = pointer_of_ref(node.get("$ref"))
         if target is not None:
             pending.append(at_pointer(root, target))
         pending.extend(node.get("allOf", ()))

@@ -14,7 +14,7 @@ from typing import Any
 
 from toolgate_core.pointer import escape
 from toolgate_core.schema.keywords import DEFINITIONS
-from toolgate_core.schema.walk import pointed, subschemas, under
+from toolgate_core.schema.walk import pointer_of_ref, schemas_in, subschemas
 
 _CONDITIONS = frozenset({"not", "if", *DEFINITIONS})
 """Subschemas below these keywords need not be satisfiable by themselves. If one of them is used, a
@@ -62,7 +62,7 @@ def _requirements(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
     """The requirements of a schema: each is a set of pointers, one of which must be satisfiable."""
     if "enum" in schema or "const" in schema:
         return
-    reference = pointed(schema.get("$ref"))
+    reference = pointer_of_ref(schema.get("$ref"))
     if reference is not None:
         yield {reference}
     for keyword in ("anyOf", "oneOf"):
@@ -93,4 +93,4 @@ def _unconditional(schema: dict[str, Any]) -> Iterator[str]:
         if isinstance(node, dict):
             for keyword, value in reversed(node.items()):
                 if keyword not in _CONDITIONS:
-                    pending.extend(reversed([*under(pointer, keyword, value)]))
+                    pending.extend(reversed([*schemas_in(pointer, keyword, value)]))

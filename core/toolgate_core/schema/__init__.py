@@ -1,1 +1,1 @@
-"""JSON Schemas as grammars see them: read in any draft, surveyed, and rewritten soundly."""
+"""JSON Schemas: normalised from any draft, checked, and rewritten for the grammar engines."""

@@ -1,7 +1,7 @@
-"""Objects that say nothing of members beyond those they name, made to say that there may be more.
+"""Open objects: `additionalProperties: true` for objects that declare properties and do not set it.
 
-It is what JSON Schema has them mean (2020-12, core §10.3.2.3); grammars read it otherwise unless it
-is said (docs/decisions/0005).
+This is the meaning of such objects in JSON Schema (2020-12, core §10.3.2.3). Grammars close them
+unless the keyword is set (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -9,29 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .walk import copied, subschemas
+from .walk import deep_copy, subschemas
 
-_SAID = frozenset({"additionalProperties", "patternProperties"})
+_EXPLICIT = frozenset({"additionalProperties", "patternProperties"})
 
 
-def says_open(schema: Any) -> bool:
-    """Whether one of its objects may have any further members, and says so: what is made canonical
-    says it no more."""
+def has_open_objects(schema: Any) -> bool:
+    """Whether one of its objects sets `additionalProperties` to true. The canonical form drops
+    that keyword, since it is the default of JSON Schema."""
     return any(node.get("additionalProperties") in (True, {}) for node in _objects(schema))
 
 
-def opened(schema: Any) -> Any:
-    """`schema` with the same instances. Left as it is where it says `unevaluatedProperties`: beside
-    that, a word on additional members is no longer without effect."""
+def with_open_objects(schema: Any) -> Any:
+    """A copy of `schema` that sets `additionalProperties: true` where it is the default.
+
+    A schema with `unevaluatedProperties` is returned unchanged: next to that keyword, an explicit
+    `additionalProperties` would change its meaning.
+    """
     if any("unevaluatedProperties" in node for node in _objects(schema)):
         return schema
-    made = copied(schema)
-    for node in _objects(made):
-        if node.get("properties") and not node.keys() & _SAID:
+    copy = deep_copy(schema)
+    for node in _objects(copy):
+        if node.get("properties") and not node.keys() & _EXPLICIT:
             node["additionalProperties"] = True
-    return made
+    return copy
 
 
 def _objects(schema: Any) -> Iterator[dict[str, Any]]:
-    """The subschemas that are no booleans."""
+    """The subschemas that are not booleans."""
     return (node for _, node in subschemas(schema) if isinstance(node, dict))

@@ -1,5 +1,4 @@
-"""Every keyword of a schema at its place, and who holds it: the masks, the check, or nobody because
-it asserts nothing."""
+"""How each keyword of a schema is enforced: by masks, by validation, or not at all."""
 
 from __future__ import annotations
 
@@ -10,70 +9,73 @@ from ..pointer import escape
 from .advice import ADVICE
 from .engine_form import KNOWN_FORMATS
 from .keywords import ASSERTIONS, DEFINITIONS
-from .prepare import Prepared, prepared
+from .prepare import PreparedSchema, prepare
 from .walk import reachable, subschemas
 
-By = Literal["mask", "check", "nobody"]
+EnforcedBy = Literal["masks", "validation", "nothing"]
 
 
 @dataclass(frozen=True)
-class Place:
-    """One occurrence of a keyword. `pointer` leads to it."""
+class KeywordCoverage:
+    """One occurrence of a keyword."""
 
     pointer: str
+    """JSON Pointer of the keyword."""
     keyword: str
-    by: By
-    """`mask`: no token comes that breaks it. `check`: masks leave it open, the finished call is
-    checked. `nobody`: it asserts nothing there."""
+    enforced_by: EnforcedBy
+    """`masks`: no violating token is sampled. `validation`: masks can't enforce it, the completed
+    call is validated. `nothing`: it asserts nothing in this place."""
     why: str = ""
     rewrite: str = ""
-    """How to have it masked."""
+    """What to write instead, so that masks enforce it."""
 
 
 @dataclass(frozen=True)
 class SchemaCoverage:
-    places: tuple[Place, ...]
-    prepared: Prepared
+    keywords: tuple[KeywordCoverage, ...]
+    prepared: PreparedSchema
 
     @property
-    def residual(self) -> tuple[Place, ...]:
-        """The keywords left to the check, without those inside them."""
-        gone = {occurrence.pointer for occurrence in self.prepared.residual}
-        return tuple(place for place in self.places if place.pointer in gone)
+    def residual(self) -> tuple[KeywordCoverage, ...]:
+        """The keywords left to validation, without those inside them."""
+        removed = {occurrence.pointer for occurrence in self.prepared.residual}
+        return tuple(each for each in self.keywords if each.pointer in removed)
 
 
-def coverage(schema: Any, made: Prepared | None = None) -> SchemaCoverage:
-    """Of a normalised schema (`document`), of which `made` has been made if that is known. Raises
-    SchemaNotEnforceable for one that is refused."""
-    if made is None:
-        made = prepared(schema)
-    gone = {occurrence.pointer for occurrence in made.residual}
-    bearing = {id(node) for _, node in reachable(schema)}
-    places = [
-        _place(f"{pointer}/{escape(keyword)}", keyword, value, gone, id(node) in bearing)
+def coverage(schema: Any, prepared: PreparedSchema | None = None) -> SchemaCoverage:
+    """The coverage of a normalised schema (`document`). `prepared` is its prepared form, if the
+    caller has it. Raises SchemaNotEnforceable if the schema is refused."""
+    if prepared is None:
+        prepared = prepare(schema)
+    removed = {occurrence.pointer for occurrence in prepared.residual}
+    used = {id(node) for _, node in reachable(schema)}
+    keywords = [
+        _coverage_of(f"{pointer}/{escape(keyword)}", keyword, value, removed, id(node) in used)
         for pointer, node in subschemas(schema)
         if isinstance(node, dict)
         for keyword, value in node.items()
         if keyword not in DEFINITIONS
     ]
-    return SchemaCoverage(tuple(places), made)
+    return SchemaCoverage(tuple(keywords), prepared)
 
 
-def _place(pointer: str, keyword: str, value: object, gone: set[str], bears: bool) -> Place:
-    if not bears:
-        return Place(pointer, keyword, "nobody", "It stands in a definition that is not used.")
+def _coverage_of(
+    pointer: str, keyword: str, value: object, removed: set[str], used: bool
+) -> KeywordCoverage:
+    if not used:
+        return KeywordCoverage(pointer, keyword, "nothing", "It is in an unused definition.")
     if keyword not in ASSERTIONS:
-        return Place(pointer, keyword, "nobody", "It asserts nothing.")
+        return KeywordCoverage(pointer, keyword, "nothing", "It is not an assertion.")
     if keyword == "format" and value not in KNOWN_FORMATS:
-        return Place(pointer, keyword, "nobody", "No standard knows this format.")
-    if pointer in gone:
+        return KeywordCoverage(pointer, keyword, "nothing", "No standard defines this format.")
+    if pointer in removed:
         why, rewrite = ADVICE.get(keyword, ADVICE[""])
-        return Place(pointer, keyword, "check", why, rewrite)
-    if any(_inside(pointer, other) for other in gone):
-        return Place(pointer, keyword, "check", "It stands inside a keyword that is checked.")
-    return Place(pointer, keyword, "mask")
+        return KeywordCoverage(pointer, keyword, "validation", why, rewrite)
+    if any(_is_inside(pointer, other) for other in removed):
+        return KeywordCoverage(pointer, keyword, "validation", "It is inside a residual keyword.")
+    return KeywordCoverage(pointer, keyword, "masks")
 
 
-def _inside(pointer: str, other: str) -> bool:
-    """A `oneOf` that is checked is masked as `anyOf`: what is inside it is masked."""
+def _is_inside(pointer: str, other: str) -> bool:
+    """Keywords inside a residual `oneOf` do not count: masks enforce it as `anyOf`."""
     return pointer.startswith(f"{other}/") and not other.endswith("/oneOf")

@@ -1,7 +1,7 @@
-"""A schema of any draft as one of 2020-12 in which every reference is a pointer into itself.
+"""Normalisation of a schema: draft 2020-12, and every reference a JSON Pointer into the schema.
 
-References are resolved here, by `$id`, `$anchor` and pointer, and nowhere else; what is not in the
-document is never fetched. A `$dynamicRef` that can lead to one place only becomes a `$ref`.
+References by `$id`, `$anchor` and JSON Pointer are resolved here. Nothing outside the schema is
+fetched. A `$dynamicRef` with a single possible target becomes a `$ref`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from ..errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import Trail, escape, joined
-from .drafts import draft_of, renew
-from .walk import at_pointer, children, copied, reference, trails
+from .drafts import draft_of, upgrade
+from .walk import at_pointer, children, deep_copy, ref_to, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
 REFERENCES = ("$ref", "$recursiveRef", "$dynamicRef")
-MOST_REFERENCES = 2_000_000
-"""Characters of all references as pointers: each spells out the names on its way, which in the
-schema as given stand once."""
+MAX_REFERENCE_LENGTH = 2_000_000
+"""Maximum length of all references as JSON Pointers, in characters. Pointers repeat names that the
+given schema has only once, so many references can multiply its size."""
 
 
-def normalised(schema: Any, *, param: str | None = None) -> Any:
-    """A copy of `schema` in which only `$ref` refers, as `#` or `#/…`. It keeps its `$schema`.
+def normalise(schema: Any, *, param: str | None = None) -> Any:
+    """A copy of `schema` whose only references are `$ref: "#"` and `$ref: "#/…"`.
 
-    A `$dynamicRef` that may lead to several places keeps its document as it is. Raises
-    SchemaNotEnforceable, with the reference's pointer in the schema as given, for what leads out of
-    the document or nowhere, and InvalidTools where what is no schema is in the way.
+    A schema with a `$dynamicRef` that has several possible targets is returned unchanged. Raises
+    SchemaNotEnforceable, with the pointer of the reference in the given schema, if the target is
+    outside the schema or missing. Raises InvalidTools if a keyword has a value of the wrong type.
     """
-    document = _Document(copied(schema), draft_of(schema), param)
+    document = _Document(deep_copy(schema), draft_of(schema), param)
     document.index(document.root, "", None)
     document.resolve()
     return document.rewritten()
@@ -47,30 +47,30 @@ class _Document:
         self._anchors: dict[tuple[str, str], Any] = {}
         self._dynamic: dict[str, list[Any]] = {}
         self._nodes: dict[int, tuple[dict[str, Any], str, Trail]] = {}
-        """By identity: each subschema, its base URI, the way to it."""
+        """By identity: each subschema, its base URI, its trail."""
         self._unresolved: deque[int] = deque()
         self._targets: dict[int, list[Any]] = {}
-        """By identity of the subschema: what its references lead to."""
+        """By identity of the subschema: the targets of its references."""
         self._truly_dynamic = False
-        self._written = 0
+        self._written = 0  # characters of references so far
         self._recursive = 0
-        """How many subschemas have a `$recursiveAnchor`."""
+        """Number of subschemas with a `$recursiveAnchor`."""
 
     def index(self, node: Any, base: str, trail: Trail) -> None:
-        """Take in a schema with all schemas inside it."""
+        """Add a schema and all schemas inside it."""
         pending = [(node, base, trail)]
         while pending:
             node, base, trail = pending.pop()
             if not isinstance(node, dict) or id(node) in self._nodes:
                 continue
-            base = self._name(node, base, trail)
+            base = self._register_names(node, base, trail)
             self._nodes[id(node)] = (node, base, trail)
             self._unresolved.append(id(node))
             self._recursive += node.get("$recursiveAnchor") is True
             pending.extend((child, base, (trail, step)) for step, child in children("", node))
 
-    def _name(self, node: dict[str, Any], base: str, trail: Trail) -> str:
-        """Register the names that a subschema gives itself; its base URI."""
+    def _register_names(self, node: dict[str, Any], base: str, trail: Trail) -> str:
+        """Register the `$id` and the anchors of a subschema. Returns its base URI."""
         given = node.get(self._id)
         if isinstance(given, str) and not (self._legacy and "$ref" in node):
             uri, fragment = self._resolved(base, given, (trail, f"/{self._id}"))
@@ -88,7 +88,7 @@ class _Document:
         return base
 
     def resolve(self) -> None:
-        """Find what every reference leads to, also of those inside what was only reached so."""
+        """Find the target of every reference, also of those inside targets."""
         while self._unresolved:
             key = self._unresolved.popleft()
             node, base, trail = self._nodes[key]
@@ -110,9 +110,9 @@ class _Document:
         uri, fragment = self._resolved(base, ref, trail)
         fragment = unquote(fragment)
         if uri not in self._resources:
-            raise self._wrong(
-                f"It refers to {ref!r}, which is not in the schema, and nothing is fetched: "
-                "put it below $defs.",
+            raise self._error(
+                f"The reference {ref!r} leads out of the schema, and nothing is fetched. Put its "
+                "target below $defs.",
                 trail,
             )
         resource = self._resources[uri]
@@ -122,29 +122,32 @@ class _Document:
             else:
                 found = self._anchors[uri, fragment]
         except (LookupError, ValueError) as error:
-            raise self._wrong(f"It refers to {ref!r}, and there is nothing.", trail) from error
+            raise self._error(f"The target of the reference {ref!r} is missing.", trail) from error
         if not isinstance(found, dict | bool):
-            raise self._wrong(f"It refers to {ref!r}, which is no schema.", trail)
+            raise self._error(f"The target of the reference {ref!r} is not a schema.", trail)
         if isinstance(found, dict):
             self.index(found, uri, (None, fragment))
-            self._look_for_dynamics(keyword, fragment, found, trail)
+            self._check_dynamic(keyword, fragment, found, trail)
         return found
 
-    def _look_for_dynamics(
+    def _check_dynamic(
         self, keyword: str, fragment: str, found: dict[str, Any], trail: Trail
     ) -> None:
-        """Whether what a reference leads to depends on how one came there."""
+        """Note whether the target of a reference depends on the dynamic scope. Raises for recursive
+        references that do."""
         if keyword == "$dynamicRef" and found.get("$dynamicAnchor") == fragment:
             self._truly_dynamic |= len(self._dynamic[fragment]) > 1
         recursive = keyword == "$recursiveRef" and found.get("$recursiveAnchor") is True
         if recursive and self._recursive > 1:
-            raise self._wrong("It is recursive over several schemas: use $dynamicRef.", trail)
+            raise self._error(
+                "$recursiveRef over several schemas is not supported. Use $dynamicRef.", trail
+            )
 
     def rewritten(self) -> Any:
         if self._truly_dynamic:
             return self.root
         for node, _, _ in self._nodes.values():
-            renew(node, self._draft, param=self._param)
+            upgrade(node, self._draft, param=self._param)
         places = self._places() if self._targets else {}
         for key, targets in self._targets.items():
             node, _, trail = self._nodes[key]
@@ -154,8 +157,8 @@ class _Document:
                 if isinstance(target, dict) and id(target) in places:
                     self._refer(node, joined(places[id(target)]), trail)
                 elif isinstance(target, dict) and key in places:
-                    raise self._wrong(
-                        "It refers to a neighbour of a $ref, which is ignored.", trail
+                    raise self._error(
+                        "The target of the reference is next to a $ref, where it is ignored.", trail
                     )
                 elif target is False:
                     node["not"] = {}
@@ -166,40 +169,41 @@ class _Document:
 
     def _refer(self, node: dict[str, Any], pointer: str, trail: Trail) -> None:
         self._written += len(pointer)
-        if self._written > MOST_REFERENCES:
+        if self._written > MAX_REFERENCE_LENGTH:
             raise SchemaTooComplex(
-                "The references of this schema lead to names that are too long; shorten them.",
+                "The references of this schema have targets with long names. Shorten the names.",
                 pointer=joined(trail),
                 param=self._param,
             )
         try:
-            ref = reference(pointer)
+            ref = ref_to(pointer)
         except UnicodeEncodeError as error:
             raise InvalidTools(
-                "A name that a $ref in a schema leads to is not valid Unicode.", param=self._param
+                "The target of a $ref has a name that is not valid Unicode. Change the name.",
+                param=self._param,
             ) from error
         if "$ref" not in node:
             node["$ref"] = ref
             return
         present = node.get("allOf", [])
         if not isinstance(present, list):
-            raise InvalidTools("allOf in a schema must be an array.", param=self._param)
+            raise InvalidTools("allOf in the schema must be an array.", param=self._param)
         node["allOf"] = [*present, {"$ref": ref}]
 
     def _places(self) -> dict[int, Trail]:
-        """Where the subschemas that refer or are referred to stand now, by identity."""
+        """The current trails of references and targets, by identity."""
         wanted = {id(t) for targets in self._targets.values() for t in targets} | {*self._targets}
         return {id(value): at for at, value in trails(self.root) if id(value) in wanted}
 
     def _resolved(self, base: str, uri: str, trail: Trail) -> tuple[str, str]:
-        """Resolved against its base, and its fragment. urllib joins no URNs."""
+        """The URI resolved against its base, and its fragment. urllib does not join URNs."""
         if uri.startswith("#"):
             return base, uri[1:]
         try:
             resolved, fragment = urldefrag(urljoin(base, uri))
         except ValueError as error:
-            raise self._wrong(f"{uri!r} is no URI.", trail) from error
+            raise self._error(f"{uri!r} is not a valid URI.", trail) from error
         return resolved, fragment
 
-    def _wrong(self, message: str, trail: Trail) -> SchemaNotEnforceable:
+    def _error(self, message: str, trail: Trail) -> SchemaNotEnforceable:
         return SchemaNotEnforceable(message, pointer=joined(trail), param=self._param)

@@ -1,4 +1,4 @@
-"""One subschema of an older draft, or of OpenAPI 3.0, said in the words of 2020-12."""
+"""Upgrade of one subschema from an older draft, or from OpenAPI 3.0, to 2020-12."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _DRAFTS = {
 
 
 def draft_of(schema: Any) -> int | None:
-    """The draft that a schema says it is written in; None where it says nothing we know. Then it is
-    read as 2020-12, with what older drafts wrote differently understood as they meant it."""
+    """The draft in a schema's `$schema`; None if it is missing or unknown. Such a schema is read as
+    2020-12, and keywords of older drafts keep their old meaning."""
     named = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(named, str):
         return None
     return _DRAFTS.get(named.rstrip("#").split("://")[-1])
 
 
-def renew(schema: dict[str, Any], draft: int | None, *, param: str | None = None) -> None:
-    """Rewrite one subschema in place; those inside it are left to further calls. Raises
-    InvalidTools for what can't be added to what is there."""
+def upgrade(schema: dict[str, Any], draft: int | None, *, param: str | None = None) -> None:
+    """Upgrade one subschema in place, without the schemas inside it. Raises InvalidTools if a new
+    keyword can't be combined with the present ones."""
     if draft is not None:
         for keyword in [k for k in schema if SINCE.get(k, 0) > draft]:
             del schema[keyword]
@@ -47,7 +47,7 @@ def renew(schema: dict[str, Any], draft: int | None, *, param: str | None = None
 
 
 def _bounds(schema: dict[str, Any]) -> None:
-    """Draft 4: `exclusiveMinimum: true` says of `minimum` that it is exclusive."""
+    """Draft 4: `exclusiveMinimum: true` makes `minimum` exclusive."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         whether = schema.get(exclusive)
         if not isinstance(whether, bool):
@@ -58,7 +58,7 @@ def _bounds(schema: dict[str, Any]) -> None:
 
 
 def _items(schema: dict[str, Any], draft: int | None) -> None:
-    """Before 2020-12 a list of `items` was what `prefixItems` is now."""
+    """Before 2020-12, a list in `items` had the meaning of `prefixItems`."""
     rest = schema.pop("additionalItems", None)
     if draft != NEWEST and isinstance(schema.get("items"), list):
         schema["prefixItems"] = schema.pop("items")
@@ -67,7 +67,7 @@ def _items(schema: dict[str, Any], draft: int | None) -> None:
 
 
 def _dependencies(schema: dict[str, Any], param: str | None) -> None:
-    """Before 2019-09 `dependencies` was two keywords in one."""
+    """Before 2019-09, `dependencies` combined `dependentRequired` and `dependentSchemas`."""
     if not isinstance(schema.get("dependencies"), dict):
         return
     added: dict[str, dict[str, Any]] = {}
@@ -77,6 +77,6 @@ def _dependencies(schema: dict[str, Any], param: str | None) -> None:
     for keyword, names in added.items():
         present = schema.get(keyword, {})
         if not isinstance(present, dict):
-            raise InvalidTools(f"{keyword} in a schema must be an object.", param=param)
-        # Their order is part of grammar keys: the last one first.
+            raise InvalidTools(f"{keyword} in the schema must be an object.", param=param)
+        # The order is part of grammar keys: the last name first.
         schema[keyword] = dict(reversed(names.items())) | present

@@ -1,8 +1,8 @@
-"""What a canonical schema says, in the words that grammar engines know.
+"""A schema rewritten in the keywords that grammar engines support.
 
-jsonschema-rs' canonical form merges, distributes and negates; what it leaves in keywords that no
-engine knows, but that others can say, is said with those here. Nothing is given up here: what can't
-be said stays, for `obstacles` to find.
+The canonical form of jsonschema-rs merges, distributes and negates. It can still have keywords that
+no engine supports. Where other keywords are equivalent to them, they are replaced here. The others
+stay unchanged, and `unsupported` finds them.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import jsonschema_rs
 
 from .formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from .keywords import ASSERTIONS, DEFINITIONS
-from .refs import gathered, links
-from .strings import none_of
-from .walk import copied, reachable, subschemas
+from .refs import find_references, move_targets_to_defs
+from .strings import pattern_excluding
+from .walk import deep_copy, reachable, subschemas
 
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
 
 
 _LAST = frozenset({"$ref", "allOf", "anyOf", "const", "enum"})
-"""llguidance takes keywords in their order and breaks off before these: what stands on two sides of
-one is merged as if it were of two schemas, where `additionalProperties` means another thing."""
+"""Keywords that must be last. llguidance reads keywords in order and stops at these. It merges the
+keywords before and after one of them like two schemas, which changes `additionalProperties`."""
 
 
-class Order:
-    """In which order a schema names its properties: engines write members in that order, and the
-    canonical form has sorted them."""
+class PropertyOrder:
+    """The order in which a schema declares its properties. Engines write members in that order, and
+    the canonical form loses it."""
 
     def __init__(self, schema: Any) -> None:
         self._lists: list[list[str]] = []
@@ -39,19 +39,20 @@ class Order:
                 for name in self._lists[-1]:
                     self._listed.setdefault(name, []).append(len(self._lists) - 1)
 
-    def arranged(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """In the order of the list that shares most names with them, then of any other."""
+    def sort(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Properties in the order of the declaration that shares most names with them, then of the
+        other declarations."""
         common = Counter(at for name in properties for at in self._listed.get(name, ()))
         names = [name for at, _ in common.most_common() for name in self._lists[at]]
         known = [name for name in dict.fromkeys(names) if name in properties]
         return {name: properties[name] for name in dict.fromkeys([*known, *properties])}
 
 
-def fitted(schema: Any, order: Order) -> Any:
-    """A copy of a normalised or canonical schema, equivalent but that formats are narrowed to their
-    patterns, and properties are in `order`."""
-    schema = copied(schema)
-    gathered(schema, links(schema))
+def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
+    """A copy of a normalised or canonical schema, with its properties in `order`. It is equivalent,
+    except that formats are narrowed to their patterns."""
+    schema = deep_copy(schema)
+    move_targets_to_defs(schema, find_references(schema))
     for _, node in [*subschemas(schema)]:
         if isinstance(node, dict):
             for keyword in [k for k in node if k not in ASSERTIONS and k not in DEFINITIONS]:
@@ -62,7 +63,7 @@ def fitted(schema: Any, order: Order) -> Any:
             _counts(node)
             _whole(node)
             if isinstance(node.get("properties"), dict):
-                node["properties"] = order.arranged(node["properties"])
+                node["properties"] = order.sort(node["properties"])
             for keyword in _LAST & node.keys():
                 node[keyword] = node.pop(keyword)
     return schema
@@ -80,7 +81,7 @@ def _format(node: dict[str, Any]) -> None:
 
 
 def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:
-    """Strings must match these as well."""
+    """Require strings to match these patterns too."""
     for pattern in patterns:
         if "pattern" not in node:
             node["pattern"] = pattern
@@ -89,20 +90,20 @@ def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:
 
 
 def _not(node: dict[str, Any]) -> None:
-    """`not` of strings alone."""
+    """Replace a `not` of given strings with a pattern."""
     negated = node.get("not")
     if node.get("type") != "string" or not isinstance(negated, dict):
         return
     if negated.keys() == {"enum"} or negated.keys() == {"const"}:
         values = negated.get("enum", [negated.get("const")])
-        pattern = none_of(value for value in values if isinstance(value, str))
+        pattern = pattern_excluding(value for value in values if isinstance(value, str))
         if pattern is not None:
             del node["not"]
             _match(node, (pattern,))
 
 
 def _property_names(node: dict[str, Any]) -> None:
-    """`propertyNames` by `additionalProperties: false` beside names or a pattern."""
+    """Replace `propertyNames` with properties or a pattern, and `additionalProperties: false`."""
     names = node.get("propertyNames")
     if names is True or names == {}:
         del node["propertyNames"]
@@ -117,7 +118,7 @@ def _property_names(node: dict[str, Any]) -> None:
     elif names.keys() <= {"pattern", "type"} and isinstance(names.get("pattern"), str):
         kept = {n: s for n, s in declared.items() if _is_valid(names, n)}
         if kept and rest not in (True, {}):
-            return  # those would have to be what the others are as well
+            return  # the declared properties would have to satisfy the schema of the rest too
         node["properties"] = kept
         node["patternProperties"] = {names["pattern"]: rest}
     else:
@@ -131,7 +132,7 @@ def _is_valid(schema: Any, instance: object) -> bool:
 
 
 def _counts(node: dict[str, Any]) -> None:
-    """Bounds on the number of members that are held anyway."""
+    """Remove bounds on the number of properties that other keywords imply."""
     required = set(node.get("required", ()))
     least = node.get("minProperties")
     if isinstance(least, int) and least <= len(required):
@@ -143,7 +144,7 @@ def _counts(node: dict[str, Any]) -> None:
 
 
 def _whole(node: dict[str, Any]) -> None:
-    """`multipleOf: 1` by the type `integer`."""
+    """Replace `multipleOf: 1` with the type `integer`."""
     if node.get("multipleOf") == 1 and node.get("type") in ("integer", "number"):
         del node["multipleOf"]
         node["type"] = "integer"

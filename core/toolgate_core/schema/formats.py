@@ -1,7 +1,7 @@
-"""Formats as patterns: what a mask holds of `format`, and what is left to the check.
+"""Formats: which ones masks enforce, as patterns, and which ones are left to validation.
 
-A pattern here admits nothing that the check (jsonschema-rs, formats asserted) refuses; the tests
-prove it. What it leaves out is named beside it.
+A pattern accepts no string that validation (jsonschema-rs with format assertion) refuses; tests
+check this. Comments list the valid strings that a pattern excludes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DATE = (
     r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     rf"|{_LEAP}-02-29)"
 )
-# Without leap seconds, which are right at one moment of a day only.
+# Excludes leap seconds, which are valid at one time of a day only.
 _TIME = (
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
     r"(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
@@ -26,18 +26,18 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "date": (f"^{_DATE}$",),
     "date-time": (f"^{_DATE}[tT]{_TIME}$",),
     "time": (f"^{_TIME}$",),
-    # Without quoted local parts and address literals, and without two hyphens in a row, which only
-    # punycode has use for (RFC 5890 §2.3.2.1).
+    # Excludes quoted local parts, address literals, and two hyphens in a row, which only punycode
+    # needs (RFC 5890 §2.3.2.1).
     "email": (rf"^{_ATOM}(?:\.{_ATOM})*@{_DOMAIN}$", r"^[^@]{1,64}@(?:-?[^-])+$"),
     "hostname": (f"^{_DOMAIN}$", r"^(?:-?[^-])+$"),
     "json-pointer": (r"^(?:/(?:[^~/]|~[01])*)*$",),
     "relative-json-pointer": (r"^(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~[01])*)*)$",),
 }
 LENGTHS = {"email": 254, "hostname": 253}
-"""A string that matches all patterns, and is no longer than the length, is of the format."""
+"""Maximum length of strings of a format, in addition to its patterns."""
 
 BUILT_IN = frozenset({"duration", "ipv4", "ipv6", "uri", "uuid"})
-"""llguidance's own patterns for these admit nothing that the check refuses."""
+"""Formats with patterns in llguidance that accept no string that validation refuses."""
 
 CHECKED = frozenset(
     {
@@ -50,4 +50,4 @@ CHECKED = frozenset(
         "uri-template",
     }
 )
-"""Known to the check and to no mask. A format that neither knows is an annotation."""
+"""Formats that only validation enforces. All other formats are annotations."""

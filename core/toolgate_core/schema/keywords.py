@@ -1,4 +1,4 @@
-"""JSON Schema's keywords, by what their values are and since which draft they exist."""
+"""JSON Schema's keywords: the kind of their values, and the draft that introduced them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ASSERTIONS = frozenset(
         "uniqueItems",
     }
 )
-"""Every keyword of 2020-12 that can make an instance invalid. All others mean nothing to us."""
+"""Every keyword of 2020-12 that can make an instance invalid. All others are ignored."""
 
 SINCE = {
     "const": 6,
@@ -104,4 +104,4 @@ SINCE = {
     "$dynamicRef": 2020,
     "prefixItems": 2020,
 }
-"""The draft that brought a keyword in: a schema that names an older one doesn't mean it."""
+"""The draft that introduced a keyword. It is ignored in schemas of older drafts."""

@@ -1,13 +1,15 @@
-"""A tool's schema as the grammar engines are given it, and what that leaves to the check.
+"""The schema that the grammar engines receive, and the keywords that it leaves to validation.
 
-A schema of plain keywords goes as it is. Everything else is first made canonical by jsonschema-rs,
-which merges `allOf`, distributes what stands beside `anyOf` and `$ref`, negates what is under `not`
-and turns conditions and disjoint `oneOf` into `anyOf`: after that most schemas are plain. What then
-still isn't is relaxed, occurrence by occurrence, until the rest is; those occurrences are residual.
+A schema of plain keywords stays as it is. jsonschema-rs makes all others canonical: it merges
+`allOf`, distributes the keywords next to `anyOf` and `$ref`, negates the schema inside `not`, and
+turns conditions and disjoint `oneOf` into `anyOf`. Most schemas are plain after that. In the
+others, keywords are removed one by one until the engines support the rest. The removed keywords are
+residual.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,166 +18,176 @@ import jsonschema_rs
 
 from ..errors import SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import escape
-from .additional_properties import opened, says_open
-from .engine_form import Order, fitted
+from .additional_properties import has_open_objects, with_open_objects
+from .engine_form import PropertyOrder, to_engine_form
 from .keywords import ASSERTIONS
 from .relaxation import (
     EVALUATING,
     UNEVALUATED,
     Occurrence,
-    doubtful_ones,
-    hard_ones,
-    left_open,
-    relaxed,
-    within,
+    hard_occurrences,
+    occurrences_inside,
+    relax,
+    removed_occurrences,
+    uncertain_occurrences,
 )
-from .unsupported import HELD, NUMERIC, obstacles
+from .unsupported import NUMERIC, SUPPORTED, unsupported_keywords
 from .walk import reachable, values
 
 MAX_TRIES = 4_000
-"""Hard occurrences, times subschemas, up to which each is tried by itself; beyond it, all that may
-not be held go at once."""
+"""Maximum number of hard occurrences times subschemas for which each occurrence is tried by itself.
+Beyond it, all occurrences of keywords that no engine enforces are removed at once."""
 MAX_SUBSCHEMAS = 3_000
-"""A larger schema is not made canonical, which can take exponential time."""
+"""Maximum number of subschemas for the canonical form, which can take exponential time."""
 
 MAX_DEPTH = 200
-"""Levels of JSON."""
+"""Maximum nesting in levels of JSON."""
 
-_PLAIN = HELD - {"allOf"}
+_PLAIN = SUPPORTED - {"allOf"}
 _COMBINING = frozenset({"$ref", "anyOf"})
-_NEVER_HELD = frozenset({"$dynamicRef", "contains", "format", "pattern", "uniqueItems", *NUMERIC})
+_NEVER_SUPPORTED = frozenset(
+    {"$dynamicRef", "contains", "format", "pattern", "uniqueItems", *NUMERIC}
+)
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSchema:
     schema: Any
-    """Admits what the given one does and is written in keywords that llguidance knows."""
+    """Accepts at least the instances of the given schema, in keywords that llguidance supports."""
     residual: tuple[Occurrence, ...]
-    """Occurrences in the given schema that this one leaves open."""
+    """Occurrences in the given schema that `schema` does not enforce."""
 
 
-def prepared(schema: Any) -> Prepared:
-    """`schema` is normalised (`document`). Raises SchemaNotEnforceable for one that is not valid as
-    a schema, or that nothing satisfies."""
-    check(schema)
+def prepare(schema: Any) -> PreparedSchema:
+    """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
+    schema, or if no value satisfies it."""
+    check_schema(schema)
     search = _Search(schema)
     whole = search.without(frozenset())
     if whole is not None:
-        return Prepared(whole, ())
-    gone = search.least()
-    rest = search.without(gone)
-    return anything(schema) if rest is None else Prepared(rest, left_open(schema, gone))
+        return PreparedSchema(whole, ())
+    removed = search.smallest_removal()
+    return _prepared(schema, search.without(removed), removed)
 
 
-def merged(schema: Any) -> Prepared | None:
-    """By its canonical form, in which what contradicts itself is gone: for a plain schema that was
-    refused as it is. None where that form is not held whole, and for other schemas, which had it
-    already; raises SchemaNotEnforceable where nothing satisfies it."""
-    made = _by_canonical_form(schema, Order(schema), whole=True) if _plain(schema) else None
-    return None if made is None else Prepared(made, ())
+def prepare_canonical(schema: Any) -> PreparedSchema | None:
+    """Prepare the canonical form of a plain schema that an engine refused. That form has no
+    contradictions. The result is None if the form is not fully supported, and for other schemas,
+    whose canonical form was used already. Raises SchemaNotEnforceable if no value satisfies it."""
+    if not _plain(schema):
+        return None
+    form = _canonical_engine_form(schema, PropertyOrder(schema), whole=True)
+    return None if form is None else PreparedSchema(form, ())
 
 
-def loosened(schema: Any) -> Prepared:
-    """With every keyword taken out that an engine may refuse for what it says: for a schema whose
-    `prepared` form was refused all the same."""
-    gone = doubtful_ones(schema)
-    rest = _held(relaxed(schema, gone), Order(schema), whole=False)
-    return anything(schema) if rest is None else Prepared(rest, left_open(schema, gone))
+def prepare_without_uncertain(schema: Any) -> PreparedSchema:
+    """Prepare a schema without any keyword that an engine may refuse because of its value. For
+    schemas whose prepared form was refused by an engine."""
+    removed = uncertain_occurrences(schema)
+    rest = _engine_form(relax(schema, removed), PropertyOrder(schema), whole=False)
+    return _prepared(schema, rest, removed)
 
 
-def anything(schema: Any) -> Prepared:
-    """Held to be of its type only: every other keyword is left to the check."""
+def prepare_type_only(schema: Any) -> PreparedSchema:
+    """Keep the type alone. All other keywords are left to validation."""
     if not isinstance(schema, dict):
-        return Prepared({}, ())
-    held = {"type": schema["type"]} if "type" in schema else {}
-    left = [k for k in schema if k in ASSERTIONS and k != "type"]
-    return Prepared(held, tuple(Occurrence(f"/{escape(key)}", key) for key in left))
+        return PreparedSchema({}, ())
+    kept = {"type": schema["type"]} if "type" in schema else {}
+    removed = [k for k in schema if k in ASSERTIONS and k != "type"]
+    return PreparedSchema(kept, tuple(Occurrence(f"/{escape(key)}", key) for key in removed))
 
 
-def check(schema: Any) -> None:
-    """Raises SchemaNotEnforceable for what is no schema of 2020-12, or so deep that native code
-    would run out of its stack."""
+def check_schema(schema: Any) -> None:
+    """Raise SchemaNotEnforceable if this is not a valid schema of 2020-12, or if it is nested so
+    deeply that native code would overflow its stack."""
     if any(pointer.count("/") > MAX_DEPTH for pointer, _ in values(schema)):
-        message = f"It is nested deeper than {MAX_DEPTH} levels."
+        message = f"The schema is nested deeper than {MAX_DEPTH} levels."
         raise SchemaTooComplex(message, pointer="")
     try:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:
         path = "".join(f"/{escape(str(step))}" for step in error.instance_path)
         raise SchemaNotEnforceable(
-            f"It is not a valid JSON Schema: {error.message}.", pointer=path
+            f"The schema is not a valid JSON Schema: {error.message}.", pointer=path
         ) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise SchemaNotEnforceable(
-            f"It is not a valid JSON Schema: {error}.", pointer=""
+            f"The schema is not a valid JSON Schema: {error}.", pointer=""
         ) from error
 
 
 class _Search:
-    """For the occurrences that have to be taken out of one schema."""
+    """Search for the occurrences that must be removed from one schema."""
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
-        self._order = Order(schema)
-        self._hard = hard_ones(schema)
+        self._order = PropertyOrder(schema)
+        self._hard = hard_occurrences(schema)
         self._tried: dict[frozenset[Occurrence], Any] = {}
 
-    def without(self, gone: frozenset[Occurrence]) -> Any:
-        """The schema relaxed by these, as the engines hold it; None where they don't."""
-        if gone not in self._tried:
-            loose = relaxed(self._schema, gone) if gone else self._schema
-            self._tried[gone] = _held(loose, self._order, whole=not gone)
-        return self._tried[gone]
+    def without(self, removed: frozenset[Occurrence]) -> Any:
+        """The engine form of the schema without these; None if the engines do not support it."""
+        if removed not in self._tried:
+            rest = relax(self._schema, removed) if removed else self._schema
+            self._tried[removed] = _engine_form(rest, self._order, whole=not removed)
+        return self._tried[removed]
 
-    def least(self) -> frozenset[Occurrence]:
-        """Occurrences without which the rest is held. Those outside are tried before those inside,
-        and what is kept is kept with all that is inside it."""
+    def smallest_removal(self) -> frozenset[Occurrence]:
+        """Occurrences without which the engines support the rest. Outer ones are tried before inner
+        ones. An occurrence is kept together with all occurrences inside it."""
         hard = frozenset(self._hard)
         if len(hard) * sum(1 for _ in reachable(self._schema)) > MAX_TRIES:
-            never = {o for o in hard if o.keyword in _NEVER_HELD}
+            never = {o for o in hard if o.keyword in _NEVER_SUPPORTED}
             kept = {o for o in hard if o not in never and not self._inside(o) & never}
-            return hard - kept if self._held_with(kept) else hard
+            return hard - kept if self._is_supported_with(kept) else hard
         kept = set()
         for one in sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED):
             more = kept | {one} | self._inside(one)
-            if one not in kept and self._held_with(more):
+            if one not in kept and self._is_supported_with(more):
                 kept = more
         return hard - kept
 
-    def _held_with(self, kept: set[Occurrence]) -> bool:
-        gone = frozenset(self._hard) - kept
-        silenced = any(o.keyword in EVALUATING for o in gone)
-        if silenced and any(o.keyword in UNEVALUATED for o in kept):
+    def _is_supported_with(self, kept: set[Occurrence]) -> bool:
+        removed = frozenset(self._hard) - kept
+        fewer_evaluated = any(o.keyword in EVALUATING for o in removed)
+        if fewer_evaluated and any(o.keyword in UNEVALUATED for o in kept):
             return False
-        return self.without(gone) is not None
+        return self.without(removed) is not None
 
     def _inside(self, one: Occurrence) -> set[Occurrence]:
-        return within(self._schema, one, self._hard)
+        return occurrences_inside(self._schema, one, self._hard)
 
 
-def _held(schema: Any, order: Order, *, whole: bool) -> Any:
-    """`schema` as the engines hold all of it; None where they don't. Raises SchemaNotEnforceable
-    when it is the `whole` one and certain that nothing satisfies it."""
-    made = None if _plain(schema) else _by_canonical_form(schema, order, whole=whole)
-    if made is not None:
-        return made
-    found = fitted(schema, order)
-    return None if any(obstacles(found)) else found
+def _prepared(schema: Any, rest: Any, removed: Collection[Occurrence]) -> PreparedSchema:
+    if rest is None:
+        return prepare_type_only(schema)
+    return PreparedSchema(rest, removed_occurrences(schema, removed))
 
 
-def _by_canonical_form(schema: Any, order: Order, *, whole: bool) -> Any:
+def _engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    """The schema in the form that the engines support; None if they do not support all of it.
+    Raises SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies it.
+    """
+    canonical = None if _plain(schema) else _canonical_engine_form(schema, order, whole=whole)
+    if canonical is not None:
+        return canonical
+    form = to_engine_form(schema, order)
+    return None if any(unsupported_keywords(form)) else form
+
+
+def _canonical_engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
     canonical = _canonical(schema)
     if canonical is None:
         return None
     if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
-        raise SchemaNotEnforceable("No value satisfies it.", pointer="")
+        raise SchemaNotEnforceable("No value satisfies the schema.", pointer="")
     made = canonical.to_json_schema()
-    found = fitted(opened(made) if says_open(schema) else made, order)
-    return None if any(obstacles(found)) else found
+    form = to_engine_form(with_open_objects(made) if has_open_objects(schema) else made, order)
+    return None if any(unsupported_keywords(form)) else form
 
 
 def _plain(schema: Any) -> bool:
-    """Whether it is made of keywords that are held wherever they stand."""
+    """Whether the engines support all its keywords, in every combination."""
     for _, node in reachable(schema):
         keywords = node.keys() & ASSERTIONS
         if keywords - _PLAIN or (keywords & _COMBINING and len(keywords) > 1):

@@ -1,4 +1,4 @@
-"""Taking keywords out of a schema so that it admits more and never less."""
+"""Removal of keywords from a schema, so that it accepts more instances and never fewer."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from ..pointer import escape
 from .formats import CHECKED
-from .refs import gathered, links
-from .strings import holdable
-from .unsupported import NUMERIC, exact
-from .walk import at_pointer, copied, reachable, under
+from .refs import find_references, move_targets_to_defs
+from .strings import is_maskable
+from .unsupported import NUMERIC, is_exact
+from .walk import at_pointer, deep_copy, reachable, schemas_in
 
 TOGETHER = {
     "if": ("if", "then", "else"),
     "contains": ("contains", "minContains", "maxContains"),
-    # Members that match a pattern are not additional ones: without it all of them would be.
+    # Without the patterns, members that match one would become additional properties.
     "patternProperties": ("patternProperties", "additionalProperties"),
 }
-"""Keywords that mean nothing, or too much, without the first."""
+"""Keywords that are removed together with the first one, since their meaning depends on it."""
 
 OPAQUE = frozenset(
     {
@@ -33,7 +33,8 @@ OPAQUE = frozenset(
         "then",
     }
 )
-"""Inside these, admitting more can mean admitting less outside, or they are taken as one."""
+"""Keywords whose content is kept or removed as a whole. Accepting more inside them can mean
+accepting less outside."""
 
 _OPAQUE_ONLY = OPAQUE - {"oneOf"}
 
@@ -41,7 +42,8 @@ EVALUATING = frozenset(
     {"$dynamicRef", "contains", "dependentSchemas", "if", "not", "patternProperties"}
 )
 UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
-"""These forbid what nothing else has spoken of: where one that speaks is gone, so must these be."""
+"""These refuse members and items that no keyword of `EVALUATING` covers. If one of those keywords
+is removed, these must be removed too."""
 
 HARD = frozenset(
     {
@@ -62,29 +64,30 @@ HARD = frozenset(
         "uniqueItems",
     }
 )
-"""Keywords that no engine holds, or only in some company."""
+"""Keywords that no engine enforces, or only in some combinations."""
 
 _COUNTS = frozenset({"maxItems", "maxLength", "minItems", "minLength"})
 MANY = 1_000
-"""A count that an engine may refuse to unroll."""
+"""Counts above this may be refused by an engine."""
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A keyword at its place. `pointer` leads to the keyword."""
+    """One occurrence of a keyword in a schema."""
 
     pointer: str
+    """JSON Pointer of the keyword."""
     keyword: str
 
     @property
     def owner(self) -> str:
-        """The pointer of the subschema that has it."""
+        """JSON Pointer of the subschema that has the keyword."""
         return self.pointer.rpartition("/")[0]
 
 
-def hard_ones(schema: Any) -> list[Occurrence]:
-    """Every occurrence that may have to be taken out, those inside a `oneOf` included, which can
-    become an `anyOf`. In the schema's order."""
+def hard_occurrences(schema: Any) -> list[Occurrence]:
+    """The occurrences that may have to be removed, in the schema's order. They include those inside
+    a `oneOf`, which can become an `anyOf`."""
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
         for pointer, node in reachable(
@@ -95,9 +98,9 @@ def hard_ones(schema: Any) -> list[Occurrence]:
     ]
 
 
-def doubtful_ones(schema: Any) -> list[Occurrence]:
-    """The hard ones, and those whose values an engine may be unable to hold: expressions that it
-    cannot parse, counts beyond its limits."""
+def uncertain_occurrences(schema: Any) -> list[Occurrence]:
+    """The hard occurrences, and those with values that an engine may not support: patterns that it
+    can't parse, counts beyond its limits."""
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
         for pointer, node in reachable(
@@ -116,40 +119,42 @@ def _hard(keyword: str, value: Any) -> bool:
     if keyword in HARD:
         return True
     if keyword == "pattern":
-        return not holdable(value)
+        return not is_maskable(value)
     if keyword == "format":
         return value in CHECKED
-    return keyword in NUMERIC and not exact(value)
+    return keyword in NUMERIC and not is_exact(value)
 
 
-def relaxed(schema: Any, without: Collection[Occurrence]) -> Any:
-    """A copy of `schema` that admits all it admits and more: `oneOf` becomes `anyOf`, every other
-    occurrence is gone, and so is what makes no sense without it."""
-    schema = copied(schema)
-    kept = links(schema)
-    nodes = [(at_pointer(schema, o.owner), o.keyword) for o in without]
+def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
+    """A copy of `schema` without these occurrences, and without the keywords that depend on them.
+    `oneOf` becomes `anyOf`. The copy accepts every instance that `schema` accepts."""
+    schema = deep_copy(schema)
+    references = find_references(schema)
+    nodes = [(at_pointer(schema, o.owner), o.keyword) for o in occurrences]
     for node, keyword in nodes:
         if keyword == "oneOf":
             node["allOf"] = [*node.get("allOf", ()), {"anyOf": node["oneOf"]}]
-        for gone in TOGETHER.get(keyword, (keyword,)):
-            node.pop(gone, None)
-    gathered(schema, kept)
+        for removed in TOGETHER.get(keyword, (keyword,)):
+            node.pop(removed, None)
+    move_targets_to_defs(schema, references)
     return schema
 
 
-def left_open(schema: Any, gone: Collection[Occurrence]) -> tuple[Occurrence, ...]:
-    """All that `relaxed` takes out with `gone`, in the schema's order."""
+def removed_occurrences(schema: Any, occurrences: Collection[Occurrence]) -> tuple[Occurrence, ...]:
+    """All occurrences that `relax` removes for `occurrences`, in the schema's order."""
     found = []
     for pointer, node in reachable(schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY):
-        here = {o.keyword for o in gone if o.owner == pointer}
+        here = {o.keyword for o in occurrences if o.owner == pointer}
         here = {k for keyword in here for k in TOGETHER.get(keyword, (keyword,)) if k in node}
         found += [Occurrence(f"{pointer}/{escape(k)}", k) for k in node if k in here]
     return tuple(found)
 
 
-def within(schema: Any, occurrence: Occurrence, others: Collection[Occurrence]) -> set[Occurrence]:
-    """Those of `others` that stand inside an opaque keyword, also by reference: while it is kept
-    they are, since admitting more inside could admit less outside."""
+def occurrences_inside(
+    schema: Any, occurrence: Occurrence, others: Collection[Occurrence]
+) -> set[Occurrence]:
+    """If the keyword of `occurrence` is opaque: the occurrences among `others` that are inside it,
+    also by reference. They are kept as long as `occurrence` is kept."""
     if occurrence.keyword not in OPAQUE:
         return set()
     node = at_pointer(schema, occurrence.owner)
@@ -157,7 +162,7 @@ def within(schema: Any, occurrence: Occurrence, others: Collection[Occurrence]) 
         id(found)
         for keyword in TOGETHER.get(occurrence.keyword, (occurrence.keyword,))
         if keyword in node
-        for start, _ in under(occurrence.owner, keyword, node[keyword])
+        for start, _ in schemas_in(occurrence.owner, keyword, node[keyword])
         for _, found in reachable(schema, start=start)
     }
     return {o for o in others if id(at_pointer(schema, o.owner)) in inside}

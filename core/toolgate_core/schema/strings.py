@@ -1,4 +1,4 @@
-"""Regular expressions made for masks, and which of those in schemas a mask can hold."""
+"""Regular expressions: which ones masks can enforce, and patterns that exclude given strings."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import re
 from collections.abc import Iterable
 
 _BEYOND = re.compile(r"\(\?(?:[=!]|<[=!])|\\(?:[bB1-9]|k<)")
-"""Look-around, word boundaries and back-references: no automaton for them in llguidance."""
+"""Look-around, word boundaries and back-references, which llguidance does not support."""
 _ESCAPED = re.compile(r"\\\\")
 MAX_EXCLUDING = 20_000
-"""Characters of a pattern that excludes strings."""
+"""Maximum length of a pattern that excludes strings, in characters."""
 _ANY = r"[\s\S]"
 
 
-def holdable(pattern: str) -> bool:
-    """Whether a mask can hold this pattern. A False may be wrong (`[\\b]`), a True is tried."""
+def is_maskable(pattern: str) -> bool:
+    """Whether masks can enforce this pattern. False may be wrong (`[\\b]`). True is not certain: an
+    engine may still refuse the pattern."""
     return _BEYOND.search(_ESCAPED.sub("", pattern)) is None
 
 
-def none_of(texts: Iterable[str]) -> str | None:
-    """A pattern for every string but these; None where it would grow too large.
+def pattern_excluding(texts: Iterable[str]) -> str | None:
+    """A pattern for every string except these; None if it would be too long.
 
-    There is no complement in JSON Schema's regular expressions, but that of a finite set is small:
-    a string leaves the tree of the set's prefixes by ending at one that is not in the set, or by
-    going on with a character that nothing in the set has there.
+    JSON Schema's regular expressions have no complement. The complement of a finite set is short:
+    a string is not in the set if it ends at a prefix that is not itself in the set, or if it
+    continues a prefix with a character that no string of the set has in that place.
     """
     excluded = frozenset(texts)
     following: dict[str, set[str]] = {"": set()}

@@ -1,4 +1,4 @@
-"""What in a fitted schema no grammar engine holds soundly."""
+"""The keywords of a schema in engine form that no grammar engine enforces correctly."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from ..pointer import escape
 from .formats import BUILT_IN
-from .strings import holdable
-from .walk import pointed, reachable
+from .strings import is_maskable
+from .walk import pointer_of_ref, reachable
 
-HELD = frozenset(
+SUPPORTED = frozenset(
     {
         "$ref",
         "additionalProperties",
@@ -39,8 +39,9 @@ HELD = frozenset(
         "type",
     }
 )
-"""Keywords that llguidance 1.7.6 holds (parser/src/json/schema.rs), some only with certain values
-or neighbours. What xgrammar holds is less (see the backend's `choose`)."""
+"""Keywords that llguidance 1.7.6 enforces (parser/src/json/schema.rs), some only with certain
+values or in certain combinations. xgrammar enforces fewer (see grammars/engines/choice.py in the
+backend)."""
 
 NUMERIC = frozenset(
     {
@@ -54,44 +55,45 @@ NUMERIC = frozenset(
     }
 )
 EXACT = 2**53
-"""Numbers are doubles in llguidance: beyond this, integers are no longer told apart."""
+"""Largest integer that is always exact: llguidance represents numbers in double precision."""
 
 
-def obstacles(schema: Any) -> Iterator[tuple[str, str]]:
-    """Pointer and keyword of each."""
+def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
+    """The JSON Pointer and the name of each unsupported keyword."""
     for pointer, node in reachable(schema):
         for keyword in node:
-            if not _held(node, keyword):
+            if not _is_supported(node, keyword):
                 yield f"{pointer}/{escape(keyword)}", keyword
 
 
-def _held(node: dict[str, Any], keyword: str) -> bool:
+def _is_supported(node: dict[str, Any], keyword: str) -> bool:
     value = node[keyword]
     if keyword == "$defs":
         return True
-    if keyword not in HELD:
+    if keyword not in SUPPORTED:
         return False
     if keyword == "$ref":
-        return pointed(value) is not None
+        return pointer_of_ref(value) is not None
     if keyword == "format":
         return value in BUILT_IN
     if keyword == "pattern":
-        return holdable(value)
+        return is_maskable(value)
     if keyword == "patternProperties":
-        return all(holdable(pattern) for pattern in value)
+        return all(is_maskable(pattern) for pattern in value)
     if keyword in ("minProperties", "maxProperties"):
-        return _counted(node)
+        return _are_counts_supported(node)
     if keyword == "multipleOf" and not _never_negative(node):
         return False
-    return keyword not in NUMERIC or exact(value)
+    return keyword not in NUMERIC or is_exact(value)
 
 
-def _counted(node: dict[str, Any]) -> bool:
-    """Whether llguidance holds the bounds on the number of members.
+def _are_counts_supported(node: dict[str, Any]) -> bool:
+    """Whether llguidance enforces the bounds on the number of properties of this object.
 
-    It does where only members that are not declared count: at most one of these has to be there,
-    since in a grammar a member may come twice, and then counts once. Among declared ones that may
-    be absent it can ask for one, and for no more than one, if there are no others.
+    If all declared properties are required, the bounds concern undeclared ones only. llguidance can
+    require one of those, but not two, since a grammar can't prevent a repeated name. If declared
+    properties are optional and the object is closed, it can require one of them, or allow at most
+    one.
     """
     required, declared = set(node.get("required", ())), node.get("properties", {})
     least = node.get("minProperties", 0) - len(required)
@@ -100,19 +102,19 @@ def _counted(node: dict[str, Any]) -> bool:
         return bool(least <= 1)
     if least <= 0 and most is None:
         return True
-    # Objects that name their properties are closed where nothing is said (docs/decisions/0005).
+    # Objects that declare properties are closed by default (docs/decisions/0005).
     closed = node.get("additionalProperties", False) is False and "patternProperties" not in node
     return closed and least <= 1 and most in (None, 1)
 
 
 def _never_negative(node: dict[str, Any]) -> bool:
-    """Beside `multipleOf` llguidance lets no negative number through, and a model must be able to
-    say all that the schema allows."""
+    """Whether the schema excludes negative numbers. llguidance excludes them next to `multipleOf`,
+    so masks would exclude valid values of other schemas."""
     return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
 
 
-def exact(value: Any) -> bool:
-    """Whether every number in a value is one that a double tells from its neighbours."""
+def is_exact(value: Any) -> bool:
+    """Whether double precision represents every number in a value exactly."""
     pending = [value]
     while pending:
         value = pending.pop()

@@ -1,4 +1,4 @@
-"""Every schema inside a schema, by JSON Pointer, without recursion."""
+"""Iteration over schemas and JSON values, and JSON Pointers, without recursion."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import quote, unquote
 from ..pointer import Trail, escape, joined
 from .keywords import DEFINITIONS, SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
 
-# `false` or `true` here says whether there may be more, it describes no value.
-_WHETHER = frozenset(
+# A boolean value of these allows or forbids further members. It is not counted as a schema.
+_BOOLEAN = frozenset(
     {"additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
 )
 
 
 def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
-    """Every schema inside a schema, itself first, with its JSON Pointer (RFC 6901)."""
+    """A schema and every schema inside it, each with its JSON Pointer (RFC 6901)."""
     pending: list[tuple[str, Any]] = [("", schema)]
     while pending:
         pointer, node = pending.pop()
@@ -26,19 +26,19 @@ def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 def children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas directly inside one, with their pointers."""
+    """The schemas directly inside a schema, with their JSON Pointers."""
     for keyword, value in schema.items():
-        yield from under(pointer, keyword, value)
+        yield from schemas_in(pointer, keyword, value)
 
 
-def under(pointer: str, keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The schemas directly inside one keyword's value."""
+def schemas_in(pointer: str, keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas directly inside the value of one keyword, with their JSON Pointers."""
     at = f"{pointer}/{escape(keyword)}"
     if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
         yield from ((f"{at}/{escape(name)}", child) for name, child in value.items())
     elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
         yield from ((f"{at}/{index}", child) for index, child in enumerate(value))
-    elif keyword in SCHEMA_KEYWORDS and not (keyword in _WHETHER and isinstance(value, bool)):
+    elif keyword in SCHEMA_KEYWORDS and not (keyword in _BOOLEAN and isinstance(value, bool)):
         yield at, value
 
 
@@ -48,9 +48,9 @@ def reachable(
     start: str = "",
     enters: Callable[[str, str], bool] = lambda pointer, keyword: True,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The subschemas that come to bear on an instance, each once: those inside each other and those
-    referred to, but not definitions that nobody uses. `enters(pointer, keyword)`, the pointer being
-    the keyword's, says whether to go into a keyword's value."""
+    """The subschemas that apply to an instance, each once: nested ones and targets of references,
+    without unused definitions. The value of a keyword is entered if `enters(pointer, keyword)` is
+    true, where `pointer` is that of the keyword."""
     pending = [(start, at_pointer(schema, start))]
     seen: set[int] = set()
     while pending:
@@ -59,26 +59,26 @@ def reachable(
             continue
         seen.add(id(node))
         yield pointer, node
-        to = pointed(node.get("$ref"))
+        to = pointer_of_ref(node.get("$ref"))
         if to is not None:
             pending.append((to, at_pointer(schema, to)))
         for keyword, value in reversed(node.items()):
             if keyword in DEFINITIONS or not enters(f"{pointer}/{escape(keyword)}", keyword):
                 continue
-            pending.extend(reversed([*under(pointer, keyword, value)]))
+            pending.extend(reversed([*schemas_in(pointer, keyword, value)]))
 
 
 def find_keyword(schema: Any, keyword: str, value: str | None = None) -> str | None:
-    """JSON Pointer of the first occurrence of `keyword` as a keyword (not as a property's name),
-    and with this value if one is given."""
+    """JSON Pointer of the first occurrence of `keyword` as a keyword, not as a property's name. If
+    `value` is given, the keyword must have that value."""
     for pointer, node in subschemas(schema):
         if isinstance(node, dict) and keyword in node and value in (None, node[keyword]):
             return f"{pointer}/{escape(keyword)}"
     return None
 
 
-def copied(value: Any) -> Any:
-    """A deep copy of JSON, however deep."""
+def deep_copy(value: Any) -> Any:
+    """A copy of a JSON value of any depth."""
     root = [value]
     pending: list[tuple[Any, Any]] = [(root, 0)]
     while pending:
@@ -94,12 +94,12 @@ def copied(value: Any) -> Any:
 
 
 def values(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every value inside JSON, schema or not, with its pointer."""
+    """Every value inside a JSON value, with its JSON Pointer."""
     return ((joined(trail), node) for trail, node in trails(value))
 
 
 def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
-    """Every value inside JSON, schema or not, with the way to it."""
+    """Every value inside a JSON value, with its trail (see `pointer`)."""
     pending: list[tuple[Trail, Any]] = [(None, value)]
     while pending:
         trail, node = pending.pop()
@@ -110,20 +110,20 @@ def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
             pending.extend(((trail, f"/{at}"), v) for at, v in enumerate(node))
 
 
-def reference(pointer: str) -> str:
-    """A pointer as the `$ref` that leads there."""
+def ref_to(pointer: str) -> str:
+    """The `$ref` for a JSON Pointer."""
     return "#" + quote(pointer, safe="/~!$&'()*+,;=:@")
 
 
-def pointed(ref: object) -> str | None:
-    """The pointer in a `$ref` into the same document; None for any other."""
+def pointer_of_ref(ref: object) -> str | None:
+    """The JSON Pointer in a `$ref` within the document; None for other references."""
     if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
         return None
     return unquote(ref[1:])
 
 
 def at_pointer(value: Any, pointer: str) -> Any:
-    """What a pointer leads to. Raises LookupError."""
+    """The value at a JSON Pointer. Raises LookupError."""
     for token in pointer.split("/")[1:]:
         name = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list):

@@ -1,11 +1,12 @@
-"""Every message that crosses between proxy and backend, and nothing else.
+"""The messages between gateway and backend.
 
 `GET  /v1/toolgate/info`      → `Info`
 `GET  /v1/toolgate/status`    → `Status`
 `PUT  /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
 `POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a
-`data:` line; lines that begin with a colon are keep-alives. With `stream=false` the same events
-come as one JSON array. Errors before the first event are HTTP errors with an OpenAI error body.
+`data:` line. Lines that begin with a colon are keep-alives. With `stream=false` the response is one
+JSON array of the same events. Errors before the first event are HTTP errors with OpenAI's error
+object.
 """
 
 from __future__ import annotations

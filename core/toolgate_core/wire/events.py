@@ -1,4 +1,4 @@
-"""What a model answers, event by event."""
+"""The events of a response."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class StartEvent(Message):
     event: Literal["start"] = "start"
     prompt_tokens: int
     reasoning_open: bool
-    """The rendered prompt ends inside the reasoning: the first token continues it."""
+    """Whether the rendered prompt ends inside the reasoning, which the first token continues."""
     max_tokens: int | None = None
-    """Tokens that each choice may take: the request's, or what the model's context has room for."""
+    """Maximum number of tokens of each choice: as requested, or the rest of the context."""
     prompt_token_ids: tuple[int, ...] | None = None
     prompt_text: str | None = None
 
@@ -37,8 +37,8 @@ class PromptLogprob(Message):
 
 
 class TokensEvent(Message):
-    """New tokens of one choice. `texts[i]` is the text that `ids[i]` completed: empty while a
-    character's bytes are not all there, so that the texts of a choice join to its whole text."""
+    """New tokens of one choice. `texts[i]` is the text that `ids[i]` completes. It is empty while
+    the bytes of a character are incomplete. The texts of a choice join to its complete text."""
 
     event: Literal["tokens"] = "tokens"
     choice: int
@@ -46,20 +46,20 @@ class TokensEvent(Message):
     texts: tuple[str, ...]
     logprobs: tuple[TokenLogprob, ...] | None = None
     cached_tokens: int | None = None
-    """Of the prompt; with the first tokens of an answer, when the engine has begun on it."""
+    """Number of cached tokens of the prompt. Only in the first event of a response."""
     prompt_logprobs: tuple[dict[int, PromptLogprob] | None, ...] | None = None
-    """With the first tokens too: of each token of the prompt, by token id."""
+    """Logprobs of each token of the prompt, by token id. Only in a response's first event."""
 
 
 class EndEvent(Message):
-    """One choice has ended. `stop_reason` is the token id that ended it, when one did."""
+    """The end of one choice. `stop_reason` is the id of the token that ended it, if one did."""
 
     event: Literal["end"] = "end"
     choice: int
     finish_reason: Literal["stop", "length", "abort", "error"]
     stop_reason: int | str | None = None
     text: str = ""
-    """What was left of an unfinished character, as U+FFFD."""
+    """The rest of an incomplete character, as U+FFFD."""
 
 
 class UsageEvent(Message):
@@ -70,7 +70,7 @@ class UsageEvent(Message):
 
 
 class ErrorEvent(Message):
-    """The stream ends here, in the middle of the answer. `status` is what it would have been."""
+    """An error after the start of the response, which ends here. `status` is its HTTP status."""
 
     event: Literal["error"] = "error"
     status: int

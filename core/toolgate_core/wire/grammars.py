@@ -1,4 +1,4 @@
-"""Tools' schemas on their way to their grammars: `PUT /v1/toolgate/grammars`."""
+"""Loading of grammars: `PUT /v1/toolgate/grammars`."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from .message import Message
 
 
 class ResidualKeyword(Message):
-    """One keyword that no mask holds: whoever shapes the answer checks it on the finished call."""
+    """A keyword that masks can't enforce. The gateway validates it on the completed call."""
 
     pointer: str
-    """JSON Pointer (RFC 6901) into the tool's `parameters`, to the keyword itself."""
+    """JSON Pointer (RFC 6901) of the keyword inside the tool's `parameters`."""
     keyword: str
 
 
 class GrammarSource(Message):
-    """One tool's grammar, to be loaded. `parameters` is canonical (see `keys`)."""
+    """A request to load one tool's grammar. `parameters` is canonical (see `grammar_key`)."""
 
     key: str
     name: str
     parameters: dict[str, Any]
     examined: bool = False
-    """The fleet has seen a backend compile it within its limits: it needs no quarantine."""
+    """Whether another backend compiled it within the limits. It is then compiled outside the
+    quarantine."""
     blob: str | None = None
-    """The compiled grammar as a backend of the same key gave it out: zlib, base64."""
+    """The compiled grammar from a backend that uses the same key: zlib, base64."""
     rewritten: str | None = None
-    """With `examined`: the schema as that backend gave it to its engine, as JSON."""
+    """With `examined`: the rewritten schema that the other backend compiled, as JSON."""
     residual: tuple[ResidualKeyword, ...] = ()
-    """What `rewritten` leaves open."""
+    """The keywords that `rewritten` does not enforce."""
     least_tokens: int | None = None
     growth: int | None = None
-    """With `examined`: what that backend measured."""
+    """With `examined`: the measurements of the other backend (see `GrammarVerdict`)."""
 
     def after(self, verdict: GrammarVerdict) -> GrammarSource:
-        """The source with all that `verdict` spares whoever loads it next."""
+        """The source with the results of `verdict`, so that the next load does not repeat work."""
         found = ("blob", "rewritten", "residual", "least_tokens", "growth")
         return self.model_copy(
             update={"examined": True} | {name: getattr(verdict, name) for name in found}
@@ -44,7 +45,7 @@ class GrammarSource(Message):
 class LoadGrammars(Message):
     grammars: tuple[GrammarSource, ...]
     want_blobs: bool = False
-    """Give out the compiled grammar with the verdict, where loading it beat compiling it."""
+    """Whether verdicts include the compiled grammar, if loading is faster than compiling."""
 
 
 class GrammarVerdict(Message):
@@ -52,24 +53,25 @@ class GrammarVerdict(Message):
     status: Literal["ready", "refused"]
     engine: str | None = None
     reason: str | None = None
-    """Why this engine, or why none."""
+    """Reason for the choice of the engine, or for the refusal."""
     pointer: str | None = None
-    """JSON Pointer of the keyword that was refused, inside `parameters`."""
+    """JSON Pointer of the refused keyword inside `parameters`."""
     compile_ms: float | None = None
     load_ms: float | None = None
-    """What loading the blob cost where it was measured; a blob is only given out where it pays."""
+    """Time for loading the blob, if it was measured."""
     blob: str | None = None
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
     residual: tuple[ResidualKeyword, ...] = ()
-    """Of a `ready` verdict: what the masks leave open. Empty: they hold the whole schema."""
+    """With `ready`: the keywords that masks can't enforce."""
     rewritten: str | None = None
-    """Of a `ready` verdict: what the engine was given, as JSON, where that is not the schema
-    itself. Rewriting can take long; whoever loads the grammar again gives it back and spares it."""
+    """With `ready`: the rewritten schema that was compiled, as JSON, if it differs from the schema.
+    Rewriting can be slow, so the next load of this grammar sends it back."""
     least_tokens: int | None = None
-    """Tokens that the shortest call found takes, between its marks; None where none was found."""
+    """Tokens of the shortest call that the search found, between its marker tokens; None if it
+    found none."""
     growth: int | None = None
-    """By how many tokens one token can lengthen the way to a call's end; an estimate from above."""
+    """Upper bound on the tokens by which one token can lengthen the shortest end of a call."""
 
 
 class GrammarVerdicts(Message):

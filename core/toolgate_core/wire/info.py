@@ -1,4 +1,4 @@
-"""What a backend is, and how it is doing: `GET /v1/toolgate/info` and `/status`."""
+"""Description and state of a backend: `GET /v1/toolgate/info` and `/v1/toolgate/status`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .message import FORMAT, Message
 
 
 class MarkIds(Message):
-    """Token ids of the dialect's marks, of the ends of a turn, and of what means failure."""
+    """Token ids of the dialect's marker tokens, the ends of a turn, and the failure token."""
 
     call_begin: int | None = None
     call_end: int | None = None
@@ -16,14 +16,15 @@ class MarkIds(Message):
     reasoning_end: int | None = None
     end_of_turn: tuple[int, ...] = ()
     failure: int | None = None
-    """Masked in every phase; forced when a request's enforcement breaks, so that its stream ends
-    with this stop reason and its neighbours go on."""
+    """Token that is always masked. It is forced if the enforcement of a sequence fails. Only that
+    sequence then ends, with this token as its stop reason."""
     closed: int | None = None
-    """Masked in every phase; forced after a call whose end was forced (`on_budget: close`)."""
+    """Token that is always masked. It is forced after a call whose end was forced (`on_budget:
+    close`)."""
 
     @property
     def every(self) -> frozenset[int]:
-        """The ids of all of them: other tokens are text."""
+        """All these ids. Other tokens are text."""
         single = (self.call_begin, self.call_end, self.reasoning_begin, self.reasoning_end)
         known = (*single, self.failure, self.closed)
         return frozenset(self.end_of_turn).union(mark for mark in known if mark is not None)
@@ -39,29 +40,29 @@ class Info(Message):
     format: int = FORMAT
     model: str
     models: tuple[str, ...]
-    """Every name the backend answers to: the served names and the LoRA adapters."""
+    """All names of models: the served names and the LoRA adapters."""
     vllm_version: str
     adapter: str
     dialect: str
     marks: MarkIds
     tokenizer: str
-    """Fingerprint of the vocabulary: grammars compiled for one tokenizer fit no other."""
+    """Fingerprint of the vocabulary. A compiled grammar is valid for one tokenizer only."""
     grammar_format: str
-    """Version of the engines and of the envelope; part of every grammar key."""
+    """Versions of the engines and of the envelope. Part of every grammar key."""
     limits: Limits
     images: bool = False
-    """Messages may hold images, as data URIs."""
+    """Whether messages may have images, as data URIs."""
     call_ids: Literal["random", "kimi_k2"] = "random"
-    """Kimi's template writes calls by their ids, which must be `functions.<name>:<number>`."""
+    """Form of call ids. Kimi's template needs ids of the form `functions.<name>:<number>`."""
 
 
 class Status(Message):
-    """What the backend holds now; for tests and status pages."""
+    """Current state of the backend, for tests and status pages."""
 
     loaded_grammars: int
     pinned_grammars: int
-    """Grammars that a request in flight uses."""
+    """Grammars of active requests."""
     sequences: int
-    """Automata in the engine's batch, as of its last step."""
+    """Automata in the engine's batch at its last step."""
     running: int
-    """Requests whose answer is being generated."""
+    """Requests whose response is being generated."""

@@ -1,11 +1,11 @@
-"""What every message is, and which version of them this is."""
+"""Base class of all messages, and the version of the protocol."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
 FORMAT = 3
-"""Version of this contract. Both sides refuse a peer of another version."""
+"""Version of the protocol. Gateway and backend refuse a peer of another version."""
 
 
 class Message(BaseModel):

@@ -1,4 +1,4 @@
-"""What is asked of a model, and what its answer is held to: `POST /v1/toolgate/generate`."""
+"""A request to generate, with its enforcement: `POST /v1/toolgate/generate`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .message import FORMAT, Message
 
 
 class Tokenizing(Message):
-    """How the rendered prompt becomes tokens, in vLLM's names."""
+    """Parameters for the tokenization of the rendered prompt, with vLLM's names."""
 
     add_special_tokens: bool = False
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
-    """Tokens that are kept; -1 for what the context has room for."""
+    """Number of tokens to keep. -1 keeps as many as fit in the context."""
     truncation_side: Literal["left", "right"] | None = None
 
 
@@ -77,31 +77,31 @@ class Sampling(Message):
 
 
 class Candidate(Message):
-    """A tool that may be called, and the key of its grammar."""
+    """A tool that may be called, with the key of its grammar."""
 
     name: str
     key: str
 
 
 ReasoningMode = Literal["default", "on", "off"]
-"""`on` opens the reasoning, `off` never enters it, `default` leaves it to template and model."""
+"""`on` starts with reasoning, `off` excludes it, `default` lets template and model decide."""
 
 OnBudget = Literal["cut", "close"]
-"""What becomes of a call that `max_tokens` would cut: it is cut, or closed as its schema allows."""
+"""Handling of a call that reaches `max_tokens`: it is cut, or closed so that it is valid."""
 
 
 class Enforcement(Message):
-    """What the masks hold the answer to. Without candidates no call can be produced."""
+    """The constraints that masks enforce. Without candidates no call can occur."""
 
     choice: Literal["none", "auto", "required"] = "none"
     candidates: tuple[Candidate, ...] = ()
     max_calls: int | None = Field(default=None, ge=1)
     reasoning: ReasoningMode = "default"
     reasoning_budget: int | None = Field(default=None, ge=0)
-    """Tokens after which the reasoning is closed."""
+    """Number of tokens after which the reasoning is ended."""
     on_budget: OnBudget = "cut"
     content: str | None = None
-    """Key of the grammar that the content is held to."""
+    """Key of the grammar that constrains the content."""
 
 
 class GenerateRequest(Message):
@@ -111,15 +111,15 @@ class GenerateRequest(Message):
     prompt: Prompt
     sampling: Sampling = Sampling()
     accepted: tuple[int, ...] = ()
-    """Token ids of an earlier answer to this prompt that this one goes on from. They are no part of
-    its events, nor of `max_tokens`; masks and text continue as if they had just been sampled. Only
+    """Token ids of an earlier response to this prompt that this one continues. They are not part of
+    the events or of `max_tokens`. Masks and text continue as if they had just been sampled. Only
     with n = 1."""
     enforcement: Enforcement | None = None
-    """None streams the model's tokens as they come: nothing masked, marks included."""
+    """None disables all masks. The stream then has all tokens, including marker tokens."""
     stream: bool = True
     return_prompt_ids: bool = False
     return_prompt_text: bool = False
     tokens_as_ids: bool = False
-    """Logprobs spell a token as `token_id:<id>`."""
+    """Whether logprobs show tokens as `token_id:<id>`."""
     priority: int = 0
     cache_salt: str | None = None

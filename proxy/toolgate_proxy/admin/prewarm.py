@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.grammar_key import tool_hash
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 from ..grammars.loader import Found
 from ..grammars.redis_cache import RedisCache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from toolgate_core import grammar_key, wire
-from toolgate_core.plan import ChatRequest, EnforcementPlan
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.plan import EnforcementPlan
 
 from ..grammars.service import Loaded
 

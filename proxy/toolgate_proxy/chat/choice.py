@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import CallStart, ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.errors import EnforcementFailed
-from toolgate_core.plan import ChatRequest, EnforcementPlan
+from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 

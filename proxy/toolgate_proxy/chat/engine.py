@@ -11,9 +11,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnknown
-from toolgate_core.plan import ChatRequest, EnforcementPlan, make_plan
+from toolgate_core.plan import EnforcementPlan, make_plan
 
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext

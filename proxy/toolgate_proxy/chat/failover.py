@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import httpx
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
-from toolgate_core.plan import ChatRequest
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement

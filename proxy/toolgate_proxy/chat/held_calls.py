@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Event, Finish
 from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
-from toolgate_core.plan import Tool
+from toolgate_core.tools import Tool
 
 from ..validation.service import ValidationService
 from ..validation.validator import Violation, half_a_pair

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, InvalidRequest
-from toolgate_core.plan import ChatRequest
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment

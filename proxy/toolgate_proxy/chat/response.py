@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, ReasoningDelta
 from toolgate_core.dialect import Dialect
 from toolgate_core.errors import BackendFailed
-from toolgate_core.plan import ChatRequest, EnforcementPlan
+from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
 from .choice import Choice, ChoiceEvent

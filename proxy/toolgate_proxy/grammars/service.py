@@ -17,8 +17,8 @@ from typing import Any
 from toolgate_core import grammar_key as keys
 from toolgate_core import wire
 from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.plan import Tool
 from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.tools import Tool
 
 from ..backend_client.client import Backend
 from ..context import Tier, slowest

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
-from toolgate_core.plan import Tool
+from toolgate_core.tools import Tool
 
 from ..settings import Settings
 from .cost import UNBOUNDED, steps

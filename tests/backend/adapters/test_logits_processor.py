@@ -19,7 +19,7 @@ from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.plan import parse_tools
+from toolgate_core.tools import parse_tools
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import GrammarNotLoaded, IncompatibleServer
 from toolgate_core import grammar_key
-from toolgate_core.plan import parse_tools
+from toolgate_core.tools import parse_tools
 
 vllm_host.register()
 

@@ -21,8 +21,8 @@ from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event, Finish, ReasoningDelta
 from toolgate_core.errors import BudgetTooSmall
-from toolgate_core.plan import Tool, parse_tools
 from toolgate_core.segmenter import Segmenter
+from toolgate_core.tools import Tool, parse_tools
 
 from .test_automaton import SCHEMAS, MakeAutomaton
 

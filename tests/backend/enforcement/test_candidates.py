@@ -16,7 +16,7 @@ from toolgate_backend.enforcement.candidates import CandidateSet
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 NAMES = ("get", "get_weather", "get_weather_now", "set", "s", "settings")
 """Beginnings of each other."""

@@ -16,7 +16,7 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.deltas import ContentDelta
-from toolgate_core.plan import text_format
+from toolgate_core.tools import text_format
 
 from .test_automaton import SCHEMAS, calls, segment, walk
 

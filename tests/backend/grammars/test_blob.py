@@ -19,7 +19,7 @@ from toolgate_backend.grammars.compiler import Compiler, CompilerSetup
 from toolgate_backend.grammars.engines.engine import CompiledGrammar, words_per_row
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.plan import parse_tools
+from toolgate_core.tools import parse_tools
 
 KEY = "k:qwen3:t:f"
 SCHEMAS: list[dict[str, Any]] = [

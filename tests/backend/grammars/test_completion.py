@@ -17,7 +17,7 @@ from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
 from toolgate_backend.grammars.completion import Scan
 from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 HARD = [
     *tools.ALL,

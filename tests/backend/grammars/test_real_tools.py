@@ -13,7 +13,7 @@ import pytest
 from tests.models import ROOT
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 DATA = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared")) / "data" / "bfcl.jsonl.gz"
 

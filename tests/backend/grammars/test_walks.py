@@ -18,7 +18,7 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.grammar_key import canonical_json, canonical_schema
-from toolgate_core.schema.document import normalised
+from toolgate_core.schema.document import normalise
 
 FEW = settings(
     max_examples=60,
@@ -108,4 +108,4 @@ def _plain(value: Any) -> bool:
 
 def test_a_reference_that_leads_out_never_reaches_a_grammar() -> None:
     with pytest.raises(SchemaNotEnforceable):
-        normalised({"properties": {"a": {"$ref": "other.json"}}})
+        normalise({"properties": {"a": {"$ref": "other.json"}}})

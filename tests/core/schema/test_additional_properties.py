@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.support.schemas import instances, schemas
 from toolgate_core.grammar_key import canonical_schema
-from toolgate_core.plan import content_format, parse_tools
-from toolgate_core.schema.additional_properties import opened
-from toolgate_core.schema.prepare import prepared
+from toolgate_core.schema.additional_properties import with_open_objects
+from toolgate_core.schema.prepare import prepare
 from toolgate_core.schema.walk import subschemas
+from toolgate_core.tools import content_format, parse_tools
 
 MANY = st.lists(instances, min_size=5, max_size=15)
 NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -29,7 +29,7 @@ def test_the_instances_are_the_same(schema: dict[str, Any], values: list[Any]) -
     canonical = canonical_schema(schema, param="schema")
     before, after = (
         jsonschema_rs.validator_for(each, validate_formats=True)
-        for each in (canonical, opened(canonical))
+        for each in (canonical, with_open_objects(canonical))
     )
     assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
 
@@ -39,7 +39,7 @@ def test_the_instances_are_the_same(schema: dict[str, Any], values: list[Any]) -
 )
 def test_what_is_said_stays(said: dict[str, Any]) -> None:
     inner = NAMED | said
-    made = opened({"type": "object", "properties": {"b": inner}})
+    made = with_open_objects({"type": "object", "properties": {"b": inner}})
     assert made == {
         "type": "object",
         "properties": {"b": inner},
@@ -49,7 +49,7 @@ def test_what_is_said_stays(said: dict[str, Any]) -> None:
 
 def test_beside_unevaluated_properties_nothing_is_opened() -> None:
     schema = {"allOf": [NAMED], "unevaluatedProperties": False}
-    assert opened(schema) == schema
+    assert with_open_objects(schema) == schema
 
 
 def test_tools_and_content_have_keys_of_their_own_when_opened() -> None:
@@ -66,7 +66,7 @@ def test_what_is_said_to_be_open_stays_so_when_it_is_rewritten() -> None:
     """Members beyond those that a schema names, in one whose `oneOf` no engine takes as it is."""
     either = [{"properties": {"b": {"const": n}}, "required": ["b"]} for n in (1, 2)]
     schema = NAMED | {"additionalProperties": True, "oneOf": either}
-    made = prepared(canonical_schema(schema, param="schema")).schema
+    made = prepare(canonical_schema(schema, param="schema")).schema
     objects = [node for _, node in subschemas(made) if "properties" in node]
     assert objects
     assert all(node["additionalProperties"] is True for node in objects)

@@ -25,28 +25,28 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_every_keyword_has_its_holder() -> None:
-    by = {place.pointer: place.by for place in coverage(SCHEMA).places}
+    by = {each.pointer: each.enforced_by for each in coverage(SCHEMA).keywords}
     assert by == {
-        "/type": "mask",
-        "/title": "nobody",
-        "/properties": "mask",
-        "/properties/tags/type": "mask",
-        "/properties/tags/items": "mask",
-        "/properties/tags/items/$ref": "mask",
-        "/properties/tags/uniqueItems": "check",
-        "/properties/not/type": "mask",
-        "/properties/not/format": "nobody",
-        "/properties/one/oneOf": "check",
-        "/properties/one/oneOf/0/minimum": "mask",
-        "/properties/one/oneOf/1/type": "mask",
-        "/properties/one/oneOf/1/maximum": "mask",
-        "/properties/when/if": "check",
-        "/properties/when/if/items": "check",
-        "/properties/when/if/items/const": "check",
-        "/properties/when/then": "check",
-        "/properties/when/then/minItems": "check",
-        "/$defs/tag/type": "mask",
-        "/$defs/unused/uniqueItems": "nobody",
+        "/type": "masks",
+        "/title": "nothing",
+        "/properties": "masks",
+        "/properties/tags/type": "masks",
+        "/properties/tags/items": "masks",
+        "/properties/tags/items/$ref": "masks",
+        "/properties/tags/uniqueItems": "validation",
+        "/properties/not/type": "masks",
+        "/properties/not/format": "nothing",
+        "/properties/one/oneOf": "validation",
+        "/properties/one/oneOf/0/minimum": "masks",
+        "/properties/one/oneOf/1/type": "masks",
+        "/properties/one/oneOf/1/maximum": "masks",
+        "/properties/when/if": "validation",
+        "/properties/when/if/items": "validation",
+        "/properties/when/if/items/const": "validation",
+        "/properties/when/then": "validation",
+        "/properties/when/then/minItems": "validation",
+        "/$defs/tag/type": "masks",
+        "/$defs/unused/uniqueItems": "nothing",
     }
 
 

@@ -14,19 +14,24 @@ from hypothesis import strategies as st
 from tests.support.schemas import TEXTS, instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.grammar_key import canonical_schema
-from toolgate_core.schema.engine_form import Order, fitted
+from toolgate_core.schema.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
-from toolgate_core.schema.prepare import anything, loosened, merged, prepared
+from toolgate_core.schema.prepare import (
+    prepare,
+    prepare_canonical,
+    prepare_type_only,
+    prepare_without_uncertain,
+)
 from toolgate_core.schema.relaxation import (
     EVALUATING,
     UNEVALUATED,
-    hard_ones,
-    left_open,
-    relaxed,
-    within,
+    hard_occurrences,
+    occurrences_inside,
+    relax,
+    removed_occurrences,
 )
-from toolgate_core.schema.strings import holdable, none_of
-from toolgate_core.schema.unsupported import obstacles
+from toolgate_core.schema.strings import is_maskable, pattern_excluding
+from toolgate_core.schema.unsupported import unsupported_keywords
 
 SOME = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -52,11 +57,11 @@ def test_valid_before_if_and_only_if_after(schema: dict[str, Any], values: list[
     schema = canonical_schema(schema, param="schema")
     before = validator(schema)
     try:
-        made = prepared(schema)
+        made = prepare(schema)
     except SchemaNotEnforceable:
         assert not any(before.is_valid(v) for v in values)
         return
-    assert not list(obstacles(made.schema))
+    assert not list(unsupported_keywords(made.schema))
     after = validator(made.schema)
     for value in values:
         if before.is_valid(value):
@@ -80,15 +85,15 @@ def test_relaxing_only_ever_admits_more(
 ) -> None:
     """Whatever goes: what is kept is kept with all that is inside it, as the search does it."""
     schema = canonical_schema(schema, param="schema")
-    hard = hard_ones(schema)
+    hard = hard_occurrences(schema)
     gone = {o for o in hard if dice.random() < 0.5}
-    gone -= {inside for o in set(hard) - gone for inside in within(schema, o, hard)}
+    gone -= {inside for o in set(hard) - gone for inside in occurrences_inside(schema, o, hard)}
     silenced = any(o.keyword in EVALUATING for o in gone)
     if silenced and any(o.keyword in UNEVALUATED for o in set(hard) - gone):
         gone = set(hard)
-    loose = validator(relaxed(schema, gone))
+    loose = validator(relax(schema, gone))
     assert all(loose.is_valid(v) for v in values if validator(schema).is_valid(v))
-    assert {o.pointer for o in gone} <= {o.pointer for o in left_open(schema, gone)}
+    assert {o.pointer for o in gone} <= {o.pointer for o in removed_occurrences(schema, gone)}
 
 
 @SOME
@@ -96,7 +101,7 @@ def test_relaxing_only_ever_admits_more(
 def test_the_way_out_admits_everything_valid(schema: dict[str, Any], values: list[Any]) -> None:
     schema = canonical_schema(schema, param="schema")
     valid = [v for v in values if validator(schema).is_valid(v)]
-    for made in (loosened(schema), anything(schema)):
+    for made in (prepare_without_uncertain(schema), prepare_type_only(schema)):
         assert all(validator(made.schema).is_valid(v) for v in valid)
 
 
@@ -119,7 +124,7 @@ X = {"type": "string"}
     ],
 )
 def test_what_is_rewritten_and_not_given_up(schema: dict[str, Any], rewritten: Any) -> None:
-    made = prepared(schema)
+    made = prepare(schema)
     assert not made.residual
     if isinstance(rewritten, dict):
         assert made.schema == rewritten
@@ -152,7 +157,7 @@ def test_what_is_rewritten_and_not_given_up(schema: dict[str, Any], rewritten: A
 )
 def test_what_stays_open_is_named_at_its_place(schema: dict[str, Any], pointers: Any) -> None:
     schema = schema | {"$defs": {"x": {"type": "array", "uniqueItems": True}}}
-    found = [occurrence.pointer for occurrence in prepared(schema).residual]
+    found = [occurrence.pointer for occurrence in prepare(schema).residual]
     assert found == pointers if isinstance(pointers, list) else len(found) == pointers
 
 
@@ -167,7 +172,7 @@ def test_what_stays_open_is_named_at_its_place(schema: dict[str, Any], pointers:
 )
 def test_what_is_no_schema_or_is_never_met_is_refused(schema: dict[str, Any], pointer: str) -> None:
     with pytest.raises(SchemaNotEnforceable) as refused:
-        prepared(schema)
+        prepare(schema)
     assert refused.value.pointer == pointer
 
 
@@ -182,14 +187,16 @@ def test_what_contradicts_itself_is_gone_from_the_canonical_form(
     contradiction: dict[str, Any],
 ) -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
-    made = merged(schema)
+    made = prepare_canonical(schema)
     assert made is not None
     assert not made.residual
     assert validator(made.schema).is_valid({"b": "x"})
     assert not validator(made.schema).is_valid({"a": []})
     with pytest.raises(SchemaNotEnforceable):
-        merged(schema | {"required": ["a"]})
-    assert merged({"allOf": [schema, X]}) is None  # not plain: `prepared` goes by that form
+        prepare_canonical(schema | {"required": ["a"]})
+    assert (
+        prepare_canonical({"allOf": [schema, X]}) is None
+    )  # not plain: `prepared` goes by that form
 
 
 def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:
@@ -199,10 +206,10 @@ def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:
         "propertyNames": {"pattern": "^[a-z]+$"},
         "additionalProperties": {"type": "integer"},
     }
-    made = prepared(schema)
+    made = prepare(schema)
     assert validator(made.schema).is_valid({"name": "x", "b": 1})
     assert [occurrence.pointer for occurrence in made.residual] == ["/propertyNames"]
-    assert not prepared(schema | {"additionalProperties": True}).residual
+    assert not prepare(schema | {"additionalProperties": True}).residual
 
 
 def test_depth_is_refused_before_native_code_meets_it() -> None:
@@ -210,7 +217,7 @@ def test_depth_is_refused_before_native_code_meets_it() -> None:
     for _ in range(5_000):
         schema = {"not": schema}
     with pytest.raises(SchemaTooComplex):
-        prepared(schema)
+        prepare(schema)
 
 
 def test_properties_keep_their_order() -> None:
@@ -219,7 +226,7 @@ def test_properties_keep_their_order() -> None:
         "properties": {"z": X, "a": X, "m": {"oneOf": [{"type": "null"}, X]}},
         "allOf": [{"required": ["z"]}],
     }
-    assert list(prepared(schema).schema["properties"]) == ["z", "a", "m"]
+    assert list(prepare(schema).schema["properties"]) == ["z", "a", "m"]
 
 
 @SOME
@@ -227,14 +234,14 @@ def test_properties_keep_their_order() -> None:
     st.lists(st.sampled_from([*TEXTS, "abd", "-]^"]) | st.text(max_size=4), max_size=5), st.text()
 )
 def test_none_of_is_the_complement(texts: list[str], other: str) -> None:
-    pattern = none_of(texts)
+    pattern = pattern_excluding(texts)
     assert pattern is not None
     for text in [*texts, other, *(t + "x" for t in texts), *(t[:-1] for t in texts)]:
         assert jsonschema_rs.is_valid({"pattern": pattern}, text) == (text not in texts)
 
 
 def test_none_of_gives_up_before_it_grows_large() -> None:
-    assert none_of(["x" * 1_000]) is None
+    assert pattern_excluding(["x" * 1_000]) is None
 
 
 @pytest.mark.parametrize("name", sorted(PATTERNS))
@@ -270,10 +277,10 @@ def test_the_check_knows_every_format_that_we_know(name: str) -> None:
     ],
 )
 def test_patterns_that_no_mask_holds(pattern: str, can: bool) -> None:
-    assert holdable(pattern) == can
+    assert is_maskable(pattern) == can
 
 
 def test_fitting_twice_is_fitting_once() -> None:
     schema = {"properties": {"a": {"$ref": "#/properties/b"}, "b": {"format": "email"}}}
-    once = fitted(schema, Order(schema))
-    assert fitted(once, Order(once)) == once
+    once = to_engine_form(schema, PropertyOrder(schema))
+    assert to_engine_form(once, PropertyOrder(once)) == once

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from tests.support.fake_backend import INFO, KEY, FakeBackend, running
 from tests.support.fleet import SECRET, gateway, tool, tools
 from tests.support.redis_server import RedisServer
-from toolgate_core.plan import content_format
+from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.admin.routes import router
 from toolgate_proxy.cli.admin_client import PrewarmFailed, read_tools

@@ -13,7 +13,7 @@ import pytest
 from tests.support.chat_events import responses
 from tests.support.read_responses import collected, of_whole
 from toolgate_core import wire
-from toolgate_core.plan import ChatRequest
+from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_streams.json").read_text())

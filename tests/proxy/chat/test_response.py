@@ -8,8 +8,8 @@ from tests.support.chat_events import answer_to, events, fed, request, responses
 from tests.support.read_responses import of_whole
 from tests.support.script import call, tokenize
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
-from toolgate_core.plan import ChatRequest, NamedTool
 
 
 def test_stop_strings_in_all_choices_complete_the_answer_early() -> None:

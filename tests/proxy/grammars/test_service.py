@@ -12,7 +12,7 @@ from tests.support.fake_backend import INFO
 from tests.support.fleet import places
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.service import GrammarService
 from toolgate_proxy.settings import Settings

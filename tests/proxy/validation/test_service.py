@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
 from toolgate_proxy.validation.pool import NoneFree, ValidationPool

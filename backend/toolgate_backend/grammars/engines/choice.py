@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.prepare import Prepared, anything, loosened, merged, prepared
+from toolgate_core.schema.prepare import (
+    PreparedSchema,
+    prepare,
+    prepare_canonical,
+    prepare_type_only,
+    prepare_without_uncertain,
+)
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -50,18 +56,18 @@ class Choice:
 def choose(parameters: dict[str, Any]) -> Choice:
     """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable if it is
     no schema, or if nothing satisfies it."""
-    return _choice(prepared(parameters))
+    return _choice(prepare(parameters))
 
 
 def fallback_choices(parameters: dict[str, Any]) -> Iterator[Choice]:
     """The choices to try in turn if an engine refuses a schema. Each enforces less than the
     previous."""
-    first = prepared(parameters)
+    first = prepare(parameters)
     yield _choice(first)
-    if not first.residual and (form := merged(parameters)) is not None:
+    if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
-    yield _choice(loosened(parameters))
-    yield _choice(anything(parameters))
+    yield _choice(prepare_without_uncertain(parameters))
+    yield _choice(prepare_type_only(parameters))
 
 
 def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:
@@ -70,7 +76,7 @@ def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -
     return Choice(engine, reason, schema, residual)
 
 
-def _choice(made: Prepared) -> Choice:
+def _choice(made: PreparedSchema) -> Choice:
     residual = tuple(ResidualKeyword(pointer=o.pointer, keyword=o.keyword) for o in made.residual)
     return make_choice(made.schema, residual)
 

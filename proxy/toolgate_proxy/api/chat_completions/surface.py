@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
-from toolgate_core.plan import ChatRequest
 
 from ...chat.response import ChatResponse, ResponseEvent
 from .chunks import DONE, Chunks, server_sent

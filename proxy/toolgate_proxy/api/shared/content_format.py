@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.plan import Tool, content_format, text_format
+from toolgate_core.tools import Tool, content_format, text_format
 
 from ...request_fields import Fields
 from .collection_types import JsonObject

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.plan import AllowedTools, NamedTool, Tool, ToolChoice, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 from ...request_fields import Fields, invalid_value
 

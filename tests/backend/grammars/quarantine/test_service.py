@@ -22,7 +22,7 @@ from toolgate_backend.grammars.quarantine.protocol import CompileLimits
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.vocabulary import Vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.plan import parse_tools
+from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

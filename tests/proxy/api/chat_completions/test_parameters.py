@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.admitted_requests import admitted
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest
-from toolgate_core.plan import ChatRequest
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
 from toolgate_proxy.api.shared.parameter import Parameter, make_table
 

@@ -16,7 +16,7 @@ from tests.support.fake_backend import INFO
 from tests.support.read_responses import collected, of_whole
 from tests.support.script import call, tokenize
 from toolgate_core import wire
-from toolgate_core.plan import NamedTool
+from toolgate_core.chat_request import NamedTool
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.admitted_requests import TOOL, admitted
+from toolgate_core.chat_request import AllowedTools, NamedTool
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_core.plan import AllowedTools, NamedTool
 
 
 def test_tools_and_the_named_choice() -> None:

@@ -1,0 +1,75 @@
+"""A chat completion request after parsing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from . import wire
+from .tools import Tool
+
+
+@dataclass(frozen=True)
+class NamedTool:
+    """tool_choice = {"type": "function", "function": {"name": …}}: exactly one call of the tool."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class AllowedTools:
+    """tool_choice = {"type": "allowed_tools", …}: the prompt has all tools, and the model may call
+    (`auto`) or must call (`required`) those in `names`."""
+
+    mode: Literal["auto", "required"]
+    names: tuple[str, ...]
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedTools
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A chat completion request: all parameters validated, defaults filled in."""
+
+    request_id: str
+    """The engine's id of the request. It is unique."""
+    model: str
+    messages: tuple[dict[str, Any], ...]
+    images: bool = False
+    """Whether the messages have images."""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    reasoning: wire.ReasoningMode = "default"
+    template_kwargs: dict[str, Any] | None = None
+    sampling: wire.Sampling = field(default_factory=wire.Sampling)
+    reasoning_budget: int | None = None
+    """Maximum number of reasoning tokens."""
+    on_budget: wire.OnBudget = "cut"
+    content_format: Tool | None = None
+    """The schema of the content, as a tool with the name `grammar_key.CONTENT`."""
+    content_param: str = "response_format"
+    """The request's parameter that has the schema of the content."""
+    stop: tuple[str, ...] = ()
+    include_stop: bool = False
+    """Whether the content includes the stop string that ended it."""
+    stream: bool = False
+    include_usage: bool = False
+    continuous_usage: bool = False
+    """Whether every chunk has the usage so far."""
+    include_reasoning: bool = True
+    return_token_ids: bool = False
+    return_prompt_text: bool = False
+    tokens_as_ids: bool = False
+    """Whether logprobs show tokens as `token_id:<id>`."""
+    tokenizing: wire.Tokenizing = field(default_factory=wire.Tokenizing)
+    answer_id: str | None = None
+    """The id of the response that the client set."""
+    echo: str = ""
+    """The text of the message that the response continues. The content begins with it."""
+    legacy_functions: bool = False
+    """Whether the request has `functions` instead of `tools`. The response then has a
+    `function_call`."""
+    priority: int = 0
+    cache_salt: str | None = None
