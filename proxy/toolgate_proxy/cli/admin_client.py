@@ -1,4 +1,4 @@
-"""`toolgate prewarm`: tool sets from files, sent to a running gateway, and what became of them."""
+"""Client of a running gateway's `/toolgate/*` routes, for `toolgate prewarm` and `schema`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import httpx
 from pydantic import SecretStr
 
 TIMEOUT = 600.0
-"""Seconds for all tools of all files: a compile may take seconds each."""
+"""Seconds for all tools: compiling one may take seconds."""
 
 
-class PrewarmFailed(Exception):
-    """The message says what kept the tools from being sent."""
+class AdminRequestFailed(Exception):
+    """The tools could not be read or sent."""
 
 
 def read_tools(paths: Iterable[Path]) -> list[object]:
-    """The tools of files that hold a tool, a list of tools, a request with `tools`, or a list of
-    these. Raises PrewarmFailed."""
+    """The tools in JSON files. A file has a tool, a list of tools, a request with `tools`, or a
+    list of these. Raises AdminRequestFailed."""
     tools: list[object] = []
     for path in paths:
         try:
             tools += _tools(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, RecursionError) as error:
-            raise PrewarmFailed(f"{path} can't be read: {error}") from error
+            raise AdminRequestFailed(f"{path} can't be read: {error}") from error
     if not tools:
-        raise PrewarmFailed("There are no tools in these files.")
+        raise AdminRequestFailed("The files contain no tools.")
     return tools
 
 
@@ -39,32 +39,37 @@ def send(
     model: str | None,
     route: str = "prewarm",
 ) -> list[Any]:
-    """The gateway's report for each backend. Raises PrewarmFailed."""
+    """The gateway's report for each backend. Raises AdminRequestFailed."""
     try:
-        answer = httpx.post(
+        response = httpx.post(
             f"{url.rstrip('/')}/toolgate/{route}",
             json={"tools": tools} | ({"model": model} if model else {}),
             headers={"Authorization": f"Bearer {key.get_secret_value()}"},
             timeout=TIMEOUT,
             trust_env=False,
         )
-        body = answer.json()
+        body = response.json()
     except (httpx.HTTPError, ValueError) as error:
-        raise PrewarmFailed(f"{url} does not answer as a gateway: {error}") from error
-    if answer.is_success:
+        raise AdminRequestFailed(
+            f"The request to the gateway at {url} failed: {error}. Check --url, and that the "
+            "gateway is running."
+        ) from error
+    if response.is_success:
         backends: list[Any] = body["backends"]
         return backends
     refusal = body.get("error") if isinstance(body, dict) else None
-    told = refusal.get("message") if isinstance(refusal, dict) else None
-    raise PrewarmFailed(told or f"{url} answered HTTP {answer.status_code}.")
+    message = refusal.get("message") if isinstance(refusal, dict) else None
+    raise AdminRequestFailed(
+        message or f"The gateway at {url} responded with HTTP status {response.status_code}."
+    )
 
 
 def lines(backends: Iterable[Any]) -> tuple[list[str], bool]:
-    """The report in words, and whether every tool is ready everywhere."""
-    said: list[str] = []
+    """The report as text, and whether all tools are ready at all backends."""
+    text: list[str] = []
     all_ready = True
     for backend in backends:
-        said.append(backend["backend"])
+        text.append(backend["backend"])
         for tool in backend["tools"]:
             ready = tool["status"] == "ready"
             all_ready &= ready
@@ -72,8 +77,8 @@ def lines(backends: Iterable[Any]) -> tuple[list[str], bool]:
             if ready and "compile_ms" in tool:
                 details.append(f"{tool['compile_ms']:.1f} ms")
             about = ", ".join(detail for detail in details if detail)
-            said.append(f"  {tool['name']}: {tool['status']}" + (f" ({about})" if about else ""))
-    return said, all_ready
+            text.append(f"  {tool['name']}: {tool['status']}" + (f" ({about})" if about else ""))
+    return text, all_ready
 
 
 def _tools(value: object) -> list[object]:

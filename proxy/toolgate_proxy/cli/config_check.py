@@ -1,7 +1,7 @@
-"""LiteLLM's configuration file, looked through before LiteLLM starts on it.
+"""Checks LiteLLM's configuration file before the gateway starts.
 
-LiteLLM takes what it does not know in silence: a misspelt key, a variable that is not set, a line
-that is missing. What this gateway promises hangs on some of them.
+LiteLLM ignores misspelt fields, environment variables that are not set, and missing fields without
+an error. Some of them are necessary for the gateway's guarantees.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 import yaml
 
 SECTIONS = ("model_list", "litellm_settings", "router_settings", "general_settings")
-"""Those that matter here; LiteLLM has more, so only what is nearly one of them is refused."""
+"""Sections that the checks need. LiteLLM has more, so only near misses of these are refused."""
 SECRETS = ("api_key", "master_key", "database_url", "password", "redis_password")
-SHORTEST_SECRET = 8
-"""Characters; what is shorter is a placeholder: `none`, `EMPTY`."""
+MIN_SECRET_LENGTH = 8
+"""Characters. Shorter values are placeholders such as `none` or `EMPTY`."""
 ENVIRONMENT = "os.environ/"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 PROVIDER = "toolgate/"
@@ -31,76 +31,82 @@ STRATEGIES = (
     "latency-based-routing",
     "cost-based-routing",
 )
-"""By which LiteLLM chooses among the deployments that answer."""
-BLIND = ("usage-based-routing", "provider-budget-routing")
-"""By these it asks nobody which do (litellm/router.py:13790)."""
+"""Strategies with which LiteLLM chooses among the healthy deployments."""
+HEALTH_UNAWARE = ("usage-based-routing", "provider-budget-routing")
+"""Strategies with which LiteLLM does not filter by health (litellm/router.py:13790)."""
 
 
 class BadConfig(Exception):
-    """The message names the file and the line."""
+    """The message has the file and the line."""
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Finding:
     line: int
-    problem: str
+    message: str
 
 
 def check(path: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Raises BadConfig. Returns what may be meant as it stands, and is worth a warning."""
+    """Returns warnings. Raises BadConfig for the first error."""
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise BadConfig(f"{path}, line {line}: {error.problem}.") from None
+        raise BadConfig(f"{path}, line {line}: invalid YAML: {error.problem}.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{path} can't be read: {type(error).__name__}.") from error
-    for found in _problems(root, environment):
-        raise BadConfig(f"{path}, line {found.line}: {found.problem}")
-    return [f"{path}, line {found.line}: {found.problem}" for found in _doubts(root)]
+        raise BadConfig(
+            f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
+            "encoding (UTF-8)."
+        ) from error
+    for each in _errors(root, environment):
+        raise BadConfig(f"{path}, line {each.line}: {each.message}")
+    return [f"{path}, line {each.line}: {each.message}" for each in _warnings(root)]
 
 
-def _problems(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[_Found]:
+def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[_Finding]:
     if not isinstance(root, yaml.MappingNode):
-        yield _Found(1, "this must be `name: value` pairs, `model_list` among them.")
+        yield _Finding(1, "expected a mapping with the field `model_list`.")
         return
     for name, node in root.value:
         meant = get_close_matches(name.value, SECTIONS, n=1)
         if meant and name.value != meant[0]:
-            yield _Found(_line(name), f"{name.value!r} is not known; {meant[0]!r} is.")
+            yield _Finding(_line(name), f"unknown field {name.value!r}. Did you mean {meant[0]!r}?")
         yield from _secrets(node, environment)
     models = _get(root, "model_list")
     if not isinstance(models, yaml.SequenceNode) or not models.value:
-        yield _Found(_line(models or root), "`model_list` must be a list of models.")
+        yield _Finding(_line(models or root), "`model_list` must be a list of models, not empty.")
         return
     for model in models.value:
         name, params = _get(model, "model_name"), _get(model, "litellm_params")
         target = _get(params, "model")
         if name is None or target is None:
-            yield _Found(_line(model), "a model needs `model_name` and `litellm_params.model`.")
+            yield _Finding(
+                _line(model), "the model requires `model_name` and `litellm_params.model`."
+            )
         elif _text(target).startswith(PROVIDER) and HANDLER not in _texts(
             _get(root, "litellm_settings", "custom_provider_map")
         ):
-            yield _Found(
+            yield _Finding(
                 _line(target),
-                "`toolgate/…` takes `custom_provider_map` in `litellm_settings`, with the provider "
-                f"`toolgate` and the custom_handler `{HANDLER}`.",
+                "a `toolgate/…` model requires an entry in `litellm_settings.custom_provider_map` "
+                f"with `provider: toolgate` and `custom_handler: {HANDLER}`.",
             )
         weight = _get(params, "weight")
         if weight is not None and weight.tag not in NUMBERS:
-            yield _Found(_line(weight), "`weight` must be a number.")
+            yield _Finding(_line(weight), "`weight` must be a number.")
     for strategy in _strategies(root):
-        if _text(strategy) not in (*STRATEGIES, *BLIND, "priority"):
+        if _text(strategy) not in (*STRATEGIES, *HEALTH_UNAWARE, "priority"):
             known = ", ".join(STRATEGIES)
-            yield _Found(
-                _line(strategy), f"`routing_strategy` {_text(strategy)!r} is not one of {known}."
+            yield _Finding(
+                _line(strategy),
+                f"`routing_strategy` is {_text(strategy)!r}, but must be one of {known}.",
             )
     general = _get(root, "general_settings")
     if _get(general, "master_key") is None and not environment.get("LITELLM_MASTER_KEY"):
-        yield _Found(
+        yield _Finding(
             _line(general or root),
-            "`general_settings.master_key` is missing: without it anyone would be let in. "
-            "Set it to os.environ/TOOLGATE_MASTER_KEY.",
+            "`general_settings.master_key` is missing. Without a master key the gateway would "
+            "accept all requests. Set it to os.environ/TOOLGATE_MASTER_KEY.",
         )
     auth = _get(general, "custom_auth")
     if auth is not None and _text(auth) == AUTH:
@@ -109,54 +115,57 @@ def _problems(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterato
             ("litellm_settings", "enable_post_custom_auth_checks"),
         ):
             if _text(_get(root, section, name)).lower() != "true":
-                yield _Found(
+                yield _Finding(
                     _line(auth),
-                    f"virtual keys are held to their models only with `{name}: true` in "
-                    f"`{section}`.",
+                    f"`custom_auth` requires `{section}.{name}: true`. Without it LiteLLM does not "
+                    "check the models of virtual keys.",
                 )
 
 
-def _secrets(node: yaml.Node, environment: Mapping[str, str]) -> Iterator[_Found]:
-    """Secrets that stand in the file, and variables that are not set."""
+def _secrets(node: yaml.Node, environment: Mapping[str, str]) -> Iterator[_Finding]:
+    """Secrets in the file itself, and environment variables that are not set."""
     for name, value in _scalars(node):
         text = _text(value)
         if text.startswith(ENVIRONMENT):
             variable = text.removeprefix(ENVIRONMENT)
             if not environment.get(variable) and name not in ("api_base", "api_key"):
-                yield _Found(_line(value), f"`{name}`: the variable {variable} is not set.")
-        elif name in SECRETS and len(text) >= SHORTEST_SECRET:
-            yield _Found(
+                yield _Finding(
+                    _line(value),
+                    f"`{name}` refers to the environment variable {variable}, which is not set.",
+                )
+        elif name in SECRETS and len(text) >= MIN_SECRET_LENGTH:
+            yield _Finding(
                 _line(value),
-                f"`{name}`: a secret stands here in clear. Put it into the environment, and "
-                f"`{ENVIRONMENT}NAME` here.",
+                f"`{name}` has a secret in clear text. Move it to an environment variable, and set "
+                f"`{name}: {ENVIRONMENT}NAME`.",
             )
 
 
-def _doubts(root: yaml.Node | None) -> Iterator[_Found]:
+def _warnings(root: yaml.Node | None) -> Iterator[_Finding]:
     router = _get(root, "router_settings")
     if _text(_get(router, "disable_cooldowns")).lower() != "true":
-        yield _Found(
+        yield _Finding(
             _line(router or root),
-            "without `router_settings.disable_cooldowns: true` one answer of 404 takes a model's "
-            "deployment away from everyone for a while.",
+            "`router_settings.disable_cooldowns` is not true. One 404 response then removes a "
+            "deployment for all clients for a while.",
         )
     for strategy in _strategies(root):
-        if _text(strategy) in BLIND:
-            yield _Found(
+        if _text(strategy) in HEALTH_UNAWARE:
+            yield _Finding(
                 _line(strategy),
-                f"`{_text(strategy)}` chooses without asking which backends answer; one of "
-                f"{', '.join(STRATEGIES)} does.",
+                f"`routing_strategy: {_text(strategy)}` ignores the health of deployments. These "
+                f"strategies do not: {', '.join(STRATEGIES)}.",
             )
     if _text(_get(root, "general_settings", "cancel_on_disconnect")).lower() != "true":
-        yield _Found(
+        yield _Finding(
             _line(_get(root, "general_settings") or root),
-            "without `general_settings.cancel_on_disconnect: true` a backend goes on for clients "
-            "that have hung up.",
+            "`general_settings.cancel_on_disconnect` is not true. Backends then continue requests "
+            "whose clients have disconnected.",
         )
 
 
 def _strategies(root: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Of all models, and of groups of them."""
+    """The routing strategy of all models, and those of routing groups."""
     router = _get(root, "router_settings")
     groups = _get(router, "routing_groups")
     for holder in (router, *(groups.value if isinstance(groups, yaml.SequenceNode) else ())):
@@ -174,7 +183,7 @@ def _get(node: yaml.Node | None, *names: str) -> yaml.Node | None:
 
 
 def _scalars(node: yaml.Node, name: str = "") -> Iterator[tuple[str, yaml.Node]]:
-    """Every value in it, with the name that it stands under."""
+    """All scalars in a node, with the names of their fields."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield from _scalars(value, str(key.value))

@@ -1,4 +1,4 @@
-"""The command line, `toolgate`."""
+"""The command `toolgate`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .keys import app as keys
 
 app = typer.Typer(
     name="toolgate",
-    help="Tool calls that cannot be malformed: vLLM behind a LiteLLM gateway.",
+    help="Schema-enforced tool calls: vLLM backends behind a LiteLLM gateway.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,  # the help has square brackets in it
-    pretty_exceptions_show_locals=False,  # they would show keys
+    rich_markup_mode=None,  # the help contains square brackets
+    pretty_exceptions_show_locals=False,  # they contain keys
 )
 app.add_typer(keys)
 
@@ -28,35 +28,39 @@ app.add_typer(keys)
 def proxy(
     config: Annotated[
         Path | None,
-        typer.Option(help="LiteLLM's configuration file.", exists=True, dir_okay=False),
+        typer.Option(help="LiteLLM configuration file.", exists=True, dir_okay=False),
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="A model without a configuration file: NAME[=BACKEND_MODEL][@URL]. Repeatable.",
+            help="Model to serve without a configuration file: NAME[=BACKEND_MODEL][@URL]. "
+            "Repeatable.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 4000,
-    workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Number of gateway processes.", min=1)] = 1,
 ) -> None:
-    """Start the gateway. Its key comes from TOOLGATE_MASTER_KEY."""
+    """Start the gateway. TOOLGATE_MASTER_KEY sets its master key."""
     from ..server import app as gateway
 
     if (config is None) == (not model):
-        raise typer.BadParameter("Give either --config or --model.")
+        raise typer.BadParameter("Use either --config or --model.")
     if config is not None:
         try:
-            doubts = check(config)
+            warnings = check(config)
         except BadConfig as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from error
-        for doubt in doubts:
-            typer.echo(f"Warning: {doubt}", err=True)
+        for warning in warnings:
+            typer.echo(f"Warning: {warning}", err=True)
         gateway.serve(config, host=host, port=port, workers=workers)
         return
     if settings().master_key is None:
-        raise typer.BadParameter("Set TOOLGATE_MASTER_KEY: without it anyone would be let in.")
+        raise typer.BadParameter(
+            "TOOLGATE_MASTER_KEY is not set. Without a master key the gateway would accept all "
+            "requests."
+        )
     try:
         routes = [gateway.Route.parse(text) for text in model or ()]
     except ValueError as error:
@@ -73,26 +77,29 @@ def proxy(
     add_help_option=False,
 )
 def backend(context: typer.Context) -> None:
-    """Start vLLM's server with our plug-in: `toolgate backend MODEL [vLLM's options]`."""
+    """Start a vLLM server with the Toolgate plug-in: `toolgate backend MODEL [vLLM options]`."""
     command = [sys.executable, "-m", "toolgate_backend.launch", *context.args]
     os.execv(command[0], command)
 
 
+NO_MASTER_KEY = "TOOLGATE_MASTER_KEY is not set. Set it to the master key of the gateway."
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @app.command(context_settings=EXTRA)
 def serve(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="A model directory or hub id.")],
+    model: Annotated[str, typer.Argument(help="Model directory or Hugging Face model id.")],
     port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
     host: Annotated[str, typer.Option(help="Address of the gateway.")] = "127.0.0.1",
-    name: Annotated[str | None, typer.Option(help="What clients call the model.")] = None,
+    name: Annotated[str | None, typer.Option(help="Model name for clients.")] = None,
     backend_port: Annotated[
-        int | None, typer.Option(help="Port of vLLM, for its /metrics; any free one by default.")
+        int | None, typer.Option(help="Port of vLLM and its /metrics. Default: a free port.")
     ] = None,
 ) -> None:
-    """Redis, backend and gateway for a model, until Ctrl-C. Further options go to vLLM."""
+    """Run Redis, a backend and the gateway for one model, until Ctrl-C.
+
+    Further options are passed to vLLM."""
     from ..stack.serve import serve as run
     from ..stack.stack import StackOptions
 
@@ -112,13 +119,14 @@ def demo(
     context: typer.Context,
     model: Annotated[
         str | None,
-        typer.Option(help="A model directory. Default: the demo model of the extra [demo]."),
+        typer.Option(help="Model directory. Default: the demo model of the extra [demo]."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
-    once: Annotated[bool, typer.Option("--once", help="End after the cases.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit after the cases.")] = False,
 ) -> None:
-    """The six cases and a tool loop through the OpenAI SDK, every property checked. Needs the extra
-    [demo]."""
+    """Run six cases and a tool loop with the OpenAI SDK, and check every property.
+
+    Requires the extra [demo], or a model directory."""
     from ..demo.model import MISSING, NAME, directory, is_shipped
 
     chosen = model or directory()
@@ -137,45 +145,49 @@ def demo(
 @app.command()
 def prewarm(
     files: Annotated[
-        list[Path], typer.Argument(help="JSON files of tools.", exists=True, dir_okay=False)
+        list[Path], typer.Argument(help="JSON files with tools.", exists=True, dir_okay=False)
     ],
-    url: Annotated[str, typer.Option(help="The gateway.")] = "http://127.0.0.1:4000",
+    url: Annotated[str, typer.Option(help="URL of the gateway.")] = "http://127.0.0.1:4000",
     model: Annotated[
-        str | None, typer.Option(help="Only the backends of this model, as clients name it.")
+        str | None, typer.Option(help="Use only the backends of this model (name for clients).")
     ] = None,
 ) -> None:
-    """Compile tool sets and load them into the backends. The key is TOOLGATE_MASTER_KEY."""
-    from .admin_client import PrewarmFailed, lines, read_tools, send
+    """Compile the grammars of tools and load them into the backends of a gateway.
+
+    Requires TOOLGATE_MASTER_KEY. The exit status is 1 unless all tools are ready."""
+    from .admin_client import AdminRequestFailed, lines, read_tools, send
 
     key = settings().master_key
     if key is None:
-        raise typer.BadParameter("Set TOOLGATE_MASTER_KEY, the gateway's master key.")
+        raise typer.BadParameter(NO_MASTER_KEY)
     try:
-        said, all_ready = lines(send(url, key, read_tools(files), model))
-    except PrewarmFailed as error:
+        report, all_ready = lines(send(url, key, read_tools(files), model))
+    except AdminRequestFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
-    typer.echo("\n".join(said))
+    typer.echo("\n".join(report))
     raise typer.Exit(0 if all_ready else 1)
 
 
 @app.command()
 def schema(
     files: Annotated[
-        list[Path], typer.Argument(help="JSON files of tools.", exists=True, dir_okay=False)
+        list[Path], typer.Argument(help="JSON files with tools.", exists=True, dir_okay=False)
     ],
     url: Annotated[
-        str | None, typer.Option(help="A gateway, whose backends tell engine and cost.")
+        str | None,
+        typer.Option(help="URL of a gateway, whose backends report engine and compile time."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Only the backends of this model, as clients name it.")
+        str | None, typer.Option(help="Use only the backends of this model (name for clients).")
     ] = None,
 ) -> None:
-    """Say which tools are wholly masked, and what of the others is checked and how to change it.
+    """Report which tools are fully enforced by masks.
 
-    Ends with status 1 unless all are masked. With --url the key is TOOLGATE_MASTER_KEY."""
+    For other tools, lists the keywords that are only validated, and how to change the schema. The
+    exit status is 1 unless all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY."""
     from ..admin import schema_report
-    from .admin_client import PrewarmFailed, read_tools, send
+    from .admin_client import AdminRequestFailed, read_tools, send
 
     try:
         tools = read_tools(files)
@@ -184,11 +196,11 @@ def schema(
         else:
             key = settings().master_key
             if key is None:
-                raise typer.BadParameter("Set TOOLGATE_MASTER_KEY, the gateway's master key.")
-            told = send(url, key, tools, model, "schema")
-            backends = [schema_report.BackendSchemas.model_validate(each) for each in told]
+                raise typer.BadParameter(NO_MASTER_KEY)
+            response = send(url, key, tools, model, "schema")
+            backends = [schema_report.BackendSchemas.model_validate(each) for each in response]
             reports = [report for each in backends for report in each.tools]
-    except PrewarmFailed as error:
+    except AdminRequestFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     typer.echo("\n".join(schema_report.lines(reports)))

@@ -20,7 +20,7 @@ from tests.support.redis_server import RedisServer
 from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.admin.routes import router
-from toolgate_proxy.cli.admin_client import PrewarmFailed, read_tools
+from toolgate_proxy.cli.admin_client import AdminRequestFailed, read_tools
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
@@ -165,5 +165,5 @@ def test_files_of_tools(text: str, names: list[str], tmp_path: Path) -> None:
 def test_files_without_tools(text: str, tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(text)
-    with pytest.raises(PrewarmFailed):
+    with pytest.raises(AdminRequestFailed):
         read_tools([path])

@@ -9,7 +9,7 @@ import yaml
 from litellm.types.router import RoutingStrategy
 from typer.testing import CliRunner
 
-from toolgate_proxy.cli.config_check import BLIND, STRATEGIES, BadConfig, check
+from toolgate_proxy.cli.config_check import HEALTH_UNAWARE, STRATEGIES, BadConfig, check
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.server.app import Route, make_config
 
@@ -40,8 +40,8 @@ def test_so_is_what_we_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "at", "said"),
     [
-        ("model_list:", "model_lists:", "model_lists", "'model_list' is"),
-        ("general_settings:", "generel_settings:", "generel", "'general_settings' is"),
+        ("model_list:", "model_lists:", "model_lists", "Did you mean 'model_list'?"),
+        ("general_settings:", "generel_settings:", "generel", "Did you mean 'general_settings'?"),
         (
             "    - provider: toolgate\n",
             "    - provider: toolgate: x\n",
@@ -59,15 +59,15 @@ def test_so_is_what_we_write(tmp_path: Path) -> None:
             "master_key: os.environ/TOOLGATE_MASTER_KEY",
             "master_key: sk-very-secret",
             "master_key: sk",
-            "in clear",
+            "in clear text",
         ),
         (
             "os.environ/TOOLGATE_MASTER_KEY",
             "os.environ/NOT_SET_ANYWHERE",
             "os.environ/NOT_SET",
-            "NOT_SET_ANYWHERE is not set",
+            "NOT_SET_ANYWHERE, which is not set",
         ),
-        ("  master_key: os.environ/TOOLGATE_MASTER_KEY\n", "", "cancel_on", "anyone would be let"),
+        ("  master_key: os.environ/TOOLGATE_MASTER_KEY\n", "", "cancel_on", "accept all requests"),
         (
             "custom_auth_run_common_checks: true",
             "custom_auth_run_common_checks: false",
@@ -84,13 +84,13 @@ def test_so_is_what_we_write(tmp_path: Path) -> None:
             "router_settings:\n",
             "router_settings:\n  routing_strategy: least-bussy\n",
             "least-bussy",
-            "not one of simple-shuffle, least-busy",
+            "must be one of simple-shuffle, least-busy",
         ),
         (
             "router_settings:\n",
             "router_settings:\n  routing_groups: [{models: [toolgate], routing_strategy: x}]\n",
             "routing_groups",
-            "not one of",
+            "must be one of",
         ),
         (
             "model: toolgate/toolgate",
@@ -125,7 +125,7 @@ def test_what_may_be_meant_is_a_warning(tmp_path: Path, setting: str) -> None:
     assert setting in doubt
 
 
-@pytest.mark.parametrize("strategy", BLIND)
+@pytest.mark.parametrize("strategy", HEALTH_UNAWARE)
 def test_a_strategy_that_asks_nobody_is_a_warning(tmp_path: Path, strategy: str) -> None:
     setting = f"router_settings:\n  routing_strategy: {strategy}\n"
     (doubt,) = check(written(tmp_path, GOOD.replace("router_settings:\n", setting)), SET)
@@ -133,7 +133,7 @@ def test_a_strategy_that_asks_nobody_is_a_warning(tmp_path: Path, strategy: str)
 
 
 def test_litellm_s_strategies_are_known() -> None:
-    assert {each.value for each in RoutingStrategy} <= {*STRATEGIES, *BLIND}
+    assert {each.value for each in RoutingStrategy} <= {*STRATEGIES, *HEALTH_UNAWARE}
 
 
 def test_the_gateway_does_not_start_on_it(tmp_path: Path) -> None:
