@@ -16,6 +16,7 @@ from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import KEY_SECRET, MASTER_KEY
 from tests.support.http_client import bearer, http_client
 from tests.support.redis_server import RedisServer
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.virtual_keys import HASHER, key_of, make_key, put
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import now
@@ -165,6 +166,7 @@ async def test_two_lengths_are_one_request_or_none(gateway: str, key: str) -> No
         assert not answer.startswith(b"HTTP/1.1 200"), answer[:200]
 
 
+@OWN_ROUTE_ONLY
 async def test_no_admin_route_opens(gateway: str, key: str, http: httpx.AsyncClient) -> None:
     """Every route that LiteLLM and we have, by every method: an ordinary key opens what is open to
     everyone, and nothing more."""
@@ -190,6 +192,7 @@ async def test_no_admin_route_opens(gateway: str, key: str, http: httpx.AsyncCli
     assert not opened, opened
 
 
+@OWN_ROUTE_ONLY
 @pytest.mark.parametrize(
     "path",
     ["/toolgate/metrics", "/toolgate/prewarm", "//v1/models", "/v1/models/../../key/list",

@@ -16,12 +16,15 @@ from tests.support.fake_backend import INFO, FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
 from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.plan import Tool, parse_tools
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.settings import settings
 from toolgate_proxy.stack.processes import free_port
+
+pytestmark = OWN_ROUTE_ONLY
 
 
 def entry(name: str, **parameters: Any) -> dict[str, Any]:

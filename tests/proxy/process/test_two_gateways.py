@@ -12,7 +12,10 @@ from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
 from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script
+
+pytestmark = OWN_ROUTE_ONLY
 
 CLIENTS = 8
 SETS = 64
@@ -21,7 +24,7 @@ AT_MOST_TWICE = 3
 
 
 async def test_new_tool_sets_are_compiled_once(
-    gateway: str, route: str, backend: FakeBackend, redis_of_gateway: RedisServer, tmp_path: Path
+    gateway: str, backend: FakeBackend, redis_of_gateway: RedisServer, tmp_path: Path
 ) -> None:
     """Eight clients, half of them at either gateway, ask for the same 64 new sets at once."""
     backend.load_pause = 0.05
@@ -32,7 +35,6 @@ async def test_new_tool_sets_are_compiled_once(
             other.url,
             tmp_path / "log",
             redis_of_gateway.url,
-            TOOLGATE_ROUTE="litellm" if route == "litellm" else "auto",
         ) as second,
     ):
         other.load_pause = 0.05
