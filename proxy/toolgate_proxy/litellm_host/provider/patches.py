@@ -1,7 +1,7 @@
 """Patches that make LiteLLM fit to host our provider, on LiteLLM's way.
 
-`touches.py` lists every private name that they use; it is probed before they are made. Each is
-there for a reason:
+`private_names.py` lists every private name that they use; it is probed before they are made. Each
+is there for a reason:
 
 - `_complete_custom_providers` wraps a provider's stream in the stock `CustomStreamWrapper`, which
   guesses usage, mixes up the choices of n > 1, drops logprobs, and opens the stream only once the

@@ -1,0 +1,143 @@
+"""LiteLLM's private names that the gateway uses, and the use of each.
+
+Private means that LiteLLM's documentation does not mention the name. Each name is checked at
+start-up (probe.py) and has a behavioural test in tests/proxy/.
+"""
+
+from __future__ import annotations
+
+from toolgate_core.host_probe import PrivateName
+
+LOGGING = "litellm.litellm_core_utils.litellm_logging:Logging"
+ROUTER = "litellm.router:Router"
+SERVER = "litellm.proxy.proxy_server"
+HOOKS = "litellm.proxy.utils:ProxyLogging"
+WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
+
+PRIVATE_NAMES: tuple[PrivateName, ...] = (
+    # The custom provider, for requests that LiteLLM's own handler serves.
+    PrivateName(
+        "litellm.main:_complete_custom_providers", "creates the stream of the provider", ("ctx",)
+    ),
+    PrivateName("litellm.main:get_optional_params", "passes on all of OpenAI's parameters"),
+    PrivateName(
+        "litellm.main:validate_chat_completion_tool_choice",
+        "passes on `tool_choice` of type `allowed_tools`",
+        ("tool_choice",),
+    ),
+    PrivateName("litellm.proxy._types:ProxyException.to_dict", "error bodies in OpenAI's form"),
+    PrivateName(
+        "litellm.proxy.db.exception_handler:PrismaDBExceptionHandler",
+        "error handling without prisma",
+    ),
+    PrivateName(
+        f"{WRAPPER}.__init__",
+        "base class of the provider's streams",
+        ("completion_stream", "model"),
+    ),
+    PrivateName(f"{WRAPPER}._restore_consumer_correlation_context", "ends the trace of a stream"),
+    # Log events and hooks, on our own route.
+    PrivateName(
+        "litellm.proxy.litellm_pre_call_utils:add_litellm_data_to_request",
+        "data of hooks and log events",
+        ("data", "request", "user_api_key_dict", "proxy_config", "general_settings", "version"),
+    ),
+    PrivateName(
+        "litellm.utils:function_setup", "logging objects", ("original_function", "rules_obj")
+    ),
+    PrivateName("litellm.utils:Rules", "logging objects"),
+    PrivateName(
+        "litellm.utils:update_response_metadata",
+        "costs and timings of log events",
+        ("result", "logging_obj", "model", "kwargs", "start_time", "end_time"),
+    ),
+    PrivateName(
+        "litellm.litellm_core_utils.get_litellm_params:get_litellm_params",
+        "deployment data in log events",
+        ("api_base", "metadata", "model_info", "proxy_server_request"),
+    ),
+    PrivateName(
+        f"{LOGGING}.update_from_kwargs", "log events", ("kwargs", "litellm_params", "model")
+    ),
+    PrivateName(f"{LOGGING}.dispatch_success_handlers", "log events", ("prefer_async_handlers",)),
+    PrivateName(f"{LOGGING}.dispatch_failure_handlers", "log events", ("prefer_async_handlers",)),
+    PrivateName(
+        f"{LOGGING}.async_success_handler", "log events", ("result", "start_time", "end_time")
+    ),
+    PrivateName(
+        f"{LOGGING}.handle_sync_success_callbacks_for_async_calls", "log events", ("result",)
+    ),
+    PrivateName(
+        f"{LOGGING}.update_completion_start_time",
+        "log events of streams",
+        ("completion_start_time",),
+        older=f"{LOGGING}._update_completion_start_time",
+    ),
+    PrivateName(
+        f"{LOGGING}.get_combined_callback_list", "log events without LiteLLM's own counters"
+    ),
+    PrivateName(f"{HOOKS}.pre_call_hook", "`async_pre_call_hook`", ("user_api_key_dict", "data")),
+    PrivateName(f"{HOOKS}.post_call_failure_hook", "hooks after a failure", ("request_data",)),
+    PrivateName(f"{HOOKS}.post_call_success_hook", "hooks after a success", ("data", "response")),
+    PrivateName(
+        f"{HOOKS}.update_request_status", "alerts about hanging requests", ("litellm_call_id",)
+    ),
+    PrivateName(
+        f"{LOGGING}.pre_call", "routing strategies that count requests", ("input", "api_key")
+    ),
+    PrivateName(f"{LOGGING}.update_messages", "messages changed by a hook", ("messages",)),
+    # Routing.
+    PrivateName(f"{ROUTER}.get_model_list", "deployments of a model", ("model_name",)),
+    PrivateName(
+        f"{ROUTER}.get_model_from_alias",
+        "aliases in log events",
+        older=f"{ROUTER}._get_model_from_alias",
+    ),
+    PrivateName(
+        f"{ROUTER}.async_get_available_deployment",
+        "limits, tags and routing strategies of deployments",
+        ("model", "request_kwargs", "messages"),
+    ),
+    PrivateName(
+        f"{ROUTER}.async_routing_strategy_pre_call_checks", "limits of deployments", ("deployment",)
+    ),
+    # Keys.
+    PrivateName(
+        "litellm.proxy.auth.user_api_key_auth:user_api_key_auth",
+        "authentication other than Toolgate's",
+        ("request", "api_key"),
+    ),
+    PrivateName(
+        "litellm.proxy.auth.auth_checks:can_key_call_model",
+        "wildcards and access groups in a key's models",
+        ("model", "llm_model_list", "valid_token", "llm_router"),
+    ),
+    PrivateName(
+        "litellm.proxy.auth.auth_utils:get_request_route",
+        "the route, independent of the Host header",
+    ),
+    PrivateName(
+        "litellm.proxy.auth.auth_utils:_BANNED_REQUEST_BODY_PARAMS",
+        "fields that are not allowed in request bodies",
+    ),
+    PrivateName(
+        "litellm.types.utils:is_litellm_owned_kwarg",
+        "fields that are not allowed in request bodies",
+    ),
+    PrivateName("litellm.constants:LITELLM_PROXY_MASTER_KEY_ALIAS", "alias of the administrator"),
+    *(
+        PrivateName(f"{SERVER}:{name}", "LiteLLM's configuration")
+        for name in (
+            "general_settings",
+            "litellm_proxy_admin_name",
+            "llm_model_list",
+            "llm_router",
+            "master_key",
+            "prisma_client",
+            "proxy_config",
+            "proxy_logging_obj",
+            "user_custom_auth",
+            "version",
+        )
+    ),
+)
