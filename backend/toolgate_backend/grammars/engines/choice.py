@@ -76,9 +76,11 @@ def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -
     return Choice(engine, reason, schema, residual)
 
 
-def _choice(made: PreparedSchema) -> Choice:
-    residual = tuple(ResidualKeyword(pointer=o.pointer, keyword=o.keyword) for o in made.residual)
-    return make_choice(made.schema, residual)
+def _choice(prepared: PreparedSchema) -> Choice:
+    residual = tuple(
+        ResidualKeyword(pointer=o.pointer, keyword=o.keyword) for o in prepared.residual
+    )
+    return make_choice(prepared.schema, residual)
 
 
 def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
