@@ -46,7 +46,7 @@ def test_valid_values_reach_vllm_under_their_names(vocabulary: Vocabulary, row: 
             assert getattr(params, row.sampling) == parsed
 
 
-def test_plain_content_may_be_of_some_tokens(vocabulary: Vocabulary) -> None:
+def test_allowed_token_ids_are_passed_for_plain_content(vocabulary: Vocabulary) -> None:
     params = made(vocabulary, Spec("none"), allowed_token_ids=(300, 301))
     assert [*params.allowed_token_ids] == [300, 301]
 
@@ -63,18 +63,20 @@ def test_plain_content_may_be_of_some_tokens(vocabulary: Vocabulary) -> None:
     ],
     ids=str,
 )
-def test_where_something_must_come_none_may_be_left_out(vocabulary: Vocabulary, spec: Spec) -> None:
+def test_allowed_token_ids_are_rejected_with_enforcement(
+    vocabulary: Vocabulary, spec: Spec
+) -> None:
     with pytest.raises(InvalidRequest) as refused:
         made(vocabulary, spec, allowed_token_ids=(300,))
     assert refused.value.param == "allowed_token_ids"
 
 
-def test_special_tokens_alone_are_no_content(vocabulary: Vocabulary) -> None:
+def test_allowed_token_ids_must_include_a_text_token(vocabulary: Vocabulary) -> None:
     with pytest.raises(InvalidRequest):
         made(vocabulary, Spec("none"), allowed_token_ids=(*vocabulary.marks.end_of_turn,))
 
 
-def test_repetition_and_chosen_logprobs(vocabulary: Vocabulary) -> None:
+def test_repetition_detection_and_logprob_token_ids(vocabulary: Vocabulary) -> None:
     found = {"max_pattern_size": 3, "min_count": 4}
     params = made(vocabulary, Spec("none"), repetition_detection=found)
     assert params.repetition_detection.max_pattern_size == 3

@@ -103,7 +103,7 @@ def test_a_virtual_key_opens_the_routes_to_models(path: str) -> None:
         ("POST", "/v1/chat/completions/../../key/list"),
     ],
 )
-def test_a_virtual_key_opens_nothing_else(method: str, path: str) -> None:
+def test_a_virtual_key_opens_no_other_route(method: str, path: str) -> None:
     assert not may_open(method, path)
 
 

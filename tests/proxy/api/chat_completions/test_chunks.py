@@ -109,7 +109,7 @@ def test_both_routes_send_the_same_events(
     assert all(event["object"] == "chat.completion.chunk" for event in parsed(written))
 
 
-def test_the_events_of_a_batch_are_sent_in_one_piece() -> None:
+def test_the_events_of_a_batch_are_encoded_together() -> None:
     stream = ChatCompletionStream(plain_answer(), "m")
     pieces = [
         ResponseEvent(0, ContentDelta("a")),
@@ -135,7 +135,7 @@ def test_a_text_with_line_separators_stays_in_one_line(character: str) -> None:
     assert "".join(delta.get("content") or "" for delta in deltas) == text
 
 
-def test_the_stream_ends_with_done_and_with_the_usage_where_asked() -> None:
+def test_the_stream_ends_with_the_requested_usage_and_done() -> None:
     assert ChatCompletionStream(plain_answer(), "m").end() == DONE
     end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
     assert end.endswith(DONE)
@@ -144,17 +144,17 @@ def test_the_stream_ends_with_done_and_with_the_usage_where_asked() -> None:
     assert event["usage"]["completion_tokens"] == 2
 
 
-def test_the_model_is_named_as_the_client_named_it() -> None:
+def test_chunks_have_the_model_name_of_the_client() -> None:
     [first, *_] = Chunks(plain_answer(), "alias").from_events([ResponseEvent(0, ContentDelta("a"))])
     [other, *_] = Chunks(plain_answer()).from_events([ResponseEvent(0, ContentDelta("a"))])
     assert (first["model"], other["model"]) == ("alias", "backend-model")
 
 
-def test_no_chunks_are_no_bytes() -> None:
+def test_encoding_no_chunks_returns_no_bytes() -> None:
     assert server_sent([]) == b""
 
 
-def test_a_long_call_arrives_in_parts_however_late_it_is_read() -> None:
+def test_a_long_call_that_is_read_late_is_split_into_several_chunks() -> None:
     chunks, _ = responses(request(), events(call("look", LONG)), [])
     parts = [
         part["function"]["arguments"]
@@ -180,7 +180,7 @@ def test_continuous_usage_grows_with_the_chunks() -> None:
 @pytest.mark.parametrize(
     "text", ['<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', ""]
 )
-def test_a_stream_begins_with_the_first_token_even_if_that_has_no_text(text: str) -> None:
+def test_a_first_token_without_text_starts_the_stream(text: str) -> None:
     asked, sent = request(), events(text)
     answer = answer_to(asked)
     [first] = Chunks(answer).from_events(fed(answer, sent[:2]))

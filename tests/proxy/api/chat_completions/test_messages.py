@@ -1,3 +1,5 @@
+"""Messages of a request."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +14,7 @@ def parsed(message: dict[str, Any]) -> dict[str, Any]:
     return parse_messages([message])[0]
 
 
-def test_text_parts_stay_parts() -> None:
+def test_content_parts_become_text_parts() -> None:
     parts = [{"type": "text", "text": "a"}, "b", {"type": "refusal", "refusal": "c"}]
     assert parsed({"role": "user", "content": parts})["content"] == [
         {"type": "text", "text": "a"},
@@ -21,11 +23,11 @@ def test_text_parts_stay_parts() -> None:
     ]
 
 
-def test_developer_is_what_templates_call_system() -> None:
+def test_the_role_developer_becomes_system() -> None:
     assert parsed({"role": "developer", "content": "x"})["role"] == "system"
 
 
-def test_a_call_goes_back_with_its_reasoning() -> None:
+def test_an_assistant_message_keeps_its_calls_and_reasoning() -> None:
     message = {
         "role": "assistant",
         "content": None,
@@ -43,7 +45,7 @@ def test_a_call_goes_back_with_its_reasoning() -> None:
     assert {call["type"] for call in got["tool_calls"]} == {"function"}
 
 
-def test_results_go_back_in_the_order_of_their_calls() -> None:
+def test_tool_results_are_sorted_by_their_calls() -> None:
     calls = [{"id": f"c{at}", "function": {"name": "look"}} for at in range(3)]
     results = [{"role": "tool", "tool_call_id": f"c{at}", "content": f"{at}"} for at in (2, 0, 1)]
     more = [{"role": "tool", "tool_call_id": "c0", "content": "again"}]
@@ -53,19 +55,19 @@ def test_results_go_back_in_the_order_of_their_calls() -> None:
     assert [m["content"] for m in got] == [None, "0", "1", "2", "and?", None, "again"]
 
 
-def test_results_of_unknown_calls_come_last() -> None:
+def test_results_of_unknown_calls_are_last() -> None:
     calls = [{"id": "c0", "function": {"name": "look"}}]
     results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("x", "c0")]
     got = parse_messages([{"role": "assistant", "tool_calls": calls}, *results])
     assert [m["content"] for m in got[1:]] == ["c0", "x"]
 
 
-def test_a_refusal_goes_back_as_what_was_said() -> None:
+def test_a_refusal_becomes_the_content() -> None:
     got = parsed({"role": "assistant", "content": None, "refusal": "I can't."})
     assert got["content"] == "I can't."
 
 
-def test_unknown_fields_are_left_to_the_template() -> None:
+def test_unknown_fields_are_passed_to_the_template() -> None:
     assert parsed({"role": "tool", "content": "x", "tool_call_id": "1", "weight": 2})["weight"] == 2
 
 
@@ -103,7 +105,7 @@ def test_unknown_fields_are_left_to_the_template() -> None:
         ({"role": "assistant", "content": "x", "reasoning": 3}, "messages[0].reasoning"),
     ],
 )
-def test_what_a_template_could_not_render_is_refused(message: Any, param: str) -> None:
+def test_messages_that_no_template_can_render_are_rejected(message: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_messages([message])
     assert refusal.value.param == param
@@ -127,14 +129,14 @@ def test_what_a_template_could_not_render_is_refused(message: Any, param: str) -
         ),
     ],
 )
-def test_what_is_not_supported_is_named(message: dict[str, Any], param: str) -> None:
+def test_unsupported_content_is_rejected_with_its_path(message: dict[str, Any], param: str) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
         parse_messages([message])
     assert refusal.value.param == param
 
 
 @pytest.mark.parametrize("messages", [None, [], {}, "hello"])
-def test_there_must_be_messages(messages: Any) -> None:
+def test_messages_are_required(messages: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_messages(messages)
     assert refusal.value.param == "messages"

@@ -1,4 +1,4 @@
-"""Whether a request reasons, and how long it may."""
+"""Reasoning mode and reasoning budget of a request."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
         ),
     ],
 )
-def test_reasoning(params: dict[str, Any], mode: str, kwargs: dict[str, Any] | None) -> None:
+def test_reasoning_mode_and_template_arguments(
+    params: dict[str, Any], mode: str, kwargs: dict[str, Any] | None
+) -> None:
     request = admitted(**params)
     assert (request.reasoning, request.template_kwargs) == (mode, kwargs)
 
 
 @pytest.mark.parametrize("name", ["chat_template", "tools", "messages"])
-def test_template_arguments_that_are_ours_are_refused(name: str) -> None:
+def test_reserved_template_arguments_are_rejected(name: str) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
         admitted(chat_template_kwargs={name: "x"})
     assert refusal.value.param == f"chat_template_kwargs.{name}"
@@ -63,7 +65,7 @@ def test_reasoning_budgets(params: dict[str, Any], budget: int | None) -> None:
     assert admitted(**params).reasoning_budget == budget
 
 
-def test_thinking_in_other_words() -> None:
+def test_other_forms_of_enable_thinking() -> None:
     assert admitted(thinking={"type": "enabled", "budget_tokens": 5}).reasoning == "on"
     assert admitted(thinking={"type": "disabled"}).reasoning == "off"
     assert admitted(enable_thinking=False).reasoning == "off"

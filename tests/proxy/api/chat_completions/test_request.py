@@ -1,3 +1,5 @@
+"""Bodies of chat completion requests: valid and invalid parameters."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,7 +11,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
 
 
-def test_a_bare_request_leaves_everything_to_the_backend() -> None:
+def test_a_minimal_request_sets_no_parameters() -> None:
     request = admitted()
     assert request.model == "tiny"
     assert request.messages == ({"role": "user", "content": "Hello"},)
@@ -57,7 +59,7 @@ def test_contradicting_parameters_are_rejected(params: dict[str, Any], param: st
     assert refusal.value.param == param
 
 
-def test_null_counts_as_left_out() -> None:
+def test_null_is_the_same_as_no_value() -> None:
     assert admitted(temperature=None, tools=None, unknown=None, stop=None).stop == ()
 
 

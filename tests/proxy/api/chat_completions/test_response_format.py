@@ -1,4 +1,4 @@
-"""Formats of the content, and whether their objects are open."""
+"""`response_format`, and `additionalProperties` of its objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
 
 
-def test_formats_of_the_content() -> None:
+def test_each_type_of_response_format() -> None:
     assert admitted(response_format={"type": "text"}).content_format is None
     any_object = admitted(response_format={"type": "json_object"}).content_format
     assert any_object is not None
@@ -37,14 +37,14 @@ def test_formats_of_the_content() -> None:
         ),
     ],
 )
-def test_formats_that_are_none(given: dict[str, Any], param: str) -> None:
+def test_invalid_response_formats_are_rejected(given: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         admitted(response_format=given)
     assert refusal.value.param == param
 
 
 @pytest.mark.parametrize("form", ["tools", "functions", "response_format"])
-def test_objects_are_open_where_the_gateway_has_them_so(form: str) -> None:
+def test_open_objects_allow_additional_properties(form: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     function = {"name": "look", "parameters": schema}
     given: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What of a request goes to the engine's sampler."""
+"""Sampling parameters of a request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 
 
-def test_sampling_is_carried_over() -> None:
+def test_openai_sampling_parameters_reach_the_sampling() -> None:
     sampling = admitted(
         temperature=0.5,
         top_p=0.9,
@@ -47,7 +47,7 @@ def test_sampling_is_carried_over() -> None:
     }
 
 
-def test_what_vllm_has_beyond_it_is_carried_over() -> None:
+def test_vllm_sampling_parameters_reach_the_request() -> None:
     request = admitted(
         logprobs=True,
         logprob_token_ids=[5, 6],
@@ -77,21 +77,21 @@ def test_what_vllm_has_beyond_it_is_carried_over() -> None:
     assert request.request_id != request.answer_id
 
 
-def test_max_completion_tokens_goes_before_max_tokens() -> None:
+def test_max_completion_tokens_overrides_max_tokens() -> None:
     assert admitted(max_tokens=5, max_completion_tokens=9).sampling.max_tokens == 9
 
 
-def test_logprobs_alone_asks_for_no_alternatives() -> None:
+def test_logprobs_alone_requests_no_alternatives() -> None:
     assert admitted(logprobs=True).sampling.logprobs == 0
     assert admitted(logprobs=False, top_logprobs=0).sampling.logprobs is None
 
 
-def test_prompt_logprobs_are_not_streamed() -> None:
+def test_prompt_logprobs_are_rejected_in_a_stream() -> None:
     with pytest.raises(InvalidRequest):
         admitted(stream=True, prompt_logprobs=1)
 
 
-def test_rules_of_ending_are_taken_beside_tools() -> None:
+def test_parameters_that_end_the_content_can_be_combined_with_tools() -> None:
     sampling = admitted(
         tools=[TOOL], ignore_eos=True, min_tokens=2, stop_token_ids=[1], bad_words=["no", " way"]
     ).sampling
