@@ -58,10 +58,10 @@ class CallIds:
 
     def __init__(self, info: wire.Info, request: ChatRequest) -> None:
         self._numbered = info.call_ids == "kimi_k2"
-        # As vLLM does (renderers/chat_utils.py:2311): numbers go on through a conversation.
+        # As vLLM does (renderers/chat_utils.py): numbers go on through a conversation.
         self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
 
-    def of(self, start: CallStart) -> str:
+    def id_of(self, start: CallStart) -> str:
         if self._numbered:
             return f"functions.{start.name}:{self._before + start.index}"
         return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))
@@ -126,7 +126,7 @@ class ChatResponse:
     def call_id(self, start: CallStart) -> str:
         """The same for the same event, however many shapes are made of it."""
         if id(start) not in self._ids:
-            self._ids[id(start)] = (start, self._call_ids.of(start))
+            self._ids[id(start)] = (start, self._call_ids.id_of(start))
         return self._ids[id(start)][1]
 
     @property

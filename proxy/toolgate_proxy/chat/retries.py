@@ -15,7 +15,7 @@ from . import metrics
 from .held_calls import InvalidCall
 
 GREEDY = 1e-5
-"""Temperatures below it are greedy (vllm/sampling_params.py:29)."""
+"""Temperatures below it are greedy (`_SAMPLING_EPS` in vllm/sampling_params.py)."""
 GREEDY_AGAIN = 1.0
 """Temperature at which a greedy choice is sampled again: greedily, the same call would come."""
 

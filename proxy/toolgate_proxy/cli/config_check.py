@@ -33,7 +33,7 @@ STRATEGIES = (
 )
 """Strategies with which LiteLLM chooses among the healthy deployments."""
 HEALTH_UNAWARE = ("usage-based-routing", "provider-budget-routing")
-"""Strategies with which LiteLLM does not filter by health (litellm/router.py:13790)."""
+"""Strategies with which LiteLLM does not filter by health (`Router._async_get_available_deployment`)."""
 
 
 class BadConfig(Exception):

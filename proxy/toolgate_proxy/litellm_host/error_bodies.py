@@ -1,7 +1,7 @@
 """LiteLLM's own error bodies, made OpenAI's: those of our provider's errors are right already.
 
-LiteLLM 1.106.2 (proxy/proxy_server.py:2085) answers with the HTTP status for a `code` and with
-names of its classes, tracebacks and its routing in the message.
+LiteLLM 1.106.2 (`openai_exception_handler` in proxy/proxy_server.py) answers with the HTTP status
+for a `code` and with names of its classes, tracebacks and its routing in the message.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ There the collector may run while a variable is being set, wherever memory is as
 that it calls may set a variable too: the values that the first one is being added to are then freed
 under it, and the process ends with a segmentation fault (python/cpython#148891; from 3.12 on the
 collector waits until an instruction is done). LiteLLM has such a finalizer,
-`CustomStreamWrapper.__del__` (litellm/litellm_core_utils/streaming_handler.py:374), and each of its
+`CustomStreamWrapper.__del__` (litellm/litellm_core_utils/streaming_handler.py), and each of its
 streams is garbage that only the collector finds. What is held here is not freed.
 """
 
