@@ -110,10 +110,8 @@ class _Matcher:
     def forced(self) -> bytes:
         try:
             return str(self._matcher.find_jump_forward_string()).encode()
-        except (
-            UnicodeDecodeError
-        ) as error:  # the text ends inside a character; its bytes are still forced
-            return bytes(error.object)
+        except UnicodeDecodeError as error:
+            return bytes(error.object)  # the text ends inside a character
 
     @property
     def finished(self) -> bool:
