@@ -33,7 +33,8 @@ STRATEGIES = (
 )
 """Strategies with which LiteLLM chooses among the healthy deployments."""
 HEALTH_UNAWARE = ("usage-based-routing", "provider-budget-routing")
-"""Strategies with which LiteLLM does not filter by health (`Router._async_get_available_deployment`)."""
+"""Strategies with which LiteLLM does not filter by health
+(`Router._async_get_available_deployment`)."""
 
 
 class BadConfig(Exception):
