@@ -33,7 +33,7 @@ DEFAULT_MAX_MODEL_LEN = 8192
 MIN_CACHE_BYTES = 2**30
 CACHED_CONTEXTS = 2
 """The KV cache of a CPU build has room for this number of contexts of full length, and at least
-`CACHE_BYTES`. vLLM's default would take nearly all of the machine's memory."""
+`MIN_CACHE_BYTES`. vLLM's default would take nearly all of the machine's memory."""
 PARALLEL_FLAGS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
 # With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
