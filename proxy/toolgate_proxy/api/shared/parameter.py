@@ -2,6 +2,9 @@
 
 One row defines one parameter. The parser, the documentation and the fuzzer use the same row, and
 the row names the field that receives the value. docs/parameters.md is generated from the rows.
+
+A surface builds its table with `make_table` from the shared rows and from rows of its own. If its
+API has another name for a parameter, it copies the row with `dataclasses.replace(row, name=…)`.
 """
 
 from __future__ import annotations
