@@ -9,135 +9,99 @@ local request, lease, slices = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local sliding, fixed, in_flight = {}, {}, {}
-
--- When a slice no longer counts.
-local function expiry(limit, slice)
-    return (slice + 1) * limit.width + limit.window - now
-end
-
--- Drops the slices that no longer count.
-function sliding.read(limit)
-    local width = limit.window / slices
-    local period = math.floor(now / width)
-    local stored, oldest, used, last = redis.call('HGETALL', limit.key), period - slices, 0, nil
+-- Ms until slices of a sliding window have expired of which at least `excess` was used.
+local function wait(stored, oldest, excess, width, window)
+    local counts = {}
     for at = 1, #stored, 2 do
         local slice, count = tonumber(stored[at]), tonumber(stored[at + 1])
-        if slice < oldest then
-            redis.call('HDEL', limit.key, stored[at])
-        elseif count > 0 then
-            used = used + count
-            if not last or slice > last then
-                last = slice
-            end
-        end
-    end
-    limit.width, limit.period, limit.stored = width, period, stored
-    limit.used, limit.last = used, last
-end
-
-function sliding.wait(limit)
-    local counts, used = {}, limit.used
-    for at = 1, #limit.stored, 2 do
-        local slice, count = tonumber(limit.stored[at]), tonumber(limit.stored[at + 1])
-        if slice >= limit.period - slices and count > 0 then
+        if slice >= oldest and count > 0 then
             counts[#counts + 1] = { slice, count }
         end
     end
     table.sort(counts, function(a, b) return a[1] < b[1] end)
     for _, each in ipairs(counts) do
-        used = used - each[2]
-        if used + limit.amount <= limit.max then
-            return expiry(limit, each[1])
+        excess = excess - each[2]
+        if excess <= 0 then
+            return (each[1] + 1) * width + window - now
         end
     end
     return 0
 end
 
-function sliding.add(limit)
-    redis.call('HINCRBY', limit.key, limit.period, limit.amount)
-    redis.call('PEXPIRE', limit.key, math.ceil((limit.window + 2 * limit.width) / 1000) * 1000)
-    if limit.amount > 0 then
-        limit.used, limit.last = limit.used + limit.amount, limit.period
-    end
-end
-
-function sliding.reset(limit)
-    return limit.last and math.max(0, expiry(limit, limit.last)) or 0
-end
-
-function fixed.read(limit)
-    limit.period = math.floor(now / limit.window)
-    limit.used = tonumber(redis.call('HGET', limit.key, limit.period) or 0)
-end
-
-function fixed.wait(limit)
-    return (limit.period + 1) * limit.window - now
-end
-
-function fixed.add(limit)
-    limit.used = redis.call('HINCRBY', limit.key, limit.period, limit.amount)
-    redis.call('HDEL', limit.key, limit.period - 2)
-    redis.call('PEXPIRE', limit.key, 2 * limit.window)
-end
-
-function fixed.reset(limit)
-    return limit.used > 0 and fixed.wait(limit) or 0
-end
-
--- Leases that a gateway did not renew have expired.
-function in_flight.read(limit)
-    redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', now)
-    limit.used = redis.call('ZCARD', limit.key)
-end
-
-function in_flight.wait()
-    return 0
-end
-
-function in_flight.add(limit)
-    redis.call('ZADD', limit.key, now + lease, request)
-    redis.call('PEXPIRE', limit.key, lease)
-    limit.used = limit.used + 1
-end
-
-function in_flight.reset()
-    return 0
-end
-
-local windows = { sliding = sliding, fixed = fixed, in_flight = in_flight }
-local limits, refused, wait = {}, 0, 0
+local refused, ms, used, reset, period = 0, 0, {}, {}, {}
 for at, key in ipairs(KEYS) do
-    local from = 4 * at
-    local limit = {
-        key = key,
-        type = windows[ARGV[from]],
-        window = tonumber(ARGV[from + 1]),
-        max = tonumber(ARGV[from + 2]),
-        amount = tonumber(ARGV[from + 3]),
-        used = 0,
-        period = 0,
-    }
-    limit.type.read(limit)
-    limits[at] = limit
-    if refused == 0 and limit.max >= 0 and limit.used + limit.amount > limit.max then
-        refused = at
-        wait = limit.amount > limit.max and -1 or limit.type.wait(limit)
+    local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
+    local limit, amount = tonumber(ARGV[4 * at + 2]), tonumber(ARGV[4 * at + 3])
+    local count, current, left, stored, width = 0, 0, 0, nil, window / slices
+    if type == 'sliding' then
+        current = math.floor(now / width)
+        stored = redis.call('HGETALL', key)
+        local last
+        for field = 1, #stored, 2 do
+            local slice, part = tonumber(stored[field]), tonumber(stored[field + 1])
+            if slice < current - slices then
+                redis.call('HDEL', key, stored[field]) -- it no longer counts
+            elseif part > 0 then
+                count = count + part
+                if not last or slice > last then
+                    last = slice
+                end
+            end
+        end
+        left = last and math.max(0, (last + 1) * width + window - now) or 0
+    elseif type == 'fixed' then
+        current = math.floor(now / window)
+        count = tonumber(redis.call('HGET', key, current) or 0)
+        left = count > 0 and (current + 1) * window - now or 0
+    else
+        redis.call('ZREMRANGEBYSCORE', key, '-inf', now) -- leases that were not renewed
+        count = redis.call('ZCARD', key)
     end
+    if refused == 0 and limit >= 0 and count + amount > limit then
+        refused = at
+        if amount > limit then
+            ms = -1
+        elseif type == 'sliding' then
+            ms = wait(stored, current - slices, count + amount - limit, width, window)
+        elseif type == 'fixed' then
+            ms = (current + 1) * window - now
+        end
+    end
+    used[at], reset[at], period[at] = count, left, current
 end
 
 if refused == 0 then
     -- Redis that is out of memory refuses HINCRBY and ZADD, unless the script has written before.
-    -- This write needs no memory; `add` sets the expiry again.
+    -- This write needs no memory. The expiry is set again below.
     redis.call('PEXPIRE', KEYS[1], 2 * 86400000)
-end
-local reply = { refused, math.ceil(wait) }
-for _, limit in ipairs(limits) do
-    if refused == 0 then
-        limit.type.add(limit)
+    for at, key in ipairs(KEYS) do
+        local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
+        local amount, width = tonumber(ARGV[4 * at + 3]), window / slices
+        if type == 'sliding' then
+            redis.call('HINCRBY', key, period[at], amount)
+            redis.call('PEXPIRE', key, math.ceil((window + 2 * width) / 1000) * 1000)
+            if amount > 0 then
+                reset[at] = (period[at] + 1) * width + window - now
+            end
+        elseif type == 'fixed' then
+            redis.call('HINCRBY', key, period[at], amount)
+            redis.call('HDEL', key, period[at] - 2)
+            redis.call('PEXPIRE', key, 2 * window)
+            if used[at] + amount > 0 then
+                reset[at] = (period[at] + 1) * window - now
+            end
+        else
+            redis.call('ZADD', key, now + lease, request)
+            redis.call('PEXPIRE', key, lease)
+        end
+        used[at] = used[at] + amount
     end
-    reply[#reply + 1] = limit.used
-    reply[#reply + 1] = math.ceil(limit.type.reset(limit))
-    reply[#reply + 1] = limit.period
+end
+
+local reply = { refused, math.ceil(ms) }
+for at = 1, #KEYS do
+    reply[3 * at] = used[at]
+    reply[3 * at + 1] = math.ceil(reset[at])
+    reply[3 * at + 2] = period[at]
 end
 return reply
