@@ -1,6 +1,6 @@
-"""One line a request: who asked for what, and what it took; never what was said, never a key.
+"""Access log: one line per request on standard output, without prompts, responses or keys.
 
-As JSON with TOOLGATE_LOG_FORMAT=json, else as `name=value` pairs, on standard output.
+The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ logger = logging.getLogger("toolgate.requests")
 
 CHAT = "/chat/completions"
 MAX_TEXT = 200
-"""Characters of a value: a model's name comes from the client."""
+"""Maximum length of a logged value, in characters. A model's name comes from the client."""
 
 
 class _WithoutTracebacks(logging.Filter):
-    """LiteLLM logs a traceback for every 503. For ours, where they lead says nothing: that Redis or
-    a backend is away is told once, as it goes."""
+    """Removes tracebacks from LiteLLM's log records of our 503 errors. They carry no information:
+    an unavailable Redis or backend is logged once, when it becomes unavailable."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = carried(record.exc_info[1]) if record.exc_info else None
@@ -33,8 +33,7 @@ class _WithoutTracebacks(logging.Filter):
 
 
 class _WithoutSecondLines(logging.Filter):
-    """The server's access log has a line for each request, too: of those that were answered by a
-    model's response ours says all of it, and more."""
+    """Drops uvicorn's access-log lines of successful chat completions, which we log ourselves."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         match record.args:
@@ -45,7 +44,7 @@ class _WithoutSecondLines(logging.Filter):
 
 
 def set_up() -> None:
-    """Lines as they are, on standard output."""
+    """Writes our lines unformatted to standard output, and installs the filters."""
     logging.getLogger("LiteLLM Proxy").addFilter(_WithoutTracebacks())
     logging.getLogger("uvicorn.access").addFilter(_WithoutSecondLines())
     if not logger.handlers:
@@ -57,7 +56,7 @@ def set_up() -> None:
 
 
 def write(context: RequestContext, *, as_json: bool) -> None:
-    """For requests that came as far as a model."""
+    """Writes the line of a request. Requests that named no model are not logged."""
     if context.model is None:
         return
     record = {
@@ -81,7 +80,7 @@ def line(record: dict[str, Any], *, as_json: bool) -> str:
     told = {name: _bounded(value) for name, value in record.items() if value is not None}
     if as_json:
         return json.dumps(told)
-    # json.dumps quotes what could break the line, or begin another.
+    # json.dumps escapes newlines and quotes, so a value can't forge another line or field.
     return " ".join(f"{name}={_quoted(value)}" for name, value in told.items())
 
 

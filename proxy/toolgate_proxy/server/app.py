@@ -1,4 +1,4 @@
-"""Our launcher of LiteLLM's proxy: its configuration, and its app with our repairs."""
+"""Launcher of the gateway: LiteLLM's configuration, and its app with our middleware."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ import uvicorn
 import yaml
 
 KEEP_ALIVE_SECONDS = 75
-"""How long a client's idle connection is kept. uvicorn's 5 s are less than what SDKs and load
-balancers keep theirs: one that is closed here just as a request is written to it is an error there.
-"""
+"""Seconds that a client's idle connection is kept open. uvicorn's default of 5 s is shorter than
+that of SDKs and load balancers. Their request would fail on a connection that is just closing."""
 
 HOST_ENVIRONMENT = {
-    # Otherwise LiteLLM fetches its table of prices from the network as it is imported.
+    # Without it, importing LiteLLM fetches a table of prices from the network.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
 }
-"""Set where the user has not set them."""
+"""Defaults for LiteLLM's environment variables."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A model as clients name it, and the backend that serves it under a name of its own."""
+    """A model's name for clients, its name on the backend, and the backend's URL."""
 
     name: str
     backend_model: str
@@ -42,12 +41,12 @@ class Route:
         models, _, url = text.partition("@http")
         name, _, backend_model = models.partition("=")
         if not name:
-            raise ValueError(f"{text!r} is not of the form NAME[=BACKEND_MODEL][@URL].")
+            raise ValueError(f"Invalid model {text!r}: expected NAME[=BACKEND_MODEL][@URL].")
         return cls(name, backend_model or name, f"http{url}" if url else None)
 
 
 def make_config(routes: Sequence[Route]) -> dict[str, Any]:
-    """LiteLLM's configuration for our backends alone. Keys stay in the environment."""
+    """LiteLLM's configuration for Toolgate backends only. Keys stay in the environment."""
     return {
         "model_list": [_deployment(route) for route in routes],
         "litellm_settings": {
@@ -69,17 +68,17 @@ def make_config(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def write_config(routes: Sequence[Route]) -> Path:
-    """Writes `make_config` to a new file, which the caller removes."""
+    """Writes `make_config(routes)` to a temporary file. The caller removes it."""
     with tempfile.NamedTemporaryFile("w", prefix="toolgate-", suffix=".yaml", delete=False) as file:
         yaml.safe_dump(make_config(routes), file, sort_keys=False)
     return Path(file.name)
 
 
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
-    """Runs the gateway until it is told to stop."""
+    """Runs the gateway until it receives SIGINT or SIGTERM."""
     prepare(config)
-    faulthandler.enable()  # a crash in native code says where
-    # When uvicorn is done it sends itself the signal again: an exit, unlike that death, cleans up.
+    faulthandler.enable()  # prints a traceback if native code crashes
+    # After its shutdown uvicorn raises the signal again. sys.exit runs the exit handlers then.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         "toolgate_proxy.server.app:create",
@@ -92,14 +91,15 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
 
 
 def prepare(config: Path) -> None:
-    """Sets what LiteLLM reads from the environment, in this process and those it starts."""
+    """Sets the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
     for name, value in HOST_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 def create() -> Any:
-    """LiteLLM's app. Imported this late because LiteLLM reads the environment on import."""
+    """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
+    the imports are inside."""
     from ..admin import routes
     from ..litellm_host.asgi import insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies

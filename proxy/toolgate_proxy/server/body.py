@@ -1,4 +1,4 @@
-"""The body of a request: read, parsed, and handed on unchanged."""
+"""Reading, parsing and replaying a request's body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolgate_core.errors import InvalidRequest
 
 
 async def read(receive: Receive) -> list[Message]:
-    """All messages of the body; the last one may be the client's disconnect."""
+    """All ASGI messages of the body. The last one may be `http.disconnect`."""
     messages = [await receive()]
     while messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False):
         messages.append(await receive())
@@ -21,8 +21,8 @@ async def read(receive: Receive) -> list[Message]:
 
 
 def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
-    """Raises InvalidRequest. Whatever LiteLLM's parsers accept is accepted here, too, but for
-    forms, which OpenAI's API does not have."""
+    """The body's JSON object. Accepts the same JSON as LiteLLM, but no forms. Raises
+    InvalidRequest."""
     for name, value in scope["headers"]:
         if name == b"content-type" and b"form" in value.lower():
             raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
@@ -31,7 +31,7 @@ def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
         values = from_json(body)
     except ValueError:
         try:
-            values = json.loads(body)  # accepts lone surrogates, which the stricter one does not
+            values = json.loads(body)  # accepts lone surrogates, unlike from_json
         except (ValueError, RecursionError) as error:
             raise InvalidRequest("The body is not valid JSON.") from error
     if not isinstance(values, dict):
@@ -44,7 +44,7 @@ def content_of(messages: Sequence[Message]) -> bytes:
 
 
 def again(messages: Sequence[Message], receive: Receive) -> Receive:
-    """The messages that were read, then those that follow: the client's disconnect among them."""
+    """A `receive` that replays `messages` and then continues with the client's next messages."""
     waiting = iter(messages)
 
     async def read_again() -> Message:

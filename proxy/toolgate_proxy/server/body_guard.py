@@ -1,11 +1,11 @@
-"""Checks of bodies that go LiteLLM's way, before LiteLLM sees them.
+"""Checks of request bodies on LiteLLM's route, before LiteLLM reads them.
 
-LiteLLM reads settings of its own from the bodies of requests: `api_base`, `mock_response`,
-`fallbacks`, `tags`, `no-log` … It refuses some of them itself; whatever it knows for its own is
-refused here (litellm_host/control_fields.py). Of a chat with a model of ours only known parameters
-pass. LiteLLM also reads fields of messages and tools before it validates them: a string among the
-messages ends in a response with a traceback in it. The types that OpenAI's API gives these few
-fields hold for every provider.
+LiteLLM reads its own settings from request bodies: `api_base`, `mock_response`, `fallbacks`,
+`tags`, `no-log` … It rejects some of them. This module rejects all of them
+(litellm_host/control_fields.py). A chat request for one of our models may contain only known
+parameters. LiteLLM also reads fields of messages and tools before it validates them; a string
+among the messages ends in a response that contains a traceback. So this module checks the types of
+those fields, as OpenAI's API defines them, for every provider.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..litellm_host.deployments.router import is_foreign
 from ..request_fields import Fields
 
 NESTED = ("extra_body", "litellm_params")
-"""Objects whose fields LiteLLM spreads over the request."""
+"""Objects whose fields LiteLLM merges into the request."""
 CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
-"""The paths that name no model: LiteLLM takes one that a path names before the body's."""
+"""Paths without a model. LiteLLM prefers a model in the path to the one in the body."""
 MESSAGES = "/messages"
 PATHS = (CHAT, "/completions", "/responses", MESSAGES, "/embeddings")
-"""Ends of the paths that take a body for a model."""
+"""Endings of the paths whose body names a model."""
 
 
 def is_guarded(path: str) -> bool:
@@ -35,7 +35,7 @@ def is_guarded(path: str) -> bool:
 
 
 def check(path: str, values: dict[str, Any]) -> bool:
-    """Whether a stream of events is asked for of a chat. Raises InvalidRequest and
+    """Checks a body. Returns whether it is a chat request for a stream. Raises InvalidRequest and
     UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
@@ -47,7 +47,7 @@ def check(path: str, values: dict[str, Any]) -> bool:
 
 
 def check_controls(values: dict[str, Any]) -> None:
-    """Raises UnsupportedParameter."""
+    """Raises UnsupportedParameter for fields that are settings of LiteLLM."""
     fields = [(name, name) for name in values]
     for outer in NESTED:
         inner = values.get(outer)
@@ -58,13 +58,11 @@ def check_controls(values: dict[str, Any]) -> None:
     fields += [(f"metadata.{name}", name) for name in banned]
     for path, name in fields:
         if is_control(name):
-            raise UnsupportedParameter(
-                f"{path!r} is the gateway's to set, not a request's; leave it out.", param=path
-            )
+            raise UnsupportedParameter(f"{path!r} can't be set per request. Remove it.", param=path)
 
 
 def first_unknown(values: dict[str, Any]) -> str | None:
-    """The first field of a chat that is no parameter of ours. Raises InvalidRequest."""
+    """The first field of a chat request that is not a known parameter. Raises InvalidRequest."""
     spread = Fields(values).mapping("extra_body") or {}
     fields = [(name, value) for name, value in values.items() if name != "extra_body"]
     for name, value in [*fields, *spread.items()]:
@@ -74,19 +72,22 @@ def first_unknown(values: dict[str, Any]) -> str | None:
 
 
 def check_model(path: str, values: dict[str, Any]) -> None:
-    """That one model is asked, and where it is ours, that it will be our provider who is: LiteLLM
-    would ask each of several and count one, and obeys fields that are no parameters. Raises
-    InvalidRequest, UnsupportedParameter."""
+    """Checks that the request names one model, and for our models that all fields are known.
+
+    LiteLLM would call each of several models and count one, and it obeys unknown fields. Raises
+    InvalidRequest and UnsupportedParameter.
+    """
     model = Fields(values).text("model") or ""
     if "," in model + path:
-        raise InvalidRequest("'model' must name one model; send a request to each.", param="model")
+        message = "'model' must name one model. Send one request per model."
+        raise InvalidRequest(message, param="model")
     name = first_unknown(values)
     if name is not None and not (path in PLAIN_CHAT and is_foreign(model)):
         raise unknown(name)
 
 
 def check_shape(values: dict[str, Any]) -> bool:
-    """Whether a stream is asked for. Raises InvalidRequest."""
+    """Checks the types of a chat request's fields. Returns `stream`. Raises InvalidRequest."""
     fields = Fields(values)
     fields.text("model")
     streamed = fields.flag("stream") or False
@@ -97,19 +98,19 @@ def check_shape(values: dict[str, Any]) -> bool:
     fields.mapping("extra_headers")
     options = Fields(fields.mapping("stream_options") or {}, "stream_options")
     for name in ("include_usage", "continuous_usage_stats", "include_obfuscation"):
-        options.flag(name)  # LiteLLM drops options that are none
+        options.flag(name)  # LiteLLM silently drops invalid options
     return streamed
 
 
 def check_messages(values: dict[str, Any]) -> None:
-    """LiteLLM 1.106.2 leaves this one out as it makes a chat request of Anthropic's (its
-    llms/anthropic/pass_through/adapters/transformation.py): several calls would come where one was
-    asked for. Raises InvalidRequest, UnsupportedParameter."""
+    """Rejects `disable_parallel_tool_use`, which LiteLLM drops when it converts a Messages request
+    to a chat request (its llms/anthropic/pass_through/adapters/transformation.py). The response
+    could contain several calls. Raises InvalidRequest and UnsupportedParameter."""
     fields = Fields(values)
     choice = Fields(fields.mapping("tool_choice") or {}, "tool_choice")
     if choice.flag("disable_parallel_tool_use") and not is_foreign(fields.text("model") or ""):
         raise UnsupportedParameter(
-            "'tool_choice.disable_parallel_tool_use' is not supported here; use "
+            "'tool_choice.disable_parallel_tool_use' is not supported on this endpoint. Use "
             "/v1/chat/completions with `parallel_tool_calls: false`.",
             param="tool_choice.disable_parallel_tool_use",
         )
@@ -126,9 +127,7 @@ def _check_message(message: dict[str, Any], param: str) -> None:
         for at, part in enumerate(_objects(fields, "content")):
             kind = part.get("type")
             if role == "user" and kind not in USER_CONTENT_TYPES:
-                raise Fields(part, f"{param}.content[{at}]").wrong(
-                    "type", "a known type of content"
-                )
+                raise Fields(part, f"{param}.content[{at}]").wrong("type", "a known content type")
     else:
         fields.text("content")
 

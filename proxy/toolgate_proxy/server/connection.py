@@ -1,9 +1,9 @@
-"""The client's connection while its response is made: kept alive, and watched for a disconnect.
+"""Keep-alives and disconnect detection for one client connection.
 
-`KeepAlive` sends comments while a stream is silent: queued, compiling a grammar, prefilling a long
-prompt. A client, or a load balancer on the way, may give up by then; so after a while of silence
-the response is begun with a comment, which clients of server-sent events ignore. An error after
-that can't have its status any more: it is sent as the surface sends errors in mid-stream.
+`KeepAlive` sends comments while a stream is silent, for example while the request is queued, a
+grammar compiles, or a long prompt is prefilled. Without them a client or a load balancer may time
+out. Clients of server-sent events ignore comments. The first comment starts the response with
+status 200, so a later error is sent as an event in the stream.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ START: Message = {
 
 
 class KeepAlive:
-    """One response: an async context in which `send` takes the place of the ASGI server's.
+    """Async context manager for one response. Use its `send` instead of the ASGI server's.
 
-    `seconds` of silence bring a comment; 0 brings none. `error_event`: an error's body as an event.
+    It sends a comment after each `seconds` of silence; 0 disables comments. `error_event` converts
+    an error's body to an event.
     """
 
     def __init__(
@@ -48,12 +49,12 @@ class KeepAlive:
         self._lock = asyncio.Lock()
         self._begun = False
         self._is_stream = True
-        """The app answers by a stream of events, as far as is known."""
+        """False once the app has started a response with another status than 200."""
         self._begun_here = False
-        """The response was begun by a comment."""
+        """A comment started the response."""
         self._ended = False
         self._busy = False
-        """Something was sent since the last tick."""
+        """A message was sent since the last tick."""
         self._error = b""
 
     async def __aenter__(self) -> KeepAlive:
@@ -71,7 +72,7 @@ class KeepAlive:
             self._ticking.cancel()
 
     async def send(self, message: Message) -> None:
-        """Sends whole messages: a comment is never inside an event."""
+        """Sends one message. A lock keeps comments from splitting an event."""
         async with self._lock:
             self._busy = True
             if message["type"] == "http.response.start":
@@ -109,8 +110,11 @@ class KeepAlive:
 
 
 class Disconnect:
-    """An async context: a disconnect of the client cancels what runs in it, and leaves it without
-    an error, with `happened` set. The request's body must have been read."""
+    """Async context manager that cancels its body when the client disconnects.
+
+    The body ends without an exception, and `happened` is True. Read the request's body before
+    entering.
+    """
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -124,8 +128,8 @@ class Disconnect:
         return self
 
     def ignore(self) -> None:
-        """From here on; to be called before the response's last message, after which the server
-        reports a disconnect."""
+        """Stops watching. Call it before sending the last message: after that message the ASGI
+        server reports a disconnect for every request."""
         if self._listening is not None:
             self._listening.cancel()
 
@@ -139,7 +143,7 @@ class Disconnect:
         task = asyncio.current_task()
         if not self.happened or task is None:
             return False
-        # The cancellation was ours; another one, of the server's, goes on.
+        # Swallows our own cancellation only; one by the server continues.
         return task.uncancel() == 0 and (kind is None or kind is asyncio.CancelledError)
 
     async def _listen(self, task: asyncio.Task[object]) -> None:

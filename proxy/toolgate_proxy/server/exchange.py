@@ -45,7 +45,7 @@ EVENTS = [
 
 
 class Exchange:
-    """`model`: as the client named it; `body`: as it was sent."""
+    """One request for one of our models. `model` and `body` are as the client sent them."""
 
     def __init__(
         self,
@@ -56,25 +56,25 @@ class Exchange:
         scope: Scope,
         sent: Sequence[Message] = (),
     ) -> None:
-        """`sent`: the messages of the body, for authentication that reads it."""
+        """`sent`: the ASGI messages of the body, for authentication that reads the body."""
         self.context = context_of(scope)
         self.context.model = model
         self.context.call_id = uuid.uuid4().hex
         self._surface = surface
         self._model_route = model_route
         self._model = model
-        self._body = {**body, "model": model}  # a path may name it
+        self._body = {**body, "model": model}  # the model may come from the path
         self._scope = scope
         self._sent = sent
         self._call: RequestEvents | None = None
         self._record: Whole | None = None
-        """The response for LiteLLM's log event."""
+        """The whole response, collected for LiteLLM's log event."""
         self._begun = False
         self._end = b""
-        """The last bytes of a stream."""
+        """Last bytes of the stream."""
 
     async def run(self, receive: Receive, send: Send) -> None:
-        """Sends the response, or the error. A client that disconnects ends the work."""
+        """Sends the response or the error. If the client disconnects, the work is cancelled."""
         failed: ToolgateError | None = None
         async with Disconnect(receive) as disconnect:
             try:
@@ -82,8 +82,8 @@ class Exchange:
             except ToolgateError as error:
                 failed = error
             except Exception:
-                logger.exception("A request failed for a reason that is a bug of the gateway")
-                failed = InternalFault("The gateway failed. Send the request again, and report it.")
+                logger.exception("A request failed because of a bug in the gateway")
+                failed = InternalFault("Internal error in the gateway. Retry the request.")
             if failed is not None:
                 disconnect.ignore()
                 sent = failed
@@ -119,7 +119,7 @@ class Exchange:
         await send({"type": "http.response.body", "body": self._end, "more_body": False})
 
     async def _admitted(self) -> dict[str, Any]:
-        """The body after authentication and LiteLLM's hooks."""
+        """Authenticates, runs LiteLLM's hooks, and returns the body as they left it."""
         request = Request(self._scope)
         context, own = self.context, self.context.authenticated
         if own:
@@ -141,15 +141,15 @@ class Exchange:
         return self._rerouted(changed)
 
     def _rerouted(self, changed: dict[str, Any]) -> dict[str, Any]:
-        """The body as hooks left it, which may name another model."""
+        """`changed`: the body that the hooks returned. They may have changed its model."""
         model = changed.get("model")
         if model == self._model:
             return changed
         model_route = model_routes().find(model) if isinstance(model, str) else None
         if model_route is None or model_route.reason is not None:
             raise GatewayMisconfigured(
-                f"A hook before the call changed the model to {model!r}, which this gateway's own "
-                "route does not answer. Set TOOLGATE_ROUTE=litellm."
+                f"An `async_pre_call_hook` changed the model to {model!r}, which the gateway's own "
+                "route can't serve. Set TOOLGATE_ROUTE=litellm."
             )
         self._model_route, self._model = model_route, str(model)
         return changed
@@ -159,7 +159,7 @@ class Exchange:
         if route.strategy is not None:
             target = selection().choose(route.model, route.targets, route.strategy, body)
         else:
-            assert self._call is not None  # the router's choice needs events
+            assert self._call is not None  # a model whose strategy is None has events
             with own_errors():
                 target = await self._call.choose(route.model, body.get("messages"))
         if self._call is not None:
@@ -223,8 +223,8 @@ class Exchange:
         await send({"type": "http.response.body", "body": content})
 
     def _report(self, call: RequestEvents, failed: ToolgateError | None) -> None:
-        """LiteLLM's log event. A stream that its client left counts as a success, as LiteLLM counts
-        it."""
+        """Sends LiteLLM's log event in the background. A stream that the client closed counts as a
+        success, as in LiteLLM."""
         left = isinstance(failed, ClientDisconnected) and self._begun
         if self._record is not None and (failed is None or left):
             streamed = self._surface.is_streamed(self._body)

@@ -1,9 +1,9 @@
-"""Our own route in LiteLLM's app: answers requests for our models, and passes on every other.
+"""Toolgate's own route in LiteLLM's app.
 
-A request of a surface (api/) for a model that has only deployments of ours is answered here, and
-LiteLLM's handler never runs, unless something is configured for the model that this route does not
-carry (litellm_host/ways.py). Everything else goes LiteLLM's way unchanged, after the checks of
-body_guard.py.
+The route handles requests at the paths of an API surface (api/) for models that have only Toolgate
+deployments. LiteLLM's handler does not run for them. All other requests go to LiteLLM unchanged,
+after the checks in body_guard.py. So do requests for a model with a configuration that this route
+does not support (litellm_host/deployments/model_route.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .request_scope import check_route
 
 
 class OwnRoute:
-    """ASGI middleware, inside all others."""
+    """ASGI middleware. LiteLLM's own middleware that must see our responses runs outside it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._litellm = app
@@ -98,8 +98,9 @@ async def _answer(
 
 
 async def _authenticated(scope: Scope, context: RequestContext) -> bool:
-    """Whether our own authentication let the request in; before its body is read. False where
-    LiteLLM's configuration names another. Raises InvalidKey, RetiredKey and KeysUnavailable."""
+    """Authenticates the request before its body is read, and returns True. Returns False if
+    LiteLLM's configuration names another authentication. Raises InvalidKey, RetiredKey and
+    KeysUnavailable."""
     if not auth.is_ours():
         return False
     try:
@@ -111,7 +112,7 @@ async def _authenticated(scope: Scope, context: RequestContext) -> bool:
 
 
 def _surface_of(path: str) -> tuple[Surface, str] | None:
-    """The surface that a path belongs to, and the model that the path names, if any."""
+    """The API surface that serves `path`, and the model in the path ("" if it has none)."""
     for surface in SURFACES:
         model = surface.model_in_path(path)
         if model is not None:

@@ -1,9 +1,9 @@
-"""The outermost middleware: checks what comes in, and counts what goes out.
+"""The outermost middleware: sanitises request headers, adds response headers, records usage.
 
-In: LiteLLM's own request headers (`x-litellm-timeout`, `x-litellm-tags` …) are settings of the
-gateway, which are its operator's to make; a request with two different keys is refused.
-Out: the headers of the request's context; not `x-litellm-model-api-base`, which tells clients the
-backends' addresses. When a response has ended, however it did, the reservation is settled.
+Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-tags` …), which would
+let clients change the gateway's settings. Conflicting API keys are rejected.
+Response: adds the headers of the request's context, and removes `x-litellm-model-api-base`, which
+contains a backend's address. At the end of the response the reservation is settled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ END_OF_STREAM = b"data: [DONE]"
 
 
 class RequestScope:
-    """ASGI middleware."""
+    """ASGI middleware that creates the RequestContext of every HTTP request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -57,8 +57,8 @@ class RequestScope:
                 context.begin_response(message["status"])
             elif context.complete or _is_last(message):
                 context.sent_whole = context.sent_whole or _is_last(message)
-                # Before the client can know that the response is whole: its next request may arrive
-                # while the last bytes of this response are sent.
+                # Before the last bytes are sent: the client's next request may arrive right after
+                # them, and its rate-limit headers must be exact.
                 await context.settle()
             await send(message)
 
@@ -66,7 +66,7 @@ class RequestScope:
             await self._app(scope, receive, counted)
         finally:
             if context.on_settle is not None:
-                # In a task of its own: the client may have gone, and this one be cancelled.
+                # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
             access_log.write(context, as_json=service().settings.log_format == "json")
 
@@ -97,5 +97,5 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """By a line of its own: in a JSON string, where a text may contain it, no line begins."""
+    """Whether a line of `body` is the end marker. Inside JSON strings newlines are escaped."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body

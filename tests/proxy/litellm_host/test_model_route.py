@@ -409,17 +409,17 @@ def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     use(monkeypatch, row("a"))
     known = ModelRoutes(Settings(route="auto"))
-    first = known.of("tiny")
+    first = known.find("tiny")
     assert first is not None
     use(monkeypatch, row("a"), row("b"), fallbacks=[{"*": ["tiny"]}])
-    assert known.of("tiny") is first
+    assert known.find("tiny") is first
     clock[0] += module.FRESH + 0.01
-    second = known.of("tiny")
+    second = known.find("tiny")
     assert second is not None
     assert (len(second.targets), second.reason) == (2, "`fallbacks` for this model")
     use(monkeypatch, foreign("tiny"))
     clock[0] += module.FRESH + 0.01
-    assert known.of("tiny") is None
+    assert known.find("tiny") is None
 
 
 def test_decisions_about_any_number_of_names_take_bounded_memory(
@@ -429,6 +429,6 @@ def test_decisions_about_any_number_of_names_take_bounded_memory(
     monkeypatch.setattr(module, "MOST", 10)
     known = ModelRoutes(Settings(route="auto"))
     for number in range(35):
-        assert known.of(f"team/{number}") is not None
-        assert known.of(f"unheard of {number}") is None
+        assert known.find(f"team/{number}") is not None
+        assert known.find(f"unheard of {number}") is None
     assert len(known._known) <= 10

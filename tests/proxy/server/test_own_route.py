@@ -173,7 +173,7 @@ async def gate(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     for module in (auth, exchange, own_route):
         monkeypatch.setattr(module, "service", lambda: here)
     monkeypatch.setattr(exchange, "selection", lambda: selection)
-    monkeypatch.setattr(own_route, "ways", lambda: known)
+    monkeypatch.setattr(own_route, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
     use(monkeypatch, ours(backend))
