@@ -32,7 +32,7 @@ def test_every_error_states_when_it_occurs_and_what_to_do() -> None:
         GrammarUnknown(["k1", "k2"]),
     ],
 )
-def test_an_error_crosses_the_wire(error: ToolgateError) -> None:
+def test_an_error_is_rebuilt_from_its_body(error: ToolgateError) -> None:
     rebuilt = from_body(error.status, error.body())
     assert type(rebuilt) is type(error)
     assert rebuilt.body() == error.body()
@@ -47,7 +47,7 @@ def test_an_error_crosses_the_wire(error: ToolgateError) -> None:
         (503, None, BackendUnavailable),
     ],
 )
-def test_foreign_bodies_become_errors_of_the_tree(
+def test_bodies_of_other_servers_become_errors(
     status: int, body: object, kind: type[ToolgateError]
 ) -> None:
     assert type(from_body(status, body)) is kind

@@ -24,7 +24,7 @@ def hashed(schema: object) -> str:
     return grammar_key.tool_hash("tool", grammar_key.canonical_parameters(schema))
 
 
-def test_annotations_go_but_properties_of_their_names_stay() -> None:
+def test_annotations_are_removed_and_properties_of_the_same_names_kept() -> None:
     canonical = grammar_key.canonical_parameters(SCHEMA)
     assert list(canonical["properties"]) == ["description", "count"]
     assert canonical["properties"]["description"] == {"maxLength": 10, "type": "string"}
@@ -32,7 +32,7 @@ def test_annotations_go_but_properties_of_their_names_stay() -> None:
     assert "description" not in canonical
 
 
-def test_what_cannot_alter_the_grammar_does_not_alter_the_key() -> None:
+def test_the_key_ignores_differences_that_do_not_change_the_grammar() -> None:
     other = {
         "required": ["count", "description"],
         "properties": {
@@ -45,7 +45,7 @@ def test_what_cannot_alter_the_grammar_does_not_alter_the_key() -> None:
     assert hashed(SCHEMA) == hashed(other)
 
 
-def test_requiring_nothing_is_as_leaving_it_out() -> None:
+def test_an_empty_required_is_equal_to_none() -> None:
     part = {"type": "object", "properties": {"required": {"type": "string", "enum": []}}}
     schema = part | {"properties": {"part": part}}
     said = part | {"properties": {"part": part | {"required": []}}, "required": []}
@@ -66,7 +66,7 @@ def test_requiring_nothing_is_as_leaving_it_out() -> None:
         {"properties": {"description": {"type": "string"}, "count": {"type": "integer"}}},
     ],
 )
-def test_what_alters_the_grammar_alters_the_key(change: dict[str, Any]) -> None:
+def test_the_key_depends_on_everything_that_changes_the_grammar(change: dict[str, Any]) -> None:
     assert hashed(SCHEMA) != hashed(SCHEMA | change)
 
 
@@ -78,7 +78,7 @@ def test_no_parameters_is_an_empty_object() -> None:
     assert grammar_key.canonical_parameters(None) == grammar_key.EMPTY_PARAMETERS
 
 
-def test_data_inside_enums_is_not_taken_for_schema() -> None:
+def test_data_inside_enums_is_not_read_as_a_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
     assert grammar_key.canonical_parameters(schema)["properties"]["a"] == {
         "enum": [{"title": "x", "b": 1}]
@@ -102,7 +102,7 @@ def test_depth_is_measured_without_recursion() -> None:
 @pytest.mark.parametrize(
     "number", [float("nan"), float("inf"), 10**5000], ids=["nan", "inf", "huge"]
 )
-def test_what_json_cannot_spell_is_refused(number: float) -> None:
+def test_values_that_json_cannot_represent_are_refused(number: float) -> None:
     schema = grammar_key.canonical_parameters({"properties": {"a": {"minimum": number}}})
     with pytest.raises(InvalidTools, match="not valid JSON"):
         grammar_key.tool_hash("tool", schema)
@@ -128,7 +128,7 @@ def test_keyword_order_does_not_matter(schema: dict[str, Any]) -> None:
     assert hashed(schema) == hashed(dict(reversed(schema.items())))
 
 
-def test_a_schema_of_too_many_values_is_not_made_canonical() -> None:
+def test_schemas_with_too_many_values_are_refused_early() -> None:
     enum = list(range(grammar_key.MAX_NODES))
     with pytest.raises(SchemaTooComplex, match="100,000"):
         grammar_key.canonical_parameters({"properties": {"a": {"enum": enum}}})

@@ -32,7 +32,7 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("room", FORBIDDEN)
-def test_a_room_imports_only_what_it_may(room: str) -> None:
+def test_a_package_has_only_allowed_imports(room: str) -> None:
     files = sorted((ROOT / room).rglob("*.py"))
     assert files
     offenders = {str(f): bad for f in files if (bad := imported(f) & FORBIDDEN[room])}
@@ -40,7 +40,7 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["toolgate_core.segmenter", "toolgate_proxy.provider"])
-def test_importing_it_loads_no_engine(module: str) -> None:
+def test_importing_a_module_loads_no_engine(module: str) -> None:
     """Also through what it imports: the gateway must install on a machine without torch."""
     script = f"import {module}, sys; print(sorted(set(sys.modules) & {HEAVY!r}))"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -30,7 +30,7 @@ def request(**fields: Any) -> ChatRequest:
         ({"tool_choice": NamedTool("set_tags")}, "required", ["set_tags"], 1),
     ],
 )
-def test_what_may_and_must_come(
+def test_choice_candidates_and_number_of_calls(
     fields: dict[str, Any], choice: str, names: list[str], max_calls: int | None
 ) -> None:
     plan = make_plan(request(**fields), QWEN3)
@@ -40,7 +40,7 @@ def test_what_may_and_must_come(
 
 
 @pytest.mark.parametrize("more", [{}, {"required": [], "title": "now"}])
-def test_a_function_that_declares_no_arguments_takes_none(more: dict[str, Any]) -> None:
+def test_a_function_without_declared_arguments_accepts_none(more: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {}, **more}
     left_out = {"type": "function", "function": {"name": "now"}}
     declared = {"type": "function", "function": {"name": "now", "parameters": schema}}
@@ -51,7 +51,7 @@ def test_a_function_that_declares_no_arguments_takes_none(more: dict[str, Any]) 
     assert "additionalProperties" not in opened.parameters
 
 
-def test_an_object_that_says_nothing_of_its_members_stays_open() -> None:
+def test_an_object_without_declared_properties_stays_open() -> None:
     for schema in ({"type": "object"}, {"properties": {}, "additionalProperties": True}):
         [tool] = parse_tools(
             [{"type": "function", "function": {"name": "f", "parameters": schema}}]
@@ -67,7 +67,7 @@ def test_an_object_that_says_nothing_of_its_members_stays_open() -> None:
         ({"reasoning": "on"}, UnsupportedParameter, "reasoning_effort"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_impossible_requests_are_refused(
     fields: dict[str, Any], error: type[Exception], param: str
 ) -> None:
     with pytest.raises(error) as refused:
@@ -75,7 +75,7 @@ def test_what_cannot_be_is_refused(
     assert refused.value.param == param  # type: ignore[attr-defined]
 
 
-def test_a_model_without_marks_talks_but_does_not_call() -> None:
+def test_a_model_without_marker_tokens_supports_text_only() -> None:
     assert make_plan(request(tools=()), PLAIN).choice == "none"
     with pytest.raises(UnsupportedParameter):
         make_plan(request(), PLAIN)
@@ -95,7 +95,7 @@ def test_a_model_without_marks_talks_but_does_not_call() -> None:
         ),
     ],
 )
-def test_a_wrong_tool_is_named(entry: object, param: str) -> None:
+def test_the_error_names_the_invalid_tool(entry: object, param: str) -> None:
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])
     assert refused.value.param == param
@@ -111,7 +111,7 @@ def test_a_wrong_tool_is_named(entry: object, param: str) -> None:
         {"properties": {"\ud800": {"$anchor": "x"}, "b": {"$ref": "#x"}}},
     ],
 )
-def test_what_is_no_schema_is_named_where_it_is_rewritten(parameters: dict[str, Any]) -> None:
+def test_the_error_names_the_parameters_of_an_invalid_schema(parameters: dict[str, Any]) -> None:
     entry = {"type": "function", "function": {"name": "a", "parameters": parameters}}
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])
@@ -123,21 +123,21 @@ def test_names_are_unique() -> None:
         parse_tools([tools.TAGS, tools.TAGS])
 
 
-def test_a_dialect_is_told_by_its_marks() -> None:
+def test_a_dialect_is_detected_by_its_marker_tokens() -> None:
     assert detect(QWEN3.marks) is QWEN3
     assert detect(HERMES.marks) is HERMES
     assert detect(["<s>"]) is PLAIN
     assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 
-def test_a_tool_that_was_seen_before_is_read_the_same_way() -> None:
+def test_a_cached_tool_equals_a_new_one() -> None:
     first, second = (parse_tools([tools.TAGS])[0] for _ in range(2))
     assert (first.parameters, first.hash) == (second.parameters, second.hash)
     [renamed] = parse_tools([{**tools.TAGS, "function": tools.TAGS["function"] | {"name": "x"}}])
     assert renamed.hash != first.hash
 
 
-def test_a_wrong_schema_is_named_by_its_place_each_time() -> None:
+def test_the_error_of_a_repeated_schema_has_its_own_param() -> None:
     wrong = tools.tool("wrong", {})
     wrong["function"]["parameters"]["type"] = "array"
     for entries, place in (([wrong], 0), ([tools.TAGS, wrong], 1)):
@@ -147,7 +147,7 @@ def test_a_wrong_schema_is_named_by_its_place_each_time() -> None:
 
 
 @pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])
-def test_strict_is_read(strict: bool | None, read: bool) -> None:
+def test_strict_is_parsed(strict: bool | None, read: bool) -> None:
     entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": strict}}
     assert parse_tools([entry])[0].strict is read
 

@@ -105,7 +105,7 @@ def test_plain_content_keeps_its_white_space_inside_and_at_its_end() -> None:
     ]
 
 
-def test_a_prompt_that_opened_the_reasoning() -> None:
+def test_a_prompt_that_ends_inside_the_reasoning() -> None:
     tokens = [*text("hm"), mark(4), *text("\n\n", "yes"), (6, "")]
     assert run(tokens, reasoning_open=True) == [
         ReasoningDelta("hm"),
@@ -114,7 +114,7 @@ def test_a_prompt_that_opened_the_reasoning() -> None:
     ]
 
 
-def test_arguments_stream_as_they_come() -> None:
+def test_arguments_are_streamed() -> None:
     segmenter = Segmenter(QWEN3, MARKS)
     tokens = call("a", '{"city": ', '"Par', 'is"', "}")
     shown = [segmenter.feed([i], [t]) for i, t in tokens]
@@ -135,9 +135,7 @@ def test_arguments_stream_as_they_come() -> None:
     ],
     ids=["name", "arguments", "whole", "tail", "line", "deep"],
 )
-def test_a_cut_call_shows_its_arguments_and_never_the_envelope(
-    cut: list[Token], shown: list[str]
-) -> None:
+def test_a_cut_call_has_arguments_without_the_envelope(cut: list[Token], shown: list[str]) -> None:
     events = run([mark(1), *cut], reason="length")
     assert [e.text for e in events if isinstance(e, ArgumentsDelta)] == shown
     whole = shown == ['{"x": 1}']
@@ -157,12 +155,12 @@ def test_a_cut_call_shows_its_arguments_and_never_the_envelope(
         [*call("a", "[]"), mark(5)],  # arguments that are no object
     ],
 )
-def test_what_must_not_be_ends_in_an_error(tokens: list[Token]) -> None:
+def test_misplaced_marker_tokens_are_errors(tokens: list[Token]) -> None:
     with pytest.raises(EnforcementFailed):
         run(tokens)
 
 
-def test_an_owed_call_that_did_not_come_is_an_error() -> None:
+def test_a_missing_required_call_is_an_error() -> None:
     with pytest.raises(EnforcementFailed):
         run([*text("hi"), mark(5)], required=True)
 

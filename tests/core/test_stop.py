@@ -16,19 +16,19 @@ def shown(stops: list[str], pieces: list[str]) -> tuple[str, str | None]:
     return "".join(e.text for e in events if isinstance(e, ContentDelta)), stop.hit
 
 
-def test_the_stop_that_is_complete_first_wins_and_is_not_shown() -> None:
+def test_the_first_complete_stop_string_ends_the_content() -> None:
     assert shown(["END", "E"], ["a", "E", "ND b"]) == ("a", "E")
 
 
-def test_found_across_pieces() -> None:
+def test_a_stop_string_split_over_deltas_is_found() -> None:
     assert shown(["\n\nUser:"], ["hi\n", "\nUs", "er: x"]) == ("hi", "\n\nUser:")
 
 
-def test_a_near_miss_is_given_back() -> None:
+def test_a_partial_match_is_released() -> None:
     assert shown(["END"], ["E", "N", "d"]) == ("ENd", None)
 
 
-def test_reasoning_and_arguments_are_not_searched() -> None:
+def test_stop_strings_in_reasoning_and_arguments_are_ignored() -> None:
     events = [ReasoningDelta("END"), ArgumentsDelta(0, "END")]
     stop = StopStrings(["END"])
     assert stop.filter(events) == events

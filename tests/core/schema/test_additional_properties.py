@@ -1,4 +1,4 @@
-"""Opened, a schema has the instances that it had; what it says nothing of is said."""
+"""Open objects: the same instances, with explicit `additionalProperties`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 @given(schemas(), MANY)
-def test_the_instances_are_the_same(schema: dict[str, Any], values: list[Any]) -> None:
+def test_open_objects_accept_the_same_instances(schema: dict[str, Any], values: list[Any]) -> None:
     canonical = canonical_schema(schema, param="schema")
     before, after = (
         jsonschema_rs.validator_for(each, validate_formats=True)
@@ -37,7 +37,7 @@ def test_the_instances_are_the_same(schema: dict[str, Any], values: list[Any]) -
 @pytest.mark.parametrize(
     "said", [{"additionalProperties": False}, {"patternProperties": {"^x": {"type": "integer"}}}]
 )
-def test_what_is_said_stays(said: dict[str, Any]) -> None:
+def test_explicit_additional_properties_are_kept(said: dict[str, Any]) -> None:
     inner = NAMED | said
     made = with_open_objects({"type": "object", "properties": {"b": inner}})
     assert made == {
@@ -47,12 +47,12 @@ def test_what_is_said_stays(said: dict[str, Any]) -> None:
     }
 
 
-def test_beside_unevaluated_properties_nothing_is_opened() -> None:
+def test_schemas_with_unevaluated_properties_are_unchanged() -> None:
     schema = {"allOf": [NAMED], "unevaluatedProperties": False}
     assert with_open_objects(schema) == schema
 
 
-def test_tools_and_content_have_keys_of_their_own_when_opened() -> None:
+def test_open_objects_change_the_hash_of_tools_and_content() -> None:
     entry = {"type": "function", "function": {"name": "f", "parameters": copy.deepcopy(NAMED)}}
     [closed], [open_] = parse_tools([entry]), parse_tools([entry], open_objects=True)
     assert open_.parameters["additionalProperties"] is True
@@ -62,7 +62,7 @@ def test_tools_and_content_have_keys_of_their_own_when_opened() -> None:
     assert formats[0].hash != formats[1].hash
 
 
-def test_what_is_said_to_be_open_stays_so_when_it_is_rewritten() -> None:
+def test_preparing_keeps_explicitly_open_objects() -> None:
     """Members beyond those that a schema names, in one whose `oneOf` no engine takes as it is."""
     either = [{"properties": {"b": {"const": n}}, "required": ["b"]} for n in (1, 2)]
     schema = NAMED | {"additionalProperties": True, "oneOf": either}

@@ -24,7 +24,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_every_keyword_has_its_holder() -> None:
+def test_coverage_of_every_keyword() -> None:
     by = {each.pointer: each.enforced_by for each in coverage(SCHEMA).keywords}
     assert by == {
         "/type": "masks",
@@ -50,13 +50,13 @@ def test_every_keyword_has_its_holder() -> None:
     }
 
 
-def test_what_is_checked_comes_with_a_reason_and_a_remedy() -> None:
+def test_residual_keywords_have_a_reason_and_a_rewrite() -> None:
     residual = coverage(SCHEMA).residual
     assert [place.keyword for place in residual] == ["uniqueItems", "oneOf", "if", "then"]
     assert all(place.why and place.rewrite for place in residual)
 
 
 @pytest.mark.parametrize("keyword", sorted(HARD | {k for ks in TOGETHER.values() for k in ks}))
-def test_there_is_advice_for_whatever_may_be_left_open(keyword: str) -> None:
+def test_every_possibly_residual_keyword_has_advice(keyword: str) -> None:
     assert keyword in ADVICE
     assert keyword in ASSERTIONS

@@ -35,20 +35,20 @@ def read(schema: dict[str, Any]) -> Any:
         ({"type": "string", "nullable": False}, {"type": "string"}),
     ],
 )
-def test_what_older_drafts_and_openapi_say_in_other_words(
+def test_keywords_of_older_drafts_and_openapi_are_upgraded(
     old: dict[str, Any], new: dict[str, Any]
 ) -> None:
     assert read(old) == new
     assert read({"properties": {"a": old}}) == {"properties": {"a": new}}
 
 
-def test_a_draft_does_not_know_what_came_later() -> None:
+def test_keywords_newer_than_the_draft_are_ignored() -> None:
     assert read({"$schema": DRAFT4, "const": 1, "minimum": 1}) == {"minimum": 1}
     assert read({"$schema": DRAFT7, "const": 1, "dependentRequired": {}}) == {"const": 1}
     assert read({"$schema": NEWEST, "prefixItems": [{}]}) == {"prefixItems": [{}]}
 
 
-def test_neighbours_of_a_reference_count_since_2019() -> None:
+def test_siblings_of_a_reference_apply_since_2019() -> None:
     schema = {"$ref": "#/definitions/a", "minimum": 1, "definitions": {"a": {}}}
     assert read(schema) == schema
     assert "minimum" not in read(schema | {"$schema": DRAFT7})
@@ -98,7 +98,7 @@ def test_references_are_found_by_id_anchor_and_pointer(ref: str, pointer: str) -
         ({"$id": "https://example.com", "items": {"$id": "//["}}, "/items/$id"),
     ],
 )
-def test_what_leads_out_of_the_schema_is_refused_at_its_place(
+def test_unresolvable_references_are_refused_with_their_pointer(
     schema: dict[str, Any], pointer: str
 ) -> None:
     with pytest.raises(SchemaNotEnforceable) as refused:
@@ -121,13 +121,13 @@ def test_references_to_booleans() -> None:
     assert read(schema)["anyOf"] == [{"not": {}}]
 
 
-def test_what_is_given_stays_as_it_is() -> None:
+def test_normalising_does_not_change_its_argument() -> None:
     schema = {"items": [{"nullable": True, "type": "string"}]}
     normalise(schema)
     assert schema == {"items": [{"nullable": True, "type": "string"}]}
 
 
-def test_depth_is_no_obstacle() -> None:
+def test_deeply_nested_schemas_are_normalised() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(20_000):
         schema = {"properties": {"a": schema}}
@@ -152,13 +152,13 @@ def test_depth_is_no_obstacle() -> None:
     ],
     ids=["dependencies", "$recursiveRef", "what is reached by references only"],
 )
-def test_nor_is_width(schema: dict[str, Any]) -> None:
+def test_wide_schemas_are_normalised(schema: dict[str, Any]) -> None:
     began = process_time()
     normalise(schema)
     assert process_time() - began < 3
 
 
-def test_dependencies_keep_their_order_beside_what_newer_drafts_call_them() -> None:
+def test_upgraded_dependencies_keep_their_order() -> None:
     old = {"a": ["x"], "b": {}, "c": ["y"], "d": ["z"]}
     found = read({"dependencies": old, "dependentRequired": {"e": [], "c": ["w"]}})
     assert found == {
@@ -168,7 +168,7 @@ def test_dependencies_keep_their_order_beside_what_newer_drafts_call_them() -> N
     assert list(found["dependentRequired"]) == ["d", "c", "a", "e"]
 
 
-def test_a_recursive_reference_is_a_plain_one_where_one_schema_alone_is_its_anchor() -> None:
+def test_a_recursive_reference_with_one_anchor_becomes_a_plain_one() -> None:
     tree = {
         "$schema": "https://json-schema.org/draft/2019-09/schema",
         "$recursiveAnchor": True,
@@ -179,7 +179,7 @@ def test_a_recursive_reference_is_a_plain_one_where_one_schema_alone_is_its_anch
         normalise(tree | {"$defs": {"other": {"$recursiveAnchor": True}}})
 
 
-def test_references_may_not_become_too_long() -> None:
+def test_the_length_of_references_is_limited() -> None:
     def schema(number: int) -> dict[str, Any]:
         far = {"N" * 10_000: {"properties": {"a": {"$anchor": "x"}}}}
         return {"$defs": far, "anyOf": [{"$ref": "#x"}] * number}
@@ -189,7 +189,7 @@ def test_references_may_not_become_too_long() -> None:
         read(schema(250))
 
 
-def test_only_what_is_used_is_reachable() -> None:
+def test_unused_definitions_are_not_reachable() -> None:
     schema = {
         "properties": {"a": {"$ref": "#/$defs/a"}},
         "$defs": {"a": {"items": {"$ref": "#"}}, "b": {"not": {}}},

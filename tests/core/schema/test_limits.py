@@ -47,7 +47,7 @@ SCHEMA: dict[str, Any] = {
         ("text", len("citymorekindOsloRomefar")),
     ],
 )
-def test_each_limit_holds_to_the_unit(name: str, used: int) -> None:
+def test_each_limit_is_exact(name: str, used: int) -> None:
     assert refused(SCHEMA, **{name: used}) is None
     error = refused(SCHEMA, **{name: used - 1})
     assert error is not None
@@ -56,14 +56,14 @@ def test_each_limit_holds_to_the_unit(name: str, used: int) -> None:
     assert error.param == "tools[0].function.parameters"
 
 
-def test_the_pointer_names_the_place() -> None:
+def test_the_error_has_the_pointer_of_the_place() -> None:
     error = refused({"properties": {"a/b": {"enum": [1, 2, 3]}}}, enum_values=2)
     assert error is not None
     assert error.pointer == "/properties/a~1b"
 
 
 @pytest.mark.parametrize("properties", [{}, {"a": {"$ref": "#/$defs/b"}}])
-def test_many_values_below_a_long_name_take_no_memory_for_it_each(
+def test_a_long_name_is_not_copied_for_each_value_below_it(
     properties: dict[str, Any],
 ) -> None:
     defs = {"n" * 10_000: {"allOf": [True] * 40_000}, "b": {}}
@@ -76,7 +76,7 @@ def test_many_values_below_a_long_name_take_no_memory_for_it_each(
 
 
 @pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)
-def test_the_hostile_are_over_the_defaults(what: str) -> None:
+def test_hostile_schemas_exceed_the_default_limits(what: str) -> None:
     with pytest.raises(SchemaTooComplex):
         check_limits(hostile_schemas.OVER_LIMITS[what], SchemaLimits(), param="x")
 
@@ -91,7 +91,7 @@ def test_the_hostile_are_over_the_defaults(what: str) -> None:
         {"properties": [1], "enum": {"a": 1}, "const": {}},
     ],
 )
-def test_what_is_no_schema_or_no_json_passes_to_those_who_name_it(schema: dict[str, Any]) -> None:
+def test_invalid_schemas_and_values_pass_the_limits(schema: dict[str, Any]) -> None:
     check_limits(schema, SchemaLimits(), param="x")
 
 
@@ -108,7 +108,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
-def test_any_value_is_counted_as_a_plain_recursion_would(schema: dict[str, Any]) -> None:
+def test_counts_equal_those_of_a_recursive_implementation(schema: dict[str, Any]) -> None:
     def nodes(value: Any) -> int:
         inner = value.values() if isinstance(value, dict) else value
         return 1 + sum(map(nodes, inner)) if isinstance(value, dict | list) else 1

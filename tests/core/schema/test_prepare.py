@@ -45,14 +45,18 @@ def validator(schema: Any) -> Any:
 
 @SOME
 @given(schemas(), MANY)
-def test_reading_a_schema_changes_nothing(schema: dict[str, Any], values: list[Any]) -> None:
+def test_normalised_schemas_accept_the_same_instances(
+    schema: dict[str, Any], values: list[Any]
+) -> None:
     before, after = validator(schema), validator(canonical_schema(schema, param="schema"))
     assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
 
 
 @SOME
 @given(schemas(), MANY)
-def test_valid_before_if_and_only_if_after(schema: dict[str, Any], values: list[Any]) -> None:
+def test_prepared_schemas_accept_the_same_instances(
+    schema: dict[str, Any], values: list[Any]
+) -> None:
     """Nothing that is valid is lost, and where nothing is left open, nothing is gained."""
     schema = canonical_schema(schema, param="schema")
     before = validator(schema)
@@ -80,7 +84,7 @@ def test_valid_before_if_and_only_if_after(schema: dict[str, Any], values: list[
     [[]],
     Random(0),
 )
-def test_relaxing_only_ever_admits_more(
+def test_relaxed_schemas_accept_all_valid_instances(
     schema: dict[str, Any], values: list[Any], dice: Random
 ) -> None:
     """Whatever goes: what is kept is kept with all that is inside it, as the search does it."""
@@ -98,7 +102,7 @@ def test_relaxing_only_ever_admits_more(
 
 @SOME
 @given(schemas(), MANY)
-def test_the_way_out_admits_everything_valid(schema: dict[str, Any], values: list[Any]) -> None:
+def test_fallbacks_accept_all_valid_instances(schema: dict[str, Any], values: list[Any]) -> None:
     schema = canonical_schema(schema, param="schema")
     valid = [v for v in values if validator(schema).is_valid(v)]
     for made in (prepare_without_uncertain(schema), prepare_type_only(schema)):
@@ -123,7 +127,7 @@ X = {"type": "string"}
         ({"oneOf": [{"type": "null"}, X]}, {"type": ["null", "string"]}),
     ],
 )
-def test_what_is_rewritten_and_not_given_up(schema: dict[str, Any], rewritten: Any) -> None:
+def test_rewritten_keywords_are_not_residual(schema: dict[str, Any], rewritten: Any) -> None:
     made = prepare(schema)
     assert not made.residual
     if isinstance(rewritten, dict):
@@ -155,7 +159,7 @@ def test_what_is_rewritten_and_not_given_up(schema: dict[str, Any], rewritten: A
         ),
     ],
 )
-def test_what_stays_open_is_named_at_its_place(schema: dict[str, Any], pointers: Any) -> None:
+def test_residual_keywords_have_their_pointers(schema: dict[str, Any], pointers: Any) -> None:
     schema = schema | {"$defs": {"x": {"type": "array", "uniqueItems": True}}}
     found = [occurrence.pointer for occurrence in prepare(schema).residual]
     assert found == pointers if isinstance(pointers, list) else len(found) == pointers
@@ -170,7 +174,9 @@ def test_what_stays_open_is_named_at_its_place(schema: dict[str, Any], pointers:
         ({"not": {}}, ""),
     ],
 )
-def test_what_is_no_schema_or_is_never_met_is_refused(schema: dict[str, Any], pointer: str) -> None:
+def test_invalid_and_unsatisfiable_schemas_are_refused(
+    schema: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(SchemaNotEnforceable) as refused:
         prepare(schema)
     assert refused.value.pointer == pointer
@@ -183,7 +189,7 @@ def test_what_is_no_schema_or_is_never_met_is_refused(schema: dict[str, Any], po
         {"type": "array", "minItems": 3, "maxItems": 1},
     ],
 )
-def test_what_contradicts_itself_is_gone_from_the_canonical_form(
+def test_the_canonical_form_has_no_contradictions(
     contradiction: dict[str, Any],
 ) -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
@@ -199,7 +205,7 @@ def test_what_contradicts_itself_is_gone_from_the_canonical_form(
     )  # not plain: `prepared` goes by that form
 
 
-def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:
+def test_declared_properties_stay_possible_with_a_pattern_for_names() -> None:
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {"name": X},
@@ -212,7 +218,7 @@ def test_a_declared_member_stays_possible_beside_a_pattern_for_names() -> None:
     assert not prepare(schema | {"additionalProperties": True}).residual
 
 
-def test_depth_is_refused_before_native_code_meets_it() -> None:
+def test_too_deep_schemas_are_refused_before_native_code_runs() -> None:
     schema: dict[str, Any] = {}
     for _ in range(5_000):
         schema = {"not": schema}
@@ -233,19 +239,19 @@ def test_properties_keep_their_order() -> None:
 @given(
     st.lists(st.sampled_from([*TEXTS, "abd", "-]^"]) | st.text(max_size=4), max_size=5), st.text()
 )
-def test_none_of_is_the_complement(texts: list[str], other: str) -> None:
+def test_pattern_excluding_is_the_complement(texts: list[str], other: str) -> None:
     pattern = pattern_excluding(texts)
     assert pattern is not None
     for text in [*texts, other, *(t + "x" for t in texts), *(t[:-1] for t in texts)]:
         assert jsonschema_rs.is_valid({"pattern": pattern}, text) == (text not in texts)
 
 
-def test_none_of_gives_up_before_it_grows_large() -> None:
+def test_pattern_excluding_limits_the_length() -> None:
     assert pattern_excluding(["x" * 1_000]) is None
 
 
 @pytest.mark.parametrize("name", sorted(PATTERNS))
-def test_the_pattern_of_a_format_admits_nothing_else(name: str) -> None:
+def test_format_patterns_accept_valid_strings_only(name: str) -> None:
     check = validator({"format": name})
 
     @SOME
@@ -260,7 +266,7 @@ def test_the_pattern_of_a_format_admits_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CHECKED | BUILT_IN | PATTERNS.keys()))
-def test_the_check_knows_every_format_that_we_know(name: str) -> None:
+def test_validation_supports_every_known_format(name: str) -> None:
     assert not validator({"format": name}).is_valid("[\\{ %")
 
 
@@ -276,11 +282,11 @@ def test_the_check_knows_every_format_that_we_know(name: str) -> None:
         (r"(a)\1", False),
     ],
 )
-def test_patterns_that_no_mask_holds(pattern: str, can: bool) -> None:
+def test_unsupported_patterns_are_detected(pattern: str, can: bool) -> None:
     assert is_maskable(pattern) == can
 
 
-def test_fitting_twice_is_fitting_once() -> None:
+def test_the_engine_form_is_idempotent() -> None:
     schema = {"properties": {"a": {"$ref": "#/properties/b"}, "b": {"format": "email"}}}
     once = to_engine_form(schema, PropertyOrder(schema))
     assert to_engine_form(once, PropertyOrder(once)) == once
