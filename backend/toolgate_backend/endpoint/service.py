@@ -152,8 +152,8 @@ class Service:
                 self._registry.require_ready(keys)
             # A request that continues from earlier tokens gets the same prompt as the first
             # request.
-            answer = len(request.accepted) + (request.sampling.max_tokens or 0)
-            prompt = await self._renderer.render(request.prompt, answer)
+            response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
+            prompt = await self._renderer.render(request.prompt, response_tokens)
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]

@@ -127,9 +127,8 @@ class StateMachine:
     # --- THINKING ---
 
     def _begin_thinking(self, state: State) -> State:
-        return replace(
-            state, phase=Phase.THINKING, may_reason=False, partial_mark=b"", candidates=None
-        )
+        state = replace(state, phase=Phase.THINKING, may_reason=False)
+        return replace(state, partial_mark=b"", candidates=None)
 
     def _thinking_mask(self, state: State, length: int) -> masks.Mask:
         if self._permissions.must_end_reasoning(state, length):
@@ -146,16 +145,20 @@ class StateMachine:
         return self._free_text_step(state, token, state.reasoning_tokens + 1)
 
     def _free_text_step(self, state: State, token: int, reasoning_tokens: int) -> State | None:
-        static = self._static
+        static, count = self._static, self._longest_history
         if token in static.special or static.completes_mark(state.partial_mark, token):
             return None
         if token in self._permissions.banned_tokens(state):
             return None
-        count = self._longest_history
+        recent = (*state.recent_tokens, token)[-count:] if count else ()
+        partial = static.partial_mark(state.partial_mark, token)
+        same = state.partial_mark == partial and state.recent_tokens == recent
+        if same and state.reasoning_tokens == reasoning_tokens and not state.may_reason:
+            return state  # as at most tokens of content
         return replace(
             state,
-            partial_mark=static.partial_mark(state.partial_mark, token),
-            recent_tokens=(*state.recent_tokens, token)[-count:] if count else (),
+            partial_mark=partial,
+            recent_tokens=recent,
             reasoning_tokens=reasoning_tokens,
             may_reason=False,
         )
@@ -228,9 +231,8 @@ class StateMachine:
 
     def _call_mask(self, state: State) -> masks.Mask:
         assert state.candidates is not None
-        if state.candidates.finished:
-            return masks.single(self._static.marks.call_end)
-        return state.candidates.mask()
+        finished = state.candidates.finished
+        return masks.single(self._static.marks.call_end) if finished else state.candidates.mask()
 
     def _call_step(self, state: State, token: int) -> State | None:
         assert state.candidates is not None

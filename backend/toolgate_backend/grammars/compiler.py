@@ -147,7 +147,7 @@ class Compiler:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
         for engine in self._engines.values():
-            engine.compile(self._dialect, "prime", COMMON_SCHEMA)
+            engine.compile(self._dialect, "common", COMMON_SCHEMA)
 
     def compile(
         self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
@@ -196,18 +196,14 @@ class Compiler:
             else:
                 choice, compiled = self._first_compilable(name, _choices(schema, rewritten))
         except GrammarRefused as refused:
-            return refusal | {
-                "reason": _clean_reason(refused.reason),
-                "pointer": refused.pointer,
-            }, None
+            reason = _clean_reason(refused.reason)
+            return refusal | {"reason": reason, "pointer": refused.pointer}, None
         except SchemaNotEnforceable as error:
-            return refusal | {
-                "reason": _clean_reason(error.message),
-                "pointer": error.pointer,
-            }, None
+            reason = _clean_reason(error.message)
+            return refusal | {"reason": reason, "pointer": error.pointer}, None
         except MemoryError:
             raise  # a resource limit is not a verdict on the schema
-        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception, and the caller needs a verdict
+        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception
             reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
             return refusal | {"reason": _clean_reason(reason), "pointer": ""}, None
         if self._xgrammar.size(compiled) > MAX_GRAMMAR_BYTES:

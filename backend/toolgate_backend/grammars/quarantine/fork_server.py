@@ -78,7 +78,7 @@ class Worker:
             async with asyncio.timeout(timeout_seconds):
                 return await self._read(WorkerReply)
         except (OSError, EOFError):  # a TimeoutError is an OSError
-            return reply.model_copy(update={"renew": True})
+            return reply.model_copy(update={"replace_worker": True})
 
     def close(self) -> None:
         """Close the connection, which ends the worker."""

@@ -101,12 +101,12 @@ def add_measurements(
     grammar: CompiledGrammar,
 ) -> WorkerReply:
     """The reply with the measurements for budgets, and with a blob if that is worth it."""
-    reply = reply.model_copy(update={"figures_follow": False})
+    reply = reply.model_copy(update={"measurements_follow": False})
     assert reply.verdict is not None
     try:
         measured = measure(grammar, json.loads(job.parameters), completion)
     except MemoryError:
-        return reply.model_copy(update={"renew": True})
+        return reply.model_copy(update={"replace_worker": True})
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements
         return reply
     worth_packing = (reply.verdict.compile_ms or 0.0) >= BLOB_MIN_COMPILE_MS
@@ -132,7 +132,7 @@ def _with_blob(
     except BlobRejected:  # xgrammar cannot read its own output
         return reply
     except MemoryError:
-        return reply.model_copy(update={"renew": True})
+        return reply.model_copy(update={"replace_worker": True})
     pays = load_ms * BLOB_SPEEDUP <= (reply.verdict.compile_ms or 0.0)
     return _update_verdict(reply, {"load_ms": load_ms, "blob": packed if pays else None})
 

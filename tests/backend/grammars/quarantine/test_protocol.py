@@ -1,0 +1,65 @@
+"""The replies of a quarantine worker to one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import hostile_schemas
+from toolgate_backend.grammars.compiler import Compiler, CompilerSetup
+from toolgate_backend.grammars.quarantine import protocol
+from toolgate_backend.grammars.quarantine.protocol import (
+    CompileJob,
+    CompileLimits,
+    add_measurements,
+    examine,
+)
+from toolgate_backend.vocabulary import Vocabulary
+from toolgate_core.grammar_key import canonical_json
+
+LIMITS = CompileLimits(cpu_seconds=1, wall_seconds=1, memory_bytes=2**30)
+
+
+@pytest.fixture(scope="module")
+def compiler(vocabulary: Vocabulary) -> Compiler:
+    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
+
+
+def job(schema: dict[str, Any]) -> CompileJob:
+    return CompileJob(key="k", name="t", parameters=canonical_json(schema), limits=LIMITS)
+
+
+def test_the_second_reply_has_the_measurements(compiler: Compiler, vocabulary: Vocabulary) -> None:
+    completion = CompilerSetup.from_vocabulary(vocabulary).completion()
+    wanted = job(hostile_schemas.of(a={"type": "integer"}))
+    first, grammar = examine(compiler, wanted)
+    assert first.measurements_follow
+    assert grammar is not None
+    second = add_measurements(compiler, completion, wanted, first, grammar)
+    assert not second.measurements_follow
+    assert second.verdict is not None
+    assert second.verdict.least_tokens
+
+
+def test_a_refusal_has_no_second_reply(compiler: Compiler) -> None:
+    reply, grammar = examine(compiler, job({"type": "object", "properties": 3}))
+    assert not reply.measurements_follow
+    assert grammar is None
+
+
+def test_a_worker_without_memory_for_the_measurements_is_replaced(
+    compiler: Compiler, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(protocol, "measure", out_of_memory)
+    completion = CompilerSetup.from_vocabulary(vocabulary).completion()
+    wanted = job(hostile_schemas.of(a={"type": "integer"}))
+    first, grammar = examine(compiler, wanted)
+    assert grammar is not None
+    assert not first.replace_worker
+    second = add_measurements(compiler, completion, wanted, first, grammar)
+    assert second.replace_worker
+    assert not second.measurements_follow
