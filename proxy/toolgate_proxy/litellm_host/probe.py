@@ -16,7 +16,7 @@ class LiteLLMChanged(Exception):
     """The message contains LiteLLM's version, the missing names, and the versions that work."""
 
 
-def check_touches() -> None:
+def check_private_names() -> None:
     """Raises LiteLLMChanged."""
     problems = [*find_problems(PRIVATE_NAMES)]
     if problems:

@@ -103,13 +103,13 @@ def create() -> Any:
     from ..admin import routes
     from ..litellm_host.asgi import insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
-    from ..litellm_host.probe import check_touches
+    from ..litellm_host.probe import check_private_names
     from . import access_log
     from .lifespan import extend_lifespan
     from .own_route import OwnRoute
     from .request_scope import RequestScope
 
-    check_touches()
+    check_private_names()
     app = litellm_app()
     access_log.set_up()
     repair_error_bodies(app)

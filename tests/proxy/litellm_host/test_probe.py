@@ -11,11 +11,11 @@ from toolgate_core.host_probe import PrivateName
 from toolgate_proxy.litellm_host import probe
 from toolgate_proxy.litellm_host.names import either
 from toolgate_proxy.litellm_host.private_names import PRIVATE_NAMES
-from toolgate_proxy.litellm_host.probe import LiteLLMChanged, check_touches
+from toolgate_proxy.litellm_host.probe import LiteLLMChanged, check_private_names
 
 
 def test_the_installed_litellm_has_every_private_name() -> None:
-    check_touches()
+    check_private_names()
 
 
 @pytest.mark.parametrize("private", PRIVATE_NAMES, ids=lambda private: private.target)
@@ -37,7 +37,7 @@ def test_the_error_names_the_version_every_problem_and_what_to_install(
     names = tuple(PrivateName(f"json:{name}", "streams") for name in ("loads", "gone", "lost"))
     monkeypatch.setattr(probe, "PRIVATE_NAMES", names)
     with pytest.raises(LiteLLMChanged) as raised:
-        check_touches()
+        check_private_names()
     message = str(raised.value)
     assert message.startswith(f"LiteLLM {version('litellm')} is not compatible")
     assert "json.gone is missing (used for: streams)" in message
