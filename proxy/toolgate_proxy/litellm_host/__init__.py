@@ -1,1 +1,1 @@
-"""Everything that touches a private name of LiteLLM."""
+"""All code that uses private names of LiteLLM; private_names.py lists them."""
