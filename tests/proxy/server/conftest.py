@@ -1,0 +1,47 @@
+"""The gateway's own route in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from litellm.proxy import proxy_server
+from pydantic import SecretStr
+
+from tests.support.fake_backend import KEY, FakeBackend
+from tests.support.gateway_process import KEY_SECRET
+from tests.support.litellm_router import reset_litellm, use
+from tests.support.own_route import MASTER, TICK, Gateway, ours
+from tests.support.script import Script
+from toolgate_proxy.litellm_host import auth
+from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
+from toolgate_proxy.litellm_host.deployments.selection import Selection
+from toolgate_proxy.server import exchange, own_route
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import GatewayState
+
+
+@pytest.fixture
+async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateway]:
+    reset_litellm(monkeypatch)
+    settings = Settings(
+        backend_url=backend.url,
+        backend_key=SecretStr(KEY),
+        key_secret=SecretStr(KEY_SECRET),
+        redis_url=None,
+        limits_without_redis="open",
+        keepalive_seconds=TICK,
+        route="auto",
+    )
+    here = GatewayState(settings)
+    selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
+    for module in (auth, exchange, own_route):
+        monkeypatch.setattr(module, "service", lambda: here)
+    monkeypatch.setattr(exchange, "selection", lambda: selection)
+    monkeypatch.setattr(own_route, "model_routes", lambda: known)
+    monkeypatch.setattr(proxy_server, "master_key", MASTER)
+    monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
+    use(monkeypatch, ours(backend))
+    backend.scripts["hi"] = Script(("Hello there",))
+    yield Gateway(here, backend)
+    await here.aclose()

@@ -1,0 +1,64 @@
+"""LiteLLM's authentication and another custom_auth on the gateway's own route."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import litellm
+import pytest
+from litellm.proxy import proxy_server
+from litellm.proxy._types import UserAPIKeyAuth
+from starlette.requests import Request
+
+from tests.support.litellm_router import use
+from tests.support.own_route import CHAT, Gateway, chat, ours
+
+
+async def test_another_custom_auth_may_read_the_request(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    async def custom_auth(request: Request, api_key: str) -> UserAPIKeyAuth:
+        seen.append((api_key, await request.json(), await request.body(), request.url.path))
+        return UserAPIKeyAuth(api_key=api_key)
+
+    monkeypatch.setattr(proxy_server, "user_custom_auth", custom_auth)
+    body = chat()
+    response = await gateway.ask(body, key="theirs")
+    assert (response.status, response.text) == (200, "Hello there")
+    assert seen == [("theirs", body, json.dumps(body).encode(), CHAT)]
+    assert response.context.key is None
+
+
+async def test_another_custom_auth_is_asked_about_the_model_of_the_path(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM checks the caller's models itself, where it is configured to."""
+
+    async def custom_auth(request: Request, api_key: str) -> UserAPIKeyAuth:
+        return UserAPIKeyAuth(api_key=api_key, models=["allowed"])
+
+    use(monkeypatch, ours(gateway.backend), ours(gateway.backend, "allowed"))
+    monkeypatch.setattr(proxy_server, "user_custom_auth", custom_auth)
+    checks = {"custom_auth_run_common_checks": True}
+    monkeypatch.setattr(proxy_server, "general_settings", checks)
+    monkeypatch.setattr(litellm, "enable_post_custom_auth_checks", True, raising=False)
+    allowed = await gateway.ask(chat(model="allowed"), key="theirs")
+    assert allowed.status == 200
+    for path, model in ((CHAT, "tiny"), ("/engines/tiny/chat/completions", "allowed")):
+        refused = await gateway.ask(chat(model=model), path=path, key="theirs")
+        assert refused.status in (401, 403), path
+    assert len(gateway.backend.requests) == 1
+
+
+async def test_litellms_own_authentication_lets_its_master_key_in(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy_server, "user_custom_auth", None)
+    assert (await gateway.ask(chat())).text == "Hello there"
+    refused = await gateway.ask(chat(), key="sk-wrong")
+    assert refused.status >= 400
+    assert refused.json["error"]["message"]
+    assert len(gateway.backend.requests) == 1

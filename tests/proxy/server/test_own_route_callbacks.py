@@ -1,0 +1,131 @@
+"""LiteLLM's callbacks on the gateway's own route."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import litellm
+import pytest
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
+
+from tests.support.litellm_router import Row
+from tests.support.own_route import Gateway, asked, chat
+from tests.support.script import Script
+
+
+class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """A team's callback: refuses and changes requests by their content, and records events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.models: list[Any] = []
+        self.successes: list[Any] = []
+        self.failures: list[Any] = []
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> dict[str, Any]:
+        self.models.append(data.get("model"))
+        last = data["messages"][-1]
+        if last["content"] == "refused":
+            raise HTTPException(429, {"error": "Not now."}, headers={"retry-after": "3"})
+        if last["content"] == "changed":
+            last["content"] = "hi"
+        return data
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.successes.append(response_obj)
+
+    async def async_log_failure_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.failures.append(kwargs["exception"])
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(5):
+            while not (self.successes or self.failures):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def team(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Team:
+    made = Team()
+    monkeypatch.setattr(litellm, "callbacks", [made])
+    return made
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_response_is_logged_once_as_it_was(
+    gateway: Gateway, team: Team, stream: bool
+) -> None:
+    response = await gateway.ask(chat(stream=stream))
+    assert (response.status, response.text) == (200, "Hello there")
+    await team.settled()
+    await asyncio.sleep(0.05)
+    [logged] = team.successes
+    assert logged.choices[0].message.content == "Hello there"
+    assert logged.usage.prompt_tokens == 11
+    assert not team.failures
+
+
+async def test_a_stream_that_its_client_leaves_is_logged_with_what_was_sent(
+    gateway: Gateway, team: Team
+) -> None:
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    await gateway.ask(chat("hang", stream=True), leave_after=0.3)
+    await team.settled()
+    [logged] = team.successes
+    assert "Hello there".startswith(logged.choices[0].message.content)
+    assert not team.failures
+
+
+@pytest.mark.parametrize("body", [chat("breaks"), chat(temperature="hot")], ids=["late", "early"])
+async def test_a_failure_is_logged_once(gateway: Gateway, team: Team, body: Row) -> None:
+    gateway.backend.scripts["breaks"] = Script(("x",), error_after=0)
+    response = await gateway.ask(body)
+    await team.settled()
+    await asyncio.sleep(0.05)
+    [failure] = team.failures
+    assert failure.status_code == response.status >= 400
+    assert not team.successes
+
+
+async def test_a_hook_may_change_a_request(gateway: Gateway, team: Team) -> None:
+    assert (await gateway.ask(chat("changed"))).text == "Hello there"
+    assert asked(gateway.backend) == ["hi"]
+
+
+async def test_a_hook_may_refuse_a_request(gateway: Gateway, team: Team) -> None:
+    response = await gateway.ask(chat("refused"))
+    assert (response.status, response.json["error"]["message"]) == (429, "Not now.")
+    assert gateway.backend.requests == []
+
+
+async def test_the_headers_of_a_hooks_refusal_are_sent(gateway: Gateway, team: Team) -> None:
+    """LiteLLM sends them too."""
+    response = await gateway.ask(chat("refused"))
+    assert response.headers.get(b"retry-after") == b"3"
+
+
+async def test_a_hook_sees_the_model_that_the_path_names(gateway: Gateway, team: Team) -> None:
+    for model in (None, "other"):
+        await gateway.ask(chat(model=model), path="/engines/tiny/chat/completions")
+    assert team.models == ["tiny", "tiny"]
+
+
+async def test_a_hook_after_a_failure_may_replace_the_error(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM sends the exception that the hook returns, so such requests may take its route."""
+
+    class Replacing(CustomLogger):  # type: ignore[misc]
+        async def async_post_call_failure_hook(self, *args: Any, **more: Any) -> HTTPException:
+            return HTTPException(418, {"error": "A teapot."})
+
+    monkeypatch.setattr(litellm, "callbacks", [Replacing()])
+    response = await gateway.ask(chat(temperature="hot"))
+    assert response.status in (418, 299)

@@ -1,0 +1,49 @@
+"""Which requests the gateway's own route passes on to LiteLLM, and which it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.litellm_router import foreign, use
+from tests.support.own_route import CHAT, Gateway, chat, ours
+
+
+async def test_other_requests_go_to_litellm_unchanged(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend), foreign("hosted"))
+    for path, method, body in (
+        (CHAT, "POST", json.dumps(chat(model="hosted", new_parameter=[1])).encode()),
+        (CHAT, "POST", json.dumps(chat(model="unheard of")).encode()),
+        ("/v1/responses", "POST", b'{"model": "tiny", "input": "hi"}'),
+        ("/v1/messages", "POST", b'{"model": "tiny", "max_tokens": 5, "messages": []}'),
+        ("/key/generate", "POST", b"anything"),
+        ("/v1/models", "GET", b""),
+        (CHAT, "GET", b""),
+    ):
+        response = await gateway.ask(body, path=path, method=method)
+        assert response.status == 299
+        passed = gateway.host.passed.pop()
+        assert (passed.path, passed.body) == (path, body if method == "POST" else b"")
+        assert passed.context is passed.carried is response.context
+
+
+async def test_a_model_with_a_reason_goes_to_litellm_after_the_checks(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend), fallbacks=[{"*": ["tiny"]}])
+    assert (await gateway.ask(chat())).status == 299
+    refused = await gateway.ask(chat(mock_response="Hello"))
+    assert (refused.status, refused.json["error"]["param"]) == (400, "mock_response")
+    unknown = await gateway.ask(chat(no_parameter=1))
+    assert (unknown.status, unknown.json["error"]["param"]) == (400, "no_parameter")
+    assert len(gateway.host.passed) == 1
+
+
+async def test_a_control_field_is_refused_on_every_path_for_models(gateway: Gateway) -> None:
+    for path in (CHAT, "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/completions"):
+        response = await gateway.ask({"model": "tiny", "api_base": "http://x"}, path=path)
+        assert (response.status, response.json["error"]["param"]) == (400, "api_base")
+    assert not gateway.host.passed
