@@ -72,49 +72,49 @@ docs: tiny
 
 fuzz: setup
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }
-	@python bench/fuzz.py "$(URL)" "$(KEY)" $(ARGS)
+	@python -m bench.fuzz.run "$(URL)" "$(KEY)" $(ARGS)
 
 # Tokens a second beside every alternative, on the tiny model and on one over a vocabulary of real
 # size; about fifty minutes. The tables go to stdout, the plots into docs/plots.
 bench: tiny
 	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/throughput.py .cache/models/tiny-qwen3-vocab --plots docs/plots --tokens 48 $(ARGS)
-	@python bench/throughput.py .cache/models/tiny --plots docs/plots --tokens 40 $(ARGS)
+	@python -m bench.throughput.run .cache/models/tiny-qwen3-vocab --plots docs/plots --tokens 48 $(ARGS)
+	@python -m bench.throughput.run .cache/models/tiny --plots docs/plots --tokens 40 $(ARGS)
 
 bench-grammars: setup
 	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/grammars.py .cache/models/tiny-qwen3-vocab $(ARGS)
+	@python -m bench.micro.grammars .cache/models/tiny-qwen3-vocab $(ARGS)
 
 bench-masks bench-drafts bench-interference: bench-%: setup
 	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/$*.py .cache/models/tiny-qwen3-vocab $(ARGS)
+	@python -m bench.$(if $(filter interference,$*),scenarios,micro).$* .cache/models/tiny-qwen3-vocab $(ARGS)
 
 bench-growth: tiny
 	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python bench/growth.py .cache/models/tiny .cache/models/tiny-qwen3-vocab $(ARGS)
+	@python -m bench.growth.run .cache/models/tiny .cache/models/tiny-qwen3-vocab $(ARGS)
 
 bench-affinity: tiny
-	@python bench/affinity.py .cache/models/tiny $(ARGS)
+	@python -m bench.scenarios.affinity .cache/models/tiny $(ARGS)
 
 bench-hop: setup
-	@python bench/hop.py $(ARGS)
+	@python -m bench.gateway_overhead.run $(ARGS)
 
 bench-schemas: setup tiny
-	@python bench/schemas.py --model .cache/models/tiny --contender toolgate \
+	@python -m bench.scenarios.schemas --model .cache/models/tiny --contender toolgate \
 		--contender vllm-strict $(ARGS)
 
 bench-looks: setup
-	@python bench/looks.py $(ARGS)
+	@python -m bench.micro.validation_overhead $(ARGS)
 
 conformance: setup
-	@python bench/conformance.py $(ARGS)
+	@python -m bench.conformance.run $(ARGS)
 
 surface: setup tiny
-	@python bench/surface.py --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
+	@python -m bench.surface.run --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
 
 # Other versions of LiteLLM and vLLM; an hour and a half for all. ARGS='--only 1.109.1 -- -x'
 compat: setup

@@ -1,17 +1,12 @@
-"""Some hundred random requests (bench/fuzz.py; ten thousand by `make fuzz`)."""
+"""Some hundred random requests (bench/fuzz; ten thousand by `make fuzz`)."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import httpx
 
+from bench.fuzz.run import fuzz
+
 from .conftest import Stack, status
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-
-from fuzz import fuzz
 
 REQUESTS = 250
 

@@ -1,19 +1,14 @@
-"""The fuzzer's requests (bench/fuzz_requests.py) are valid or invalid as they are marked."""
+"""The fuzzer's requests (bench/fuzz/requests.py) are valid or invalid as they are marked."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 
+from bench.fuzz.requests import DRAWN_BELOW, Request, make_request
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS
 from toolgate_proxy.api.chat_completions.request import parse_request
-
-sys.path.insert(0, str(Path(__file__).parents[4] / "bench"))
-
-from fuzz_requests import DRAWN_BELOW, Request, make_request
 
 REQUESTS = 2000
 

@@ -1,0 +1,159 @@
+"""Random requests against a running gateway: whatever is asked, the answer keeps its promises.
+
+    python -m bench.fuzz.run URL KEY --model NAME [--requests 10000] [--concurrency 32] [--seed 0]
+                         [--backend URL --backend-key KEY] [--bias FILE]
+
+Parameters, messages, tools, budgets from one token up and clients that hang up are drawn at random
+(bench/fuzz_requests.py), and every answer is held to what its request was promised
+(bench/fuzz_checks.py). Ends with status 1 after a violation, an HTTP 5xx, or where the backend
+still holds something when all is over. `--bias` is a JSON file of a logit_bias, for models that
+would never end a string by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.fuzz.checks import check_answer, check_refusal, from_chunks
+from bench.fuzz.requests import Request, make_request
+from bench.support.raw import lines
+from toolgate_core import wire
+
+SHOWN = 20
+"""Violations that are printed in full."""
+
+
+@dataclass
+class Findings:
+    outcomes: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+    def report(self) -> str:
+        counts = "  ".join(f"{name} {count}" for name, count in sorted(self.outcomes.items()))
+        lines = [f"{sum(self.outcomes.values())} requests: {counts}"]
+        lines += self.violations[:SHOWN]
+        lines.append(f"{len(self.violations)} violations")
+        return "\n".join(lines)
+
+
+async def fuzz(
+    url: str,
+    key: str,
+    *,
+    model: str,
+    requests: int,
+    concurrency: int,
+    seed: int,
+    bias: dict[str, float] | None = None,
+) -> Findings:
+    findings, slots = Findings(), asyncio.Semaphore(concurrency)
+    headers = {"authorization": f"Bearer {key}"}
+    limits = httpx.Limits(max_connections=concurrency)
+
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=300, trust_env=False, limits=limits
+    ) as http:
+
+        async def one(number: int) -> None:
+            request = make_request(random.Random(f"{seed}:{number}"), model, bias)
+            async with slots:
+                outcome, wrong = await send(http, request)
+            findings.outcomes[outcome] += 1
+            body = json.dumps(request.body, ensure_ascii=False)[:1500]
+            findings.violations += [f"#{number} {each}\n    {body}" for each in wrong]
+
+        await asyncio.gather(*(one(number) for number in range(requests)))
+    return findings
+
+
+async def send(http: httpx.AsyncClient, request: Request) -> tuple[str, list[str]]:
+    """What became of a request, in a word, and what was wrong with its answer."""
+    try:
+        status, answer = await asyncio.wait_for(exchange(http, request), request.hang_up)
+    except TimeoutError:
+        return "hung up", []
+    except httpx.TransportError as error:
+        return "broken off", [f"the connection broke: {error!r}"]
+    except ValueError as error:
+        return "unreadable", [f"unreadable: {error}"]
+    if status != 200:
+        return f"{status}", check_refusal(status, answer, request)
+    return "200", check_answer(answer, request)
+
+
+async def exchange(http: httpx.AsyncClient, request: Request) -> tuple[int, Any]:
+    if not request.body.get("stream"):
+        response = await http.post("/v1/chat/completions", json=request.body)
+        return response.status_code, response.json()
+    async with http.stream("POST", "/v1/chat/completions", json=request.body) as response:
+        if response.status_code != 200:
+            await response.aread()
+            return response.status_code, response.json()
+        data = [
+            line.removeprefix(b"data: ")
+            async for line in lines(response)
+            if line.startswith(b"data: ")
+        ]
+    if data[-1:] != [b"[DONE]"]:
+        raise ValueError(f"the stream ended with {data[-1:]}")
+    return 200, from_chunks([json.loads(line) for line in data[:-1]])
+
+
+async def left_behind(backend: str, key: str) -> list[str]:
+    """What the backend still holds, asked after a step of the engine."""
+    headers = {"authorization": f"Bearer {key}"}
+    probe = {"format": wire.FORMAT, "request_id": "fuzz", "model": "", "stream": False}
+    probe |= {"prompt": {"kind": "tokens", "token_ids": [1, 2]}, "sampling": {"max_tokens": 2}}
+    async with httpx.AsyncClient(base_url=backend, headers=headers, trust_env=False) as http:
+        probe["model"] = (await http.get("/v1/toolgate/info")).json()["model"]
+        for _ in range(50):
+            await asyncio.sleep(0.2)
+            await http.post("/v1/toolgate/generate", json=probe)
+            status = (await http.get("/v1/toolgate/status")).json()
+            held = {name: status[name] for name in ("running", "sequences", "pinned_grammars")}
+            if not any(held.values()):
+                return []
+    return [f"the backend still holds {held}"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("key")
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bias", type=Path)
+    parser.add_argument("--backend")
+    parser.add_argument("--backend-key", default="")
+    arguments = parser.parse_args()
+    findings = asyncio.run(
+        fuzz(
+            arguments.url,
+            arguments.key,
+            model=arguments.model,
+            requests=arguments.requests,
+            concurrency=arguments.concurrency,
+            seed=arguments.seed,
+            bias=json.loads(arguments.bias.read_text()) if arguments.bias else None,
+        )
+    )
+    if arguments.backend:
+        findings.violations += asyncio.run(left_behind(arguments.backend, arguments.backend_key))
+    print(findings.report())
+    return bool(findings.violations)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

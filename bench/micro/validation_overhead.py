@@ -1,0 +1,152 @@
+"""What reading a request's schemas and looking at its calls costs, a request.
+
+    python -m bench.micro.validation_overhead [--requests N] [--seed N]
+
+In one process, over the tools and the true calls of BFCL (`$TOOLGATE_SHARED/data`): sets of 1, 8
+and 60 tools, and one finished call of each. Prints Markdown, milliseconds of processor time.
+"""
+
+import argparse
+import asyncio
+import gzip
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolgate_core.errors import ToolgateError
+from toolgate_core.grammar_key import canonical_json
+from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.prepare import prepare
+from toolgate_core.tools import Tool, _cached, parse_tools
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.validation.service import ValidationService
+
+SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+SIZES = (1, 8, 60)
+
+
+@dataclass
+class Sample:
+    """A tool as it comes in, and the text of a call of it."""
+
+    entry: dict[str, Any]
+    arguments: str
+
+
+def samples() -> list[Sample]:
+    return [sample for sample in _samples() if _usable(sample)]
+
+
+def _samples() -> Iterator[Sample]:
+    seen: set[str] = set()
+    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            case = json.loads(line)
+            entries = {tool["function"]["name"]: tool for tool in case["tools"]}
+            for call in case["ground_truth"] or ():
+                for name, possible in call.items():
+                    if name not in entries or name in seen or not isinstance(possible, dict):
+                        continue
+                    seen.add(name)
+                    given = {key: values[0] for key, values in possible.items() if values}
+                    text = json.dumps({k: v for k, v in given.items() if v != ""})
+                    yield Sample(entries[name], text)
+
+
+def _usable(sample: Sample) -> bool:
+    try:
+        parse_tools([sample.entry])
+    except ToolgateError:
+        return False
+    return True
+
+
+def coverage(tool: Tool) -> None:
+    check_limits(tool.parameters, SchemaLimits(), param="tools")
+    prepare(tool.parameters)
+
+
+async def measure(found: list[Sample], requests: int, rng: random.Random) -> Iterator[str]:
+    rows: dict[str, dict[int, list[float]]] = {n: {size: [] for size in SIZES} for n in NAMES}
+    validators = ValidationService(Settings())
+    for size in SIZES:
+        for _ in range(requests):
+            drawn = rng.sample(found, size)
+            entries = [sample.entry for sample in drawn]
+            _cached.cache_clear()
+            for name in (NAMES[3], NAMES[0]):
+                began = time.thread_time()
+                tools = parse_tools(entries)
+                rows[name][size].append(_ms(began))
+            began = time.thread_time()
+            for tool in tools:
+                coverage(tool)
+            rows[NAMES[5]][size].append(_ms(began))
+            fresh = ValidationService(Settings())
+            param_of = {tool.name: "tools" for tool in tools}
+            began = time.thread_time()
+            await fresh.prepare(tools, param_of)
+            rows[NAMES[4]][size].append(_ms(began))
+            await validators.prepare(tools, param_of)
+            began = time.thread_time()
+            await validators.prepare(tools, param_of)
+            rows[NAMES[1]][size].append(_ms(began))
+            began = time.thread_time()
+            await validators.check(tools[0], drawn[0].arguments)
+            rows[NAMES[2]][size].append(_ms(began))
+    return _table(rows)
+
+
+NAMES = (
+    "recognise the tools",
+    "find their checks",
+    "look at one finished call",
+    "new tools, once a process: canonical form and hash",
+    "new tools, once a process: compile their checks",
+    "new tools, once a fleet: survey",
+)
+
+
+def _ms(began: float) -> float:
+    return (time.thread_time() - began) * 1e3
+
+
+def _table(rows: dict[str, dict[int, list[float]]]) -> Iterator[str]:
+    yield "| ms, p50 / p99 | " + " | ".join(f"{size} tools" for size in SIZES) + " |"
+    yield "| --- |" + " --- |" * len(SIZES)
+    for name, by_size in rows.items():
+        cells = []
+        for size in SIZES:
+            ordered = sorted(by_size[size])
+            p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
+            cells.append(f"{p50:.3f} / {p99:.3f}")
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    found = samples()
+    lengths = sorted(len(sample.arguments) for sample in found)
+    schema = sorted(
+        len(canonical_json(parse_tools([sample.entry])[0].parameters)) for sample in found
+    )
+    print(
+        f"{len(found)} tools with a true call; canonical schemas of {schema[len(schema) // 2]} "
+        f"characters (p50), arguments of {lengths[len(lengths) // 2]}.\n"
+    )
+    for line in asyncio.run(measure(found, options.requests, random.Random(options.seed))):
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
