@@ -50,7 +50,7 @@ class TooManyWrongKeys(ToolgateError):
 
 class RateLimited(ToolgateError):
     """A limit of the API key is reached: requests or tokens per minute, or parallel requests. The
-    error's `type` is the limit: `requests`, `tokens` or `parallel_requests`.
+    error's `type` is the unit of the limit: `requests` or `tokens`.
 
     Wait for the number of seconds in the header Retry-After.
     """
@@ -77,7 +77,7 @@ class RateLimited(ToolgateError):
 
 
 class QuotaExceeded(RateLimited):
-    """The API key's tokens for this day are used up.
+    """A daily limit of the API key is used up.
 
     Wait for the number of seconds in the header Retry-After, or raise the limit.
     """

@@ -1,1 +1,1 @@
-"""The `toolgate` command line."""
+"""The command `toolgate`."""

@@ -1,1 +1,1 @@
-"""What a key may use, counted exactly over all gateways of a fleet."""
+"""Rate limits of keys: admission, reservations, and counters shared by all gateways."""

@@ -81,7 +81,7 @@ class LimitKind:
     counter: str = ""
     """Last part of the counter's name in Redis. By default `name`, as for the following fields."""
     label: str = ""
-    """`limit` of the metric `toolgate_limited`."""
+    """Label of the metric `toolgate_limited_total`."""
     header: str = ""
     """Last part of the `x-ratelimit-*` headers."""
     flag: str = ""

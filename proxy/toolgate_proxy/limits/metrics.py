@@ -6,7 +6,6 @@ from prometheus_client import Counter
 
 LIMITED = Counter(
     "toolgate_limited",
-    "Requests refused by a limit of their key: `requests`, `tokens`, `parallel_requests` or "
-    "`tokens_per_day`.",
+    "Requests refused by a limit of their API key, by the limit's label in docs/limits.md.",
     ["limit"],
 )

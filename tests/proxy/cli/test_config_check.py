@@ -1,4 +1,4 @@
-"""What is wrong in a configuration is told before anything starts, with its line."""
+"""Errors and warnings about LiteLLM's configuration file, before the gateway starts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def line_of(text: str, part: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
 
-def test_the_shipped_configuration_is_in_order() -> None:
+def test_the_shipped_configuration_is_valid() -> None:
     assert check(SHIPPED, SET) == []
 
 
-def test_so_is_what_we_write(tmp_path: Path) -> None:
+def test_the_generated_configuration_is_valid(tmp_path: Path) -> None:
     text = yaml.safe_dump(make_config([Route("m", "m")]))
     assert check(written(tmp_path, text), SET) == []
 
@@ -100,9 +100,7 @@ def test_so_is_what_we_write(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(
-    tmp_path: Path, before: str, after: str, at: str, said: str
-) -> None:
+def test_errors_have_the_line(tmp_path: Path, before: str, after: str, at: str, said: str) -> None:
     assert before in GOOD
     text = GOOD.replace(before, after)
     with pytest.raises(BadConfig) as refused:
@@ -113,30 +111,30 @@ def test_what_is_wrong_is_named_with_its_line(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "just text", "model_list: []", "model_list: 3"])
-def test_what_is_no_configuration(tmp_path: Path, text: str) -> None:
+def test_a_file_without_models_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConfig, match="line 1"):
         check(written(tmp_path, text), SET)
 
 
 @pytest.mark.parametrize("setting", ["disable_cooldowns", "cancel_on_disconnect"])
-def test_what_may_be_meant_is_a_warning(tmp_path: Path, setting: str) -> None:
+def test_risky_settings_are_warnings(tmp_path: Path, setting: str) -> None:
     path = written(tmp_path, GOOD.replace(f"{setting}: true", f"{setting}: false"))
     (doubt,) = check(path, SET)
     assert setting in doubt
 
 
 @pytest.mark.parametrize("strategy", HEALTH_UNAWARE)
-def test_a_strategy_that_asks_nobody_is_a_warning(tmp_path: Path, strategy: str) -> None:
+def test_a_strategy_that_ignores_health_is_a_warning(tmp_path: Path, strategy: str) -> None:
     setting = f"router_settings:\n  routing_strategy: {strategy}\n"
     (doubt,) = check(written(tmp_path, GOOD.replace("router_settings:\n", setting)), SET)
     assert strategy in doubt
 
 
-def test_litellm_s_strategies_are_known() -> None:
+def test_all_strategies_of_litellm_are_listed() -> None:
     assert {each.value for each in RoutingStrategy} <= {*STRATEGIES, *HEALTH_UNAWARE}
 
 
-def test_the_gateway_does_not_start_on_it(tmp_path: Path) -> None:
+def test_the_gateway_does_not_start_with_an_invalid_configuration(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD.replace("model_list:", "model_lists:"))
     result = CliRunner().invoke(app, ["proxy", "--config", str(path)])
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""The limiter in one process: what is set aside, what is settled, what a missing Redis means."""
+"""The limiter: estimates, reservations, settlement, and its behaviour without Redis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def uses(tokens: int) -> Callable[[], Tokens]:
     return lambda: Tokens(tokens)
 
 
-async def test_closed(redis_at_hand: RedisServer) -> None:
+async def test_a_limiter_that_fails_closed_refuses_limited_keys(redis_at_hand: RedisServer) -> None:
     limiter, key, free = limiter_of(redis_at_hand), limited(rpm=5), key_of(new_key())
     await limiter.started()
     assert (await limiter.admit(key, "r1", Tokens(1), uses(1))).headers
@@ -66,7 +66,7 @@ async def test_closed(redis_at_hand: RedisServer) -> None:
     await limiter.aclose()
 
 
-async def test_open(redis_at_hand: RedisServer) -> None:
+async def test_a_limiter_that_fails_open_counts_by_itself(redis_at_hand: RedisServer) -> None:
     limiter = limiter_of(redis_at_hand, limits_without_redis="open")
     key = limited(rpm=3)
     await limiter.started()
@@ -80,7 +80,7 @@ async def test_open(redis_at_hand: RedisServer) -> None:
     await limiter.aclose()
 
 
-async def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
+async def test_requests_that_ended_without_redis_are_settled_after_its_return(
     redis_at_hand: RedisServer,
 ) -> None:
     limiter = limiter_of(redis_at_hand, limit_lease=1)
@@ -99,7 +99,7 @@ async def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
     await limiter.aclose()
 
 
-async def test_a_long_answer_counts_while_it_is_written() -> None:
+async def test_tokens_beyond_the_reservation_count_during_the_response() -> None:
     limiter, written = limiter_of(None), [0]
     key = limited(tpm=100)
     admission = await limiter.admit(key, "r1", Tokens(10), lambda: Tokens(0, written[0]))
@@ -111,7 +111,7 @@ async def test_a_long_answer_counts_while_it_is_written() -> None:
     await limiter.aclose()
 
 
-async def test_settling_twice_counts_once() -> None:
+async def test_a_request_is_settled_once() -> None:
     limiter, key = limiter_of(None), limited(tpm=100)
     admission = await limiter.admit(key, "r1", Tokens(90), uses(20))
     for _ in range(3):
@@ -122,8 +122,8 @@ async def test_settling_twice_counts_once() -> None:
     await limiter.aclose()
 
 
-async def test_a_round_notes_many_at_once() -> None:
-    """One after another, the leases of many would run out meanwhile."""
+async def test_requests_in_flight_are_updated_concurrently() -> None:
+    """One at a time, the leases of many requests would expire during a round."""
     waiting, met = asyncio.Barrier(20), asyncio.Event()
 
     class Meeting(MemoryCounter):
@@ -163,11 +163,11 @@ MESSAGES = [{"role": "user", "content": "x" * 400}]
         ({"max_tokens": 10**30}, MAX_TOKENS),
     ],
 )
-def test_what_is_set_aside(body: dict[str, Any], tokens: int) -> None:
+def test_estimate_of_a_body(body: dict[str, Any], tokens: int) -> None:
     assert estimate(body, Limits(), 1024, output=True).total == tokens
 
 
-def test_small_limits_and_pictures() -> None:
+def test_estimates_of_small_limits_and_images() -> None:
     assert estimate({"input": "x" * 30}, Limits(tpm=100), 1024, output=True).total == 43
     assert estimate({"input": "x" * 30}, Limits(), 1024, output=False).total == 18
     url = "data:image/png;base64," + "A" * 1_000_000
@@ -183,7 +183,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(PROMPT_FIELDS + OUTPUT_FIELDS), JSON))
-def test_anything_can_be_estimated(body: dict[str, Any]) -> None:
+def test_every_body_has_an_estimate(body: dict[str, Any]) -> None:
     assert estimate(body, Limits(tpm=10), 1024, output=True).total >= 1
 
 
@@ -191,5 +191,5 @@ def test_anything_can_be_estimated(body: dict[str, Any]) -> None:
     ("milliseconds", "text"),
     [(0, "0ms"), (120, "120ms"), (1000, "1s"), (7500, "7.5s"), (60_000, "1m0s"), (360_000, "6m0s")],
 )
-def test_durations_are_openai_s(milliseconds: int, text: str) -> None:
+def test_durations_have_openais_notation(milliseconds: int, text: str) -> None:
     assert duration(milliseconds) == text
