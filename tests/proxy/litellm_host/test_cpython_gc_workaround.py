@@ -54,13 +54,6 @@ has_the_bug = pytest.mark.skipif(
 )
 
 
-@has_the_bug
-def test_without_the_workaround_the_interpreter_fails() -> None:
-    """It reads freed memory: nearly always a crash, now and then a `MemoryError`."""
-    done = _run("1")
-    assert done.returncode < 0 or done.stderr.endswith("\nMemoryError\n"), done.stderr
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_finalizer_may_set_context_variables_while_one_is_set(seed: int) -> None:
     done = _run(str(seed), "held")

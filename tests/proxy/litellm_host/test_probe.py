@@ -18,15 +18,6 @@ def test_the_installed_litellm_has_every_private_name() -> None:
     check_private_names()
 
 
-@pytest.mark.parametrize("private", PRIVATE_NAMES, ids=lambda private: private.target)
-def test_a_private_name_has_a_module_and_a_use(private: PrivateName) -> None:
-    module, separator, name = private.target.partition(":")
-    assert module.startswith("litellm")
-    assert separator
-    assert name
-    assert private.use
-
-
 def test_private_names_are_listed_once() -> None:
     assert len({each.target for each in PRIVATE_NAMES}) == len(PRIVATE_NAMES)
 
