@@ -50,7 +50,7 @@ async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
 
     other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
     monkeypatch.setattr(
-        "toolgate_backend.grammars.engines.choice.prepared", None
+        "toolgate_backend.grammars.engines.choice.prepare", None
     )  # nobody calls it
     known = {"examined": True, "rewritten": given.rewritten, "residual": given.residual}
     [verdict] = await other.load([tool.model_copy(update=known)])

@@ -18,7 +18,7 @@ from tests.support.http_client import http_client
 from tests.support.redis_server import RedisServer
 from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script
-from toolgate_core.plan import Tool, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.settings import settings
