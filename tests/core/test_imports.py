@@ -1,4 +1,4 @@
-"""The rooms' borders: core stands alone, proxy and backend are strangers to each other."""
+"""Imports between packages: core imports neither proxy nor backend, and these not each other."""
 
 from __future__ import annotations
 
