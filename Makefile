@@ -60,7 +60,7 @@ else
 endif
 
 test-fast: setup ## Tests that start neither vLLM nor a gateway process, in two processes
-	pytest -n 2 --dist loadfile -m "not vllm and not litellm_process" $(ARGS)
+	pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not vllm and not litellm_process" $(ARGS)
 
 docs: tiny
 	@python scripts/errors_doc.py
