@@ -1,4 +1,4 @@
-"""Which way requests for a model go, by what is configured in LiteLLM's real Router and globals."""
+"""Which route requests for a model take, by what LiteLLM's real Router and globals configure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import litellm
 import pytest
-from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
 from litellm.router import Router
 from litellm.types.router import RoutingStrategy
@@ -24,15 +23,13 @@ from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.server.app import Route, make_config
 from toolgate_proxy.settings import Settings
 
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-
 
 @pytest.fixture(autouse=True)
 def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     reset_litellm(monkeypatch)
 
 
-def way_of(model: str = "tiny") -> ModelRoute:
+def route_of(model: str = "tiny") -> ModelRoute:
     model_route = ModelRoutes(Settings(route="auto")).find(model)
     assert model_route is not None
     return model_route
@@ -45,17 +42,14 @@ def reason(
     return litellm_reason(model, rows_of(model))
 
 
-# --- our own route --------------------------------------------------------------------------------
-
-
-def test_the_configuration_of_toolgate_proxy_goes_by_our_own_route(
+def test_generated_configuration_takes_the_own_route(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = make_config([Route("tiny", "org/T", "http://a"), Route("tiny", "org/T", "http://b")])
     router = Router(model_list=config["model_list"], **config["router_settings"])
     monkeypatch.setattr(proxy_server, "llm_router", router)
     monkeypatch.setattr(proxy_server, "general_settings", config["general_settings"])
-    model_route = way_of()
+    model_route = route_of()
     assert (model_route.model, model_route.reason, model_route.strategy) == (
         "tiny",
         None,
@@ -67,9 +61,11 @@ def test_the_configuration_of_toolgate_proxy_goes_by_our_own_route(
 
 
 @pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
-def test_our_route_has_the_strategy_itself(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+def test_own_route_implements_shuffle_and_least_busy(
+    monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
     use(monkeypatch, row("a"), row("b", weight=2), routing_strategy=strategy)
-    assert (way_of().reason, way_of().strategy) == (None, strategy)
+    assert (route_of().reason, route_of().strategy) == (None, strategy)
 
 
 @pytest.mark.parametrize(
@@ -89,23 +85,23 @@ def test_parameters_costs_and_time_outs_of_a_deployment_are_carried(
     monkeypatch: pytest.MonkeyPatch, params: Row
 ) -> None:
     assert reason(monkeypatch, row("a", **params)) is None
-    assert way_of().strategy == "simple-shuffle"
+    assert route_of().strategy == "simple-shuffle"
 
 
-def test_an_alias_goes_the_way_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alias_has_the_route_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     aliases = {"nick": "tiny", "hidden": {"model": "tiny", "hidden": True}}
     use(monkeypatch, row("a"), model_group_alias=aliases)
     for name in ("nick", "hidden"):
-        model_route = way_of(name)
+        model_route = route_of(name)
         assert (model_route.model, model_route.reason, len(model_route.targets)) == (name, None, 1)
     monkeypatch.setattr(litellm, "model_alias_map", {"global": "tiny"})
-    model_route = way_of("global")
+    model_route = route_of("global")
     assert (model_route.model, model_route.reason, len(model_route.targets)) == ("tiny", None, 1)
 
 
-def test_a_wildcards_models_go_by_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_a_wildcard_take_the_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
-    assert (way_of("team/tiny").reason, way_of("team/tiny").model) == (None, "team/tiny")
+    assert (route_of("team/tiny").reason, route_of("team/tiny").model) == (None, "team/tiny")
 
 
 @pytest.mark.parametrize(
@@ -118,197 +114,16 @@ def test_a_wildcards_models_go_by_our_own_route(monkeypatch: pytest.MonkeyPatch)
         ([row("a", model="openai/gpt-4o")], "tiny"),
     ],
 )
-def test_a_model_with_deployments_of_others_has_no_way_of_ours(
+def test_model_with_other_providers_has_no_route(
     monkeypatch: pytest.MonkeyPatch, rows: list[Row], model: str
 ) -> None:
     use(monkeypatch, *rows)
     assert ModelRoutes(Settings(route="auto")).find(model) is None
 
 
-def test_without_a_router_no_model_has_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_router_no_model_has_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "llm_router", None)
     assert ModelRoutes(Settings(route="auto")).find("tiny") is None
-
-
-# --- LiteLLM's way --------------------------------------------------------------------------------
-
-
-def test_the_setting_sends_all_requests_litellms_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, row("a"))
-    model_route = ModelRoutes(Settings(route="litellm")).find("tiny")
-    assert model_route is not None
-    assert model_route.reason == "TOOLGATE_ROUTE=litellm"
-    assert ModelRoutes(Settings(route="litellm")).find("unheard of") is None
-
-
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({"tools": [TOOL]}, "tools"),
-        ({"mock_response": "Hello"}, "mock_response"),
-        ({"max_parallel_requests": 3}, "max_parallel_requests"),
-        ({"a_new_field_of_litellm": 1}, "a_new_field_of_litellm"),
-        ({"drop_params": True}, "drop_params"),
-        ({"cooldown_time": 3}, "cooldown_time"),
-        ({"fallbacks": ["other"]}, "fallbacks"),
-        ({"guardrails": ["x"]}, "guardrails"),
-        ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
-        ({"stream": True}, "stream"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_field_of_a_deployment_that_is_not_carried_is_the_reason(
-    monkeypatch: pytest.MonkeyPatch, params: Row, field: str
-) -> None:
-    found = reason(monkeypatch, row("a"), row("b", **params))
-    assert found in {f"`{name}` in litellm_params" for name in params}
-    assert f"`{field}` in litellm_params" in set(module._reasons("tiny", rows_of("tiny")))
-    assert way_of().reason == found
-
-
-@pytest.mark.parametrize(
-    "name", ["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
-)
-@pytest.mark.parametrize(
-    ("configured", "concerned"),
-    [
-        ([{"tiny": ["other"]}], True),
-        ([{"another": ["other"]}], False),
-        ([{"another": ["other"]}, {"tiny": ["other"]}], True),
-        ([{"*": ["other"]}], True),
-        ([], False),
-        (None, False),
-    ],
-)
-def test_fallbacks_for_the_model_or_for_all_are_a_reason(
-    monkeypatch: pytest.MonkeyPatch, name: str, configured: Any, concerned: bool
-) -> None:
-    found = reason(monkeypatch, row("a"), row("b", group="other"), **{name: configured})
-    assert found == (f"`{name}` for this model" if concerned else None)
-
-
-def test_default_fallbacks_are_fallbacks_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = (row("a"), row("b", group="other"))
-    assert reason(monkeypatch, *rows, default_fallbacks=["other"]) == "`fallbacks` for this model"
-    monkeypatch.setattr(litellm, "default_fallbacks", ["other"])
-    assert reason(monkeypatch, *rows) == "`fallbacks` for this model"
-
-
-@pytest.mark.parametrize(("name", "concerned"), [("nick", True), ("tiny", False)])
-async def test_an_alias_has_its_own_fallbacks(
-    monkeypatch: pytest.MonkeyPatch, name: str, concerned: bool
-) -> None:
-    """As in LiteLLM, which does not fall back by the model that an alias stands for."""
-    tried: list[str] = []
-
-    async def fail(**arguments: Any) -> None:
-        tried.append(arguments["api_base"])
-        raise litellm.InternalServerError("No.", "toolgate", "tiny")
-
-    router = use(
-        monkeypatch,
-        row("a"),
-        row("b", group="other"),
-        model_group_alias={"nick": "tiny"},
-        fallbacks=[{name: ["other"]}],
-    )
-    found = litellm_reason("nick", rows_of("nick"))
-    assert found == ("`fallbacks` for this model" if concerned else None)
-    monkeypatch.setattr(litellm, "acompletion", fail)
-    with pytest.raises(litellm.InternalServerError):
-        await router.acompletion("nick", messages=[{"role": "user", "content": "hi"}])
-    assert tried == (["http://a", "http://b"] if concerned else ["http://a"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "concerned"),
-    [
-        ({"retry_policy": {"TimeoutErrorRetries": 1}}, True),
-        ({"model_group_retry_policy": {"tiny": {"TimeoutErrorRetries": 1}}}, True),
-        ({"model_group_retry_policy": {"other": {"TimeoutErrorRetries": 1}}}, False),
-        ({"num_retries": 3}, False),
-    ],
-)
-def test_a_retry_policy_of_the_model_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch, settings: Row, concerned: bool
-) -> None:
-    """But not retries: our own route moves a request to another backend by itself."""
-    assert reason(monkeypatch, **settings) == ("a retry policy" if concerned else None)
-
-
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({"timeout": 3, "metadata": {"a": 1}}, None),
-        ({"mock_response": "x"}, "mock_response"),
-        ({"temperature": 0.5}, "temperature"),
-    ],
-)
-def test_default_parameters_of_the_router_are_a_reason(
-    monkeypatch: pytest.MonkeyPatch, params: Row, field: str | None
-) -> None:
-    expected = None if field is None else f"`{field}` in default_litellm_params"
-    assert reason(monkeypatch, default_litellm_params=params) == expected
-
-
-@pytest.mark.parametrize(
-    ("types", "concerned"),
-    [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
-)
-def test_a_response_cache_for_chat_completions_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch, types: Any, concerned: bool
-) -> None:
-    monkeypatch.setattr(litellm, "cache", Cache(type="local", supported_call_types=types))
-    assert reason(monkeypatch) == ("LiteLLM's response cache" if concerned else None)
-
-
-def test_a_response_cache_with_litellms_defaults_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(litellm, "cache", Cache(type="local"))
-    assert reason(monkeypatch) == "LiteLLM's response cache"
-
-
-def test_a_database_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_server, "prisma_client", object())
-    assert reason(monkeypatch) == "LiteLLM's database: budgets and settings of its keys and teams"
-
-
-@pytest.mark.parametrize("name", ["max_budget"])
-def test_a_budget_of_the_whole_proxy_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(litellm, name, 1.0)
-    assert reason(monkeypatch) == f"`{name}` in litellm_settings"
-
-
-@pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])
-def test_rules_of_litellm_are_a_reason(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(litellm, name, [lambda text: True])
-    assert reason(monkeypatch) == "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
-
-
-@pytest.mark.parametrize("name", ["completion_model", "allowed_ips", "pass_through_endpoints"])
-def test_a_general_setting_that_is_not_carried_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
-    assert reason(monkeypatch) == f"`{name}` in general_settings"
-
-
-def test_a_limit_of_parallel_requests_for_all_deployments_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """LiteLLM's router holds requests back by it, whatever a deployment's own limits are."""
-    assert reason(monkeypatch, default_max_parallel_requests=1) is not None
-
-
-def test_a_deployment_of_a_team_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = reason(monkeypatch, row("a", info={"team_id": "t"}))
-    assert found == "a deployment of one of LiteLLM's teams"
-
-
-# --- who chooses the deployment -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -336,7 +151,7 @@ def test_litellms_router_chooses_where_it_is_configured_to_decide(
 ) -> None:
     """By our own route still, with events: the router counts by them."""
     use(monkeypatch, *rows, **settings)
-    model_route = way_of()
+    model_route = route_of()
     assert (model_route.reason, model_route.strategy, model_route.events) == (None, None, True)
 
 
@@ -361,7 +176,7 @@ def test_the_models_of_a_routing_group_have_its_strategy(
         routing_groups=[{"group_name": "g", "models": ["tiny"], "routing_strategy": configured}],
         model_group_alias={"nick": "tiny"},
     )
-    found = {model: way_of(model).strategy for model in ("tiny", "nick", "other", "g")}
+    found = {model: route_of(model).strategy for model in ("tiny", "nick", "other", "g")}
     assert found == {"tiny": strategy, "nick": strategy, "other": "least-busy", "g": None}
 
 
@@ -369,10 +184,7 @@ def test_a_strategy_may_be_a_member_of_litellms_enumeration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(monkeypatch, row("a"), routing_strategy=RoutingStrategy.LEAST_BUSY)
-    assert way_of().strategy == "least-busy"
-
-
-# --- defaults of deployments ----------------------------------------------------------------------
+    assert route_of().strategy == "least-busy"
 
 
 def defaults(of: Row) -> Mapping[str, Any]:
@@ -398,9 +210,6 @@ def test_a_defaults_extra_body_goes_before_its_parameters() -> None:
 @pytest.mark.parametrize("field", ["tools", "messages", "stream", "model"])
 def test_what_makes_a_request_is_no_default(field: str) -> None:
     assert field not in defaults(row("a", **{field: "toolgate/x"}))
-
-
-# --- what is known of a model ---------------------------------------------------------------------
 
 
 def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

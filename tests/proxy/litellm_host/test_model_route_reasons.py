@@ -1,0 +1,215 @@
+"""What makes requests for a model take LiteLLM's route, with the reason that is reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import litellm
+import pytest
+from litellm.caching.caching import Cache
+from litellm.proxy import proxy_server
+
+from tests.support.litellm_router import Row, reset_litellm, row, use
+from toolgate_proxy.litellm_host.deployments import model_route as module
+from toolgate_proxy.litellm_host.deployments.model_route import (
+    ModelRoute,
+    ModelRoutes,
+    litellm_reason,
+)
+from toolgate_proxy.litellm_host.deployments.router import rows_of
+from toolgate_proxy.settings import Settings
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
+
+
+def route_of(model: str = "tiny") -> ModelRoute:
+    model_route = ModelRoutes(Settings(route="auto")).find(model)
+    assert model_route is not None
+    return model_route
+
+
+def reason(
+    monkeypatch: pytest.MonkeyPatch, *rows: Row, model: str = "tiny", **settings: Any
+) -> Any:
+    use(monkeypatch, *(rows or (row("a"),)), **settings)
+    return litellm_reason(model, rows_of(model))
+
+
+def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, row("a"))
+    model_route = ModelRoutes(Settings(route="litellm")).find("tiny")
+    assert model_route is not None
+    assert model_route.reason == "TOOLGATE_ROUTE=litellm"
+    assert ModelRoutes(Settings(route="litellm")).find("unheard of") is None
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"tools": [TOOL]}, "tools"),
+        ({"mock_response": "Hello"}, "mock_response"),
+        ({"max_parallel_requests": 3}, "max_parallel_requests"),
+        ({"a_new_field_of_litellm": 1}, "a_new_field_of_litellm"),
+        ({"drop_params": True}, "drop_params"),
+        ({"cooldown_time": 3}, "cooldown_time"),
+        ({"fallbacks": ["other"]}, "fallbacks"),
+        ({"guardrails": ["x"]}, "guardrails"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
+        ({"stream": True}, "stream"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_field_of_a_deployment_that_is_not_carried_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, params: Row, field: str
+) -> None:
+    found = reason(monkeypatch, row("a"), row("b", **params))
+    assert found in {f"`{name}` in litellm_params" for name in params}
+    assert f"`{field}` in litellm_params" in set(module._reasons("tiny", rows_of("tiny")))
+    assert route_of().reason == found
+
+
+@pytest.mark.parametrize(
+    "name", ["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
+)
+@pytest.mark.parametrize(
+    ("configured", "concerned"),
+    [
+        ([{"tiny": ["other"]}], True),
+        ([{"another": ["other"]}], False),
+        ([{"another": ["other"]}, {"tiny": ["other"]}], True),
+        ([{"*": ["other"]}], True),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_fallbacks_for_the_model_or_for_all_are_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str, configured: Any, concerned: bool
+) -> None:
+    found = reason(monkeypatch, row("a"), row("b", group="other"), **{name: configured})
+    assert found == (f"`{name}` for this model" if concerned else None)
+
+
+def test_default_fallbacks_are_fallbacks_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (row("a"), row("b", group="other"))
+    assert reason(monkeypatch, *rows, default_fallbacks=["other"]) == "`fallbacks` for this model"
+    monkeypatch.setattr(litellm, "default_fallbacks", ["other"])
+    assert reason(monkeypatch, *rows) == "`fallbacks` for this model"
+
+
+@pytest.mark.parametrize(("name", "concerned"), [("nick", True), ("tiny", False)])
+async def test_an_alias_has_its_own_fallbacks(
+    monkeypatch: pytest.MonkeyPatch, name: str, concerned: bool
+) -> None:
+    """As in LiteLLM, which does not fall back by the model that an alias stands for."""
+    tried: list[str] = []
+
+    async def fail(**arguments: Any) -> None:
+        tried.append(arguments["api_base"])
+        raise litellm.InternalServerError("No.", "toolgate", "tiny")
+
+    router = use(
+        monkeypatch,
+        row("a"),
+        row("b", group="other"),
+        model_group_alias={"nick": "tiny"},
+        fallbacks=[{name: ["other"]}],
+    )
+    found = litellm_reason("nick", rows_of("nick"))
+    assert found == ("`fallbacks` for this model" if concerned else None)
+    monkeypatch.setattr(litellm, "acompletion", fail)
+    with pytest.raises(litellm.InternalServerError):
+        await router.acompletion("nick", messages=[{"role": "user", "content": "hi"}])
+    assert tried == (["http://a", "http://b"] if concerned else ["http://a"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "concerned"),
+    [
+        ({"retry_policy": {"TimeoutErrorRetries": 1}}, True),
+        ({"model_group_retry_policy": {"tiny": {"TimeoutErrorRetries": 1}}}, True),
+        ({"model_group_retry_policy": {"other": {"TimeoutErrorRetries": 1}}}, False),
+        ({"num_retries": 3}, False),
+    ],
+)
+def test_a_retry_policy_of_the_model_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, settings: Row, concerned: bool
+) -> None:
+    """But not retries: our own route moves a request to another backend by itself."""
+    assert reason(monkeypatch, **settings) == ("a retry policy" if concerned else None)
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"timeout": 3, "metadata": {"a": 1}}, None),
+        ({"mock_response": "x"}, "mock_response"),
+        ({"temperature": 0.5}, "temperature"),
+    ],
+)
+def test_default_parameters_of_the_router_are_a_reason(
+    monkeypatch: pytest.MonkeyPatch, params: Row, field: str | None
+) -> None:
+    expected = None if field is None else f"`{field}` in default_litellm_params"
+    assert reason(monkeypatch, default_litellm_params=params) == expected
+
+
+@pytest.mark.parametrize(
+    ("types", "concerned"),
+    [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
+)
+def test_a_response_cache_for_chat_completions_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, types: Any, concerned: bool
+) -> None:
+    monkeypatch.setattr(litellm, "cache", Cache(type="local", supported_call_types=types))
+    assert reason(monkeypatch) == ("LiteLLM's response cache" if concerned else None)
+
+
+def test_a_response_cache_with_litellms_defaults_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(litellm, "cache", Cache(type="local"))
+    assert reason(monkeypatch) == "LiteLLM's response cache"
+
+
+def test_a_database_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "prisma_client", object())
+    assert reason(monkeypatch) == "LiteLLM's database: budgets and settings of its keys and teams"
+
+
+@pytest.mark.parametrize("name", ["max_budget"])
+def test_a_budget_of_the_whole_proxy_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(litellm, name, 1.0)
+    assert reason(monkeypatch) == f"`{name}` in litellm_settings"
+
+
+@pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])
+def test_rules_of_litellm_are_a_reason(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(litellm, name, [lambda text: True])
+    assert reason(monkeypatch) == "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
+
+
+@pytest.mark.parametrize("name", ["completion_model", "allowed_ips", "pass_through_endpoints"])
+def test_a_general_setting_that_is_not_carried_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
+    assert reason(monkeypatch) == f"`{name}` in general_settings"
+
+
+def test_a_limit_of_parallel_requests_for_all_deployments_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LiteLLM's router holds requests back by it, whatever a deployment's own limits are."""
+    assert reason(monkeypatch, default_max_parallel_requests=1) is not None
+
+
+def test_a_deployment_of_a_team_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = reason(monkeypatch, row("a", info={"team_id": "t"}))
+    assert found == "a deployment of one of LiteLLM's teams"
