@@ -1,4 +1,4 @@
-"""What we use of vLLM beyond its plug-in interfaces, by its behaviour: see adapters/touches.py."""
+"""The behaviour of vLLM's private names that the adapters use (adapters/private_names.py)."""
 
 from __future__ import annotations
 

@@ -49,9 +49,7 @@ async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
     assert "uniqueItems" not in given.rewritten
 
     other = registry_over(WorkerRpc(vocabulary), bench, Clock(), blob_cache_bytes=0)
-    monkeypatch.setattr(
-        "toolgate_backend.grammars.engines.choice.prepare", None
-    )  # nobody calls it
+    monkeypatch.setattr("toolgate_backend.grammars.engines.choice.prepare", None)  # nobody calls it
     known = {"examined": True, "rewritten": given.rewritten, "residual": given.residual}
     [verdict] = await other.load([tool.model_copy(update=known)])
     assert (verdict.status, verdict.residual) == ("ready", left)
