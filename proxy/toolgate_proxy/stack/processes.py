@@ -1,4 +1,4 @@
-"""Child processes of a stack: each in a process group of its own, each with a log file."""
+"""Child processes of a stack. Each has its own process group and log file."""
 
 from __future__ import annotations
 
@@ -9,34 +9,74 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-GRACE_SECONDS = 20.0
-"""What a child gets to end by itself: vLLM waits for its workers."""
+from . import cleanup_process
+from .cleanup_process import GRACE_SECONDS, send
 
 TAIL_LINES = 30
 
 
 class StackFailed(Exception):
-    """A part of the stack does not run. The message says which, and why."""
+    """A part of the stack is not running. The message names the part and the reason."""
 
 
 class ChildFailed(StackFailed):
-    """A child ended by itself. The message holds the end of its log."""
+    """A child process exited. The message contains the end of its log."""
 
 
 class PortInUse(StackFailed):
-    """Another server listens where one of ours was to."""
+    """Another server listens on a port that the stack needs."""
+
+
+class CleanupProcess:
+    """Handle of the process that cleans up after this one, if this one is killed."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is removed in the end."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", cleanup_process.__name__, str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def add(self, group: int) -> None:
+        self._send(f"add {group}\n")
+
+    def remove(self, group: int) -> None:
+        self._send(f"remove {group}\n")
+
+    def close(self) -> None:
+        """Ends the groups that were not removed, and removes the directory."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it was killed; children are then stopped by `stop` only
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
 
 
 class Child:
-    """A running command. Ctrl-C in the terminal reaches only us: we end the children, in order."""
+    """A running command. Ctrl-C in the terminal does not reach it: `stop` ends it."""
 
     def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        cleanup: CleanupProcess | None = None,
     ) -> None:
+        """With `cleanup`, the command also ends if this process is killed."""
         self.name = name
         self.log = log
+        self._cleanup = cleanup
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 command,
@@ -46,59 +86,61 @@ class Child:
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
+        if cleanup is not None:
+            cleanup.add(self.pid)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def check(self) -> None:
-        """Raises ChildFailed when it runs no more."""
+        """Raises ChildFailed if the command has exited."""
         status = self._process.poll()
         if status is not None:
             tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
-            raise ChildFailed(f"{self.name} ended with status {status}; its log ends:\n{tail}")
+            raise ChildFailed(
+                f"The {self.name} exited with status {status}. The end of its log {self.log}:\n"
+                f"{tail}"
+            )
 
     def stop(self) -> None:
-        """Ends it and everything it started."""
-        self._signal(signal.SIGTERM)
+        """Ends the command and its child processes."""
+        send(self.pid, signal.SIGTERM)
         try:
             self._process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             pass
         finally:
-            self._signal(signal.SIGKILL)  # what is left of the group: workers of a leader that died
+            send(self.pid, signal.SIGKILL)  # for processes whose group leader has exited
             self._process.wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return
+        if self._cleanup is not None:
+            self._cleanup.remove(self.pid)
 
 
 _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A port that nobody else is given while this process runs.
+    """Returns a port that no other process gets while this process runs.
 
-    It stays bound here without listening, so the kernel picks it for nobody, neither for a server
-    that asks for any port nor for a connection's own end; on Linux SO_REUSEADDR lets the server
-    that is told of it bind it all the same. Elsewhere it is merely free now.
+    On Linux a bound socket that does not listen keeps the port. The kernel then assigns the port
+    neither to a server that binds to port 0 nor to an outgoing connection. With SO_REUSEADDR, a
+    server that binds to this port explicitly still gets it. On other systems the port is only free
+    at the time of the call.
     """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    port: int = held.getsockname()[1]
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    port: int = reserved.getsockname()[1]
     if sys.platform == "linux":
-        _reserved.append(held)
+        _reserved.append(reserved)
     else:
-        held.close()
+        reserved.close()
     return port
 
 
 def in_use(host: str, port: int) -> bool:
-    """Somebody listens there."""
+    """Whether a server listens at this address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

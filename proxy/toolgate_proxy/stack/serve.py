@@ -1,4 +1,4 @@
-"""`toolgate serve MODEL`: the stack in the foreground until Ctrl-C."""
+"""`toolgate serve MODEL`: runs the stack in the foreground until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stack import Stack, StackOptions
 
 
 def serve(options: StackOptions) -> int:
-    """Exit status: 0 after Ctrl-C or SIGTERM, 1 when a part of the stack failed."""
+    """Returns the exit status: 0 after Ctrl-C or SIGTERM, 1 if a part of the stack failed."""
 
     def until_stopped(stack: Stack, console: Console) -> int:
         announce(stack, console)
@@ -25,11 +25,12 @@ def serve(options: StackOptions) -> int:
 
 
 def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
-    """Runs `inside` while the stack answers requests; its result is the exit status."""
+    """Calls `inside` when the stack is ready, and returns its result as the exit status. The stack
+    stops when `inside` returns."""
     console = Console(highlight=False)
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job ignores SIGINT
+    # A shell starts background jobs with SIGINT ignored. SIGHUP: the terminal was closed.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    console.print(f"logs: {options.log_directory}")
     try:
         with Stack(options, console) as stack:
             return inside(stack, console)
@@ -41,8 +42,8 @@ def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
 
 
 def announce(stack: Stack, console: Console) -> None:
-    """How to call it. The key is shown once, and only when it was made here."""
-    if stack.key_was_made:
+    """Prints the URL, the model, and the master key if it was generated."""
+    if stack.key_was_generated:
         console.print(f"TOOLGATE_MASTER_KEY={stack.master_key}")
     console.print(f"model: {stack.model}")
     print(f"TOOLGATE READY {stack.url}", flush=True)

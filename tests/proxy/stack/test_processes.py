@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.stack.processes import free_port, in_use
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="Only Linux keeps a port for us.")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Only Linux reserves a port.")
 
 
 def _listening(port: int = 0) -> socket.socket:
@@ -17,18 +17,18 @@ def _listening(port: int = 0) -> socket.socket:
 
 
 @linux
-def test_a_free_port_is_given_to_nobody_else() -> None:
-    ours = free_port()
+def test_a_reserved_port_is_assigned_to_no_other_process() -> None:
+    reserved = free_port()
     with pytest.raises(OSError, match="in use"), socket.socket() as other:
-        other.bind(("127.0.0.1", ours))
-    with _listening() as server:  # thousands of connections, none of them from our port
+        other.bind(("127.0.0.1", reserved))
+    with _listening() as server:  # thousands of connections, none from the reserved port
         for _ in range(3000):
             with socket.create_connection(server.getsockname()) as connection:
-                assert connection.getsockname()[1] != ours
+                assert connection.getsockname()[1] != reserved
             server.accept()[0].close()
 
 
-def test_the_server_that_is_told_of_a_free_port_gets_it() -> None:
+def test_a_server_can_bind_to_a_reserved_port() -> None:
     port = free_port()
     assert not in_use("127.0.0.1", port)
     for _ in range(2):  # a second time too, as after a restart
@@ -37,9 +37,9 @@ def test_the_server_that_is_told_of_a_free_port_gets_it() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--port", "--backend-port"])
-def test_a_port_that_is_taken_is_told_before_anything_starts(flag: str) -> None:
+def test_port_in_use_is_an_error_before_the_start(flag: str) -> None:
     with _listening() as server:
         port = server.getsockname()[1]
-        told = CliRunner().invoke(app, ["serve", "no-such-model", flag, str(port)])
-    assert told.exit_code == 1
-    assert f"Port {port} of 127.0.0.1 is in use. Give another one with {flag}." in told.output
+        result = CliRunner().invoke(app, ["serve", "no-such-model", flag, str(port)])
+    assert result.exit_code == 1
+    assert f"Port {port} of 127.0.0.1 is in use. Choose another port with {flag}." in result.output
