@@ -63,6 +63,7 @@ test-fast: setup ## Tests that start neither vLLM nor a gateway process, in two 
 	pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not vllm and not litellm_process" $(ARGS)
 
 docs: tiny
+	@python scripts/config_doc.py
 	@python scripts/errors_doc.py
 	@python scripts/limits_doc.py
 	@python scripts/metrics_doc.py

@@ -43,6 +43,7 @@ def proxy(
 ) -> None:
     """Start the gateway. TOOLGATE_MASTER_KEY sets its master key."""
     from ..server import app as gateway
+    from ..stack.run_directory import RunDirectory
 
     if (config is None) == (not model):
         raise typer.BadParameter("Use either --config or --model.")
@@ -65,11 +66,9 @@ def proxy(
         routes = [gateway.Route.parse(text) for text in model or ()]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--model") from error
-    written = gateway.write_config(routes)
-    try:
+    with RunDirectory() as directory:
+        written = gateway.write_config(routes, directory.path)
         gateway.serve(written, host=host, port=port, workers=workers)
-    finally:
-        written.unlink(missing_ok=True)
 
 
 @app.command(

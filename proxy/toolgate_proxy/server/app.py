@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing
 import os
 import signal
 import sys
-import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ KEEP_ALIVE_SECONDS = 75
 """Seconds that a client's idle connection is kept open. uvicorn's default of 5 s is shorter than
 that of SDKs and load balancers. Their request would fail on a connection that is just closing."""
 
+CONFIG = Path(__file__).with_name("litellm_config.yaml")
+"""LiteLLM's configuration. `make docs` copies it to the repository's root and into the guide."""
 HOST_ENVIRONMENT = {
     # Without it, importing LiteLLM fetches a table of prices from the network.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -47,31 +50,15 @@ class Route:
 
 def make_config(routes: Sequence[Route]) -> dict[str, Any]:
     """LiteLLM's configuration for Toolgate backends only. Keys stay in the environment."""
-    return {
-        "model_list": [_deployment(route) for route in routes],
-        "litellm_settings": {
-            "custom_provider_map": [
-                {"provider": "toolgate", "custom_handler": "toolgate_proxy.provider.toolgate"}
-            ],
-            "drop_params": False,
-            "set_verbose": False,
-            "enable_post_custom_auth_checks": True,
-        },
-        "router_settings": {"disable_cooldowns": True, "num_retries": 0},
-        "general_settings": {
-            "master_key": "os.environ/TOOLGATE_MASTER_KEY",
-            "cancel_on_disconnect": True,
-            "custom_auth": "toolgate_proxy.auth.authenticate",
-            "custom_auth_run_common_checks": True,
-        },
-    }
+    shipped: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
+    return shipped | {"model_list": [_deployment(route) for route in routes]}
 
 
-def write_config(routes: Sequence[Route]) -> Path:
-    """Writes `make_config(routes)` to a temporary file. The caller removes it."""
-    with tempfile.NamedTemporaryFile("w", prefix="toolgate-", suffix=".yaml", delete=False) as file:
-        yaml.safe_dump(make_config(routes), file, sort_keys=False)
-    return Path(file.name)
+def write_config(routes: Sequence[Route], directory: Path) -> Path:
+    """Writes `make_config(routes)` to a file in `directory`."""
+    path = directory / CONFIG.name
+    path.write_text(yaml.safe_dump(make_config(routes), sort_keys=False), encoding="utf-8")
+    return path
 
 
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
@@ -109,6 +96,7 @@ def create() -> Any:
     from .own_route import OwnRoute
     from .request_scope import RequestScope
 
+    end_with_parent()
     check_private_names()
     app = litellm_app()
     access_log.set_up()
@@ -118,6 +106,20 @@ def create() -> Any:
     insert_own_route(app, OwnRoute)
     app.add_middleware(RequestScope)
     return app
+
+
+def end_with_parent() -> None:
+    """Ends this process if it is a worker process and its parent is gone. uvicorn's workers would
+    keep running, and keep the port, if their supervisor is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _deployment(route: Route) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import gc
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import litellm
@@ -12,11 +15,11 @@ from tests.support.litellm_router import foreign, reset_litellm, row, use
 from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.server import lifespan
-from toolgate_proxy.server.app import Route, make_config, write_config
+from toolgate_proxy.server.app import CONFIG, Route, make_config, write_config
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
-CONFIG = Path(__file__).parents[3] / "litellm_config.yaml"
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -37,20 +40,47 @@ def test_a_route_needs_a_name() -> None:
         Route.parse("=m@http://h")
 
 
-def test_the_written_configuration_agrees_with_the_one_that_is_shipped() -> None:
-    shipped = yaml.safe_load(CONFIG.read_text())
-    made = make_config([Route("toolgate", "toolgate")])
-    assert made == shipped
+def test_configuration_without_a_file_equals_the_shipped_one() -> None:
+    assert make_config([Route("toolgate", "toolgate")]) == yaml.safe_load(CONFIG.read_text())
 
 
-def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_of_the_configuration_are_up_to_date() -> None:
+    """The copies are `litellm_config.yaml` and the block in `docs/gateway.md`."""
+    assert (
+        subprocess.run(
+            [sys.executable, "scripts/config_doc.py", "--check"], cwd=ROOT, check=False
+        ).returncode
+        == 0
+    ), "Run `make docs`."
+
+
+def test_written_configuration_contains_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-secret")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    path = write_config([Route("m", "m")])
-    text = path.read_text()
-    path.unlink()
+    text = write_config([Route("m", "m")], tmp_path).read_text()
     assert "sk-secret" not in text
     assert "os.environ/TOOLGATE_MASTER_KEY" in text
+
+
+def test_worker_processes_end_when_their_supervisor_is_killed() -> None:
+    program = (
+        "import multiprocessing, os, signal, time\n"
+        "from toolgate_proxy.server.app import end_with_parent\n"
+        "def work():\n"
+        "    end_with_parent()\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    time.sleep(60)\n"
+        "multiprocessing.get_context('fork').Process(target=work).start()\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline().strip().isdecimal()
+        supervisor.kill()
+        assert supervisor.stdout.read() == ""  # returns when the worker closes the pipe as well
+        assert supervisor.wait() == -signal.SIGKILL
 
 
 @pytest.fixture
