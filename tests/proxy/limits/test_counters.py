@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,50 +12,38 @@ from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.limit_counters import LIMITS, WINDOW, in_redis, refused, request, update
+from tests.support.redis_server import RedisServer
 from toolgate_proxy.limits import redis_counter
 from toolgate_proxy.limits.counter import (
     AdmissionRequest,
     AdmissionResult,
     Change,
-    Cost,
-    Unavailable,
     UsageUpdate,
 )
 from toolgate_proxy.limits.kinds import (
     DAY,
     IN_FLIGHT,
     KINDS,
-    MINUTE,
     REQUESTS,
     SLICES,
     LimitKind,
-    Tokens,
 )
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis.client import SharedRedis
 
-WINDOW = 6_000
-"""Milliseconds of a sliding window in these tests."""
 SLICE = WINDOW // SLICES
 BEGIN = 1_795_000_000_000
 """Milliseconds since 1970."""
+
 DAY_MS = DAY.milliseconds
-SHORT = {MINUTE: replace(MINUTE, milliseconds=WINDOW)}
-LIMITS = {"rpm": 5, "tpm": 100, "max_parallel_requests": 3, "tokens_per_day": 400}
 BY_NAME = {kind.name: kind for kind in KINDS}
 MORE_KINDS = (
     LimitKind(name="requests_per_day", unit=REQUESTS, window=DAY),
     LimitKind(name="parallel_again", unit=REQUESTS, window=IN_FLIGHT),
 )
 """Further kinds, which the counters support without any change."""
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -84,46 +70,8 @@ class Clock:
         client.rpush("clock", self.now // 1000, self.now % 1000 * 1000)
 
 
-def request(
-    at: int,
-    tokens: int = 1,
-    limits: dict[str, int] = LIMITS,
-    kinds: tuple[LimitKind, ...] = KINDS,
-    short: bool = True,
-) -> AdmissionRequest:
-    """A request of a key with those limits; `short`: with the short sliding window."""
-    costs = []
-    for kind in kinds:
-        limit = limits.get(kind.name)
-        if limit is not None or kind.counted_for != "keys with this limit":
-            window = SHORT.get(kind.window, kind.window) if short else kind.window
-            amount = kind.unit.amount(Tokens(tokens))
-            costs.append(Cost(replace(kind, window=window), limit, amount))
-    return AdmissionRequest("key_1", f"r{at}", tuple(costs))
-
-
-def update(
-    admitted: AdmissionRequest, result: AdmissionResult, tokens: int, ended: bool = True
-) -> UsageUpdate:
-    """`tokens`: used beyond the reservation, or below 0: not used."""
-    changes = []
-    for cost in admitted.costs:
-        amount = tokens if cost.kind.unit.counts_output else 0
-        if amount or cost.kind.window == IN_FLIGHT:
-            changes.append(Change(cost.kind, amount, result.usage[cost.kind.name].period))
-    return UsageUpdate(admitted.key_id, admitted.request_id, tuple(changes), ended)
-
-
-def refused(result: AdmissionResult) -> str | None:
-    return None if result.refused is None else result.refused.kind.name
-
-
 def used(result: AdmissionResult) -> dict[str, int]:
     return {name: usage.used for name, usage in result.usage.items()}
-
-
-def in_redis(redis: RedisServer, lease: float = 3600) -> RedisCounter:
-    return RedisCounter(SharedRedis(SecretStr(redis.url), 5.0), lease)
 
 
 ACTIONS = st.lists(
@@ -252,49 +200,6 @@ async def test_a_limit_per_day_resets_at_midnight_utc(counter: Any, name: str) -
     assert abs(after.usage[name].reset_ms - midnight) < 60_000
 
 
-async def test_concurrent_requests_are_counted_exactly(redis: RedisServer) -> None:
-    """Over two connections, as of two gateways."""
-    redis.client.flushall()
-    limits = {"rpm": 150, "tpm": 1000, "max_parallel_requests": 120}
-    counters = (in_redis(redis), in_redis(redis))
-    results = await asyncio.gather(
-        *(counters[at % 2].admit(request(at, 10, limits, short=False)) for at in range(400))
-    )
-    assert sum(each.refused is None for each in results) == 100
-    assert {refused(each) for each in results} == {None, "tpm"}
-
-
-async def test_a_lease_that_is_not_renewed_expires(redis: RedisServer) -> None:
-    redis.client.flushall()
-    limits = {"max_parallel_requests": 1}
-    counter = in_redis(redis, lease=0.4)
-    first = request(1, 1, limits)
-    result = await counter.admit(first)
-    for _ in range(4):
-        await asyncio.sleep(0.2)
-        await counter.update(update(first, result, 0, ended=False))
-        assert refused(await counter.admit(request(2, 1, limits))) == "max_parallel_requests"
-    async with asyncio.timeout(5):
-        while (await counter.admit(request(3, 1, limits))).refused:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-
-
-async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand: RedisServer) -> None:
-    """Redis refuses commands that need memory only if the script has not written yet."""
-    counter, client = in_redis(redis_at_hand), redis_at_hand.client
-    client.config_set("maxmemory-policy", "noeviction")
-    client.config_set("maxmemory", 1)
-    results = [await counter.admit(request(at, 1, {"rpm": 2})) for at in range(3)]
-    assert [refused(each) for each in results] == [None, None, "rpm"]
-
-
-async def test_a_redis_that_does_not_respond_is_unavailable(redis_at_hand: RedisServer) -> None:
-    counter = in_redis(redis_at_hand)
-    redis_at_hand.kill()
-    with pytest.raises(Unavailable):
-        await counter.admit(request(1))
-
-
 async def test_keys_without_limits_are_counted_per_day_only(redis_clock: RedisServer) -> None:
     redis_clock.client.flushall()
     clock = Clock()
@@ -314,13 +219,3 @@ async def test_keys_without_limits_are_counted_per_day_only(redis_clock: RedisSe
     assert redis_clock.client.keys("toolgate:limit:*") == [b"toolgate:limit:{key_1}:days"]
     assert counters.keys() == {"tokens_per_day"}
     await connection.aclose()
-
-
-async def test_counters_keep_their_names_in_redis(redis: RedisServer) -> None:
-    """Gateways of different versions share them."""
-    redis.client.flushall()
-    await in_redis(redis).admit(request(1, 10))
-    stored = {key.decode() for key in redis.client.keys("*")}
-    assert stored == {
-        f"toolgate:limit:{{key_1}}:{name}" for name in ("requests", "tokens", "leases", "days")
-    }
