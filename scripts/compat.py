@@ -159,7 +159,7 @@ def outcomes(host: Host, suite: str, more: Sequence[str]) -> dict[str, str]:
         return {f"pytest ended with {done.returncode}": "failed"}
     ended: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        module, name = case.get("classname", "").rpartition(".")[2], case.get("name", "")
+        module, name = case.get("classname", "").removeprefix("tests."), case.get("name", "")
         test = f"{module}::{name}".removeprefix("::")
         if ended.get(test) != "failed":  # an error of a test's teardown is a case of its own
             ended[test] = next((KINDS[child.tag] for child in case if child.tag in KINDS), "passed")
