@@ -1,8 +1,8 @@
-"""Who sends a request, and what LiteLLM has to know of it.
+"""Authentication: the key of a request, and LiteLLM's description of its holder.
 
-The master key is the administrator's and is recognised without any store. Any other key is a
-virtual key: it opens models and the list of them, and nothing else. `authenticate` is LiteLLM's
-`custom_auth` (by the name toolgate_proxy.auth.authenticate); our own route calls `identify`.
+The master key belongs to the administrator and needs no key store. Every other key is a virtual
+key, which may call models and list them, and nothing else. `authenticate` is LiteLLM's
+`custom_auth` (configured as toolgate_proxy.auth.authenticate); our own route calls `identify`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ KEY_HEADERS = {
     "azure_apim_header": "ocp-apim-subscription-key",
     "custom_litellm_key_header": "x-litellm-api-key",
 }
-"""Arguments of LiteLLM's `user_api_key_auth`, and the headers that FastAPI would fill them from."""
+"""Arguments of LiteLLM's `user_api_key_auth`, and the headers from which FastAPI fills them."""
 
 
 async def identify(sent: str, address: str) -> Key | None:
-    """The virtual key that was sent; None for the master key. `address`: the client's. Raises
+    """The virtual key `sent`; None for the master key. `address`: the client's IP address. Raises
     InvalidKey, RetiredKey and KeysUnavailable."""
     if is_master_key(sent):
         return None
@@ -86,15 +86,16 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     if not isinstance(context, RequestContext):
         if key.limits.any:
             raise GatewayMisconfigured(
-                "This key has limits, which only `toolgate proxy` enforces: start the gateway by "
-                "it."
+                "This API key has limits, which only `toolgate proxy` enforces. Start the gateway "
+                "with `toolgate proxy`."
             )
     else:
         context.key = key
     if key.terms.models and not checks_models():
         raise GatewayMisconfigured(
-            "This key may use some models only, which takes `custom_auth_run_common_checks: true` "
-            "in general_settings and `enable_post_custom_auth_checks: true` in litellm_settings."
+            "This API key is restricted to some models, but LiteLLM does not check models. Set "
+            "`custom_auth_run_common_checks: true` in general_settings and "
+            "`enable_post_custom_auth_checks: true` in litellm_settings."
         )
     return caller(key)
 
@@ -114,7 +115,7 @@ async def _find(here: GatewayState, sent: str) -> Key:
 
 
 def is_master_key(sent: str) -> bool:
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
+    from litellm.proxy import proxy_server  # importing it reads the environment
 
     held = proxy_server.master_key
     if not isinstance(held, str) or not held:
@@ -131,7 +132,7 @@ def is_ours() -> bool:
 
 
 def administrator() -> UserAPIKeyAuth:
-    """What LiteLLM makes of its master key."""
+    """LiteLLM's description of the master key's holder."""
     from litellm.proxy import proxy_server
 
     return UserAPIKeyAuth(
@@ -142,7 +143,7 @@ def administrator() -> UserAPIKeyAuth:
 
 
 def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
-    """The holder of one of our keys; None: of the master key. `route`: the request's path."""
+    """LiteLLM's description of a key's holder; None: of the master key's. `route`: the path."""
     if key is None:
         master = administrator()
         master.request_route = route
@@ -158,18 +159,18 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
 
 
 async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKeyAuth:
-    """By LiteLLM's own authentication, or another custom_auth. Raises ProxyException and what that
-    raises."""
+    """Authenticates with LiteLLM's own authentication or another custom_auth. Raises
+    ProxyException, and the exceptions of that custom_auth."""
     from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 
-    request.scope["parsed_body"] = (tuple(body), dict(body))  # read by LiteLLM in place of the body
+    request.scope["parsed_body"] = (tuple(body), dict(body))  # LiteLLM reads it instead of the body
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
     return await user_api_key_auth(request, **headers)
 
 
 async def check_model(key: Key, named: str) -> None:
-    """Raises PermissionDenied where the key may not use the model: by its name, by a wildcard or by
-    one of LiteLLM's access groups. `named`: as the client named the model."""
+    """Raises PermissionDenied if the key may not use the model by its name, a wildcard, or one of
+    LiteLLM's access groups. `named`: the model's name in the request."""
     allowed = key.terms.models
     if not allowed or named in allowed:
         return
@@ -191,7 +192,7 @@ async def check_model(key: Key, named: str) -> None:
 
 
 def checks_models() -> bool:
-    """Whether LiteLLM checks the models of keys of a custom_auth."""
+    """Whether LiteLLM checks which models a key of a custom_auth may use."""
     from litellm.proxy import proxy_server
 
     run = proxy_server.general_settings.get("custom_auth_run_common_checks", False)
@@ -199,7 +200,7 @@ def checks_models() -> bool:
 
 
 def route_of(request: Request) -> str:
-    """By the request line, which a forged Host header can't change."""
+    """The path in the request line, which a forged Host header can't change."""
     return str(get_request_route(request))
 
 

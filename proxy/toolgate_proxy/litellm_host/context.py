@@ -1,4 +1,4 @@
-"""The request's context in code that LiteLLM calls without an argument of ours to carry it."""
+"""Context variable with the RequestContext, for code that LiteLLM calls without it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _current: ContextVar[RequestContext | None] = ContextVar("toolgate_request", def
 
 
 def carry(context: RequestContext) -> None:
-    """Makes the context visible to the rest of this task and the tasks that it starts."""
+    """Sets the context for this task and the tasks that it starts."""
     _current.set(context)
 
 
 def carried() -> RequestContext | None:
-    """None where the gateway runs by `litellm --config`, without our middleware."""
+    """The context; None if the gateway runs as `litellm --config`, without our middleware."""
     return _current.get()
 
 
 def current() -> RequestContext:
-    """The context, or one that is thrown away."""
+    """The context, or a new one that is discarded."""
     return _current.get() or RequestContext()

@@ -1,8 +1,7 @@
-"""Fields of a body that LiteLLM takes for orders to itself instead of parameters of the model.
+"""Control fields: fields of a body that LiteLLM treats as its own settings.
 
-LiteLLM has a list of its own (`is_litellm_owned_kwarg`, `_BANNED_REQUEST_BODY_PARAMS`), which grows
-with its releases but has gaps; `FURTHER` closes those. Requests on our own route need none of this:
-there a field that is no parameter is refused.
+LiteLLM's own lists (`is_litellm_owned_kwarg`, `_BANNED_REQUEST_BODY_PARAMS`) grow with its releases
+but have gaps; `FURTHER` fills them. Our own route does not need this: it rejects unknown fields.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from litellm.types.utils import is_litellm_owned_kwarg
 USER_CONTENT_TYPES = frozenset(ValidUserMessageContentTypes)
 """Types of content parts in a user message that LiteLLM accepts."""
 OPENAI_FIELDS = frozenset({"metadata", "max_retries", "id"})
-"""Fields of OpenAI's requests, or harmless, that LiteLLM counts among its own."""
+"""Fields that LiteLLM lists as its own but that are OpenAI's or harmless."""
 FURTHER = frozenset(
     {
         "additional_drop_params",
@@ -39,15 +38,15 @@ FURTHER = frozenset(
         "success_callback",
     }
 )
-"""Fields that `completion` (`deployment_id` makes any provider Azure), the router and the proxy's
-routing obey as well, though they are not in LiteLLM's lists."""
+"""Fields that `completion`, the router and the proxy obey although LiteLLM's lists lack them.
+(`deployment_id` turns any provider into Azure.)"""
 PREFIXES = ("mock_", "_")
-"""Of fields that make LiteLLM answer in the model's place, and of its private ones."""
+"""Prefixes of fields that mock a response, and of LiteLLM's private fields."""
 _BANNED = frozenset(_BANNED_REQUEST_BODY_PARAMS)
 
 
 def is_control(field: str) -> bool:
-    """Whether LiteLLM would take a field of a body for an order to itself."""
+    """Whether LiteLLM treats a field of a body as its own setting."""
     if field in OPENAI_FIELDS:
         return False
     owned = field in FURTHER or is_litellm_owned_kwarg(field)
@@ -55,5 +54,5 @@ def is_control(field: str) -> bool:
 
 
 def is_banned(field: str) -> bool:
-    """Whether LiteLLM refuses a field wherever it finds it, in `metadata`, too."""
+    """Whether LiteLLM rejects a field everywhere, including in `metadata`."""
     return field in _BANNED

@@ -1,7 +1,8 @@
-"""LiteLLM's own error bodies, made OpenAI's: those of our provider's errors are right already.
+"""Conversion of LiteLLM's error bodies to OpenAI's form.
 
-LiteLLM 1.106.2 (`openai_exception_handler` in proxy/proxy_server.py) answers with the HTTP status
-for a `code` and with names of its classes, tracebacks and its routing in the message.
+LiteLLM's `openai_exception_handler` (proxy/proxy_server.py) sends the HTTP status as `code`, and
+class names, tracebacks and routing details in the message. Errors of our provider already have the
+right form.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .errors import CODES, cleaned
 
 
 def repair_error_bodies(app: Any) -> None:
-    """Puts our repair behind LiteLLM's handler of its exceptions."""
+    """Wraps LiteLLM's exception handler."""
     original = app.exception_handlers[ProxyException]
 
     async def handler(request: Request, error: ProxyException) -> Response:
@@ -35,13 +36,13 @@ def repair_error_bodies(app: Any) -> None:
 
 
 def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The status and the error object that OpenAI would answer with."""
+    """The status and the error object as OpenAI's API returns them."""
     if not str(error.get("code")).isdigit():
         return status, error
     message = cleaned(str(error.get("message")))
     kind, code = error.get("type"), CODES.get(status, "server_error")
     if kind == "no_db_connection":
-        # LiteLLM looks for any key but the master key in a database, and there is none.
+        # LiteLLM looks up all keys but the master key in its database; there is no database.
         status, kind, code = 401, "authentication_error", "invalid_api_key"
         message = "Incorrect API key provided."
     elif message.startswith("Invalid model name passed"):

@@ -1,7 +1,8 @@
-"""Our errors as LiteLLM's exceptions, which keep them.
+"""Conversion between Toolgate's errors and LiteLLM's exceptions.
 
-LiteLLM's router and loggers go by the class of an exception: a 429 is a RateLimitError, a 401 an
-AuthenticationError. The response's body is our error's own (patches.py).
+LiteLLM's router and loggers depend on the class of an exception: a 429 is a RateLimitError, a 401
+an AuthenticationError. Each exception carries our error, which provides the response's body
+(provider/patches.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from toolgate_core.errors import ToolgateError
 from .deployments.router import PROVIDER
 
 CARRIED = "toolgate_error"
-"""Attribute in which LiteLLM's exceptions carry ours."""
+"""Attribute of LiteLLM's exceptions that holds our error."""
 
 CLASSES = {
     401: litellm.AuthenticationError,
@@ -29,24 +30,24 @@ CLASSES = {
     503: litellm.ServiceUnavailableError,
     504: litellm.Timeout,
 }
-"""LiteLLM's exceptions by HTTP status; further ones below 500 are BadRequestError, from 500 on
-InternalServerError."""
+"""LiteLLM's exceptions by HTTP status. Any other status below 500 is a BadRequestError, from 500
+an InternalServerError."""
 
 
 def carried(exception: object) -> ToolgateError | None:
-    """Our error that one of LiteLLM's exceptions carries."""
+    """Toolgate's error in one of LiteLLM's exceptions, if it has one."""
     return getattr(exception, CARRIED, None)
 
 
 def carry(exception: Any, error: ToolgateError) -> Any:
-    """LiteLLM's exception, which answers with our error's body."""
+    """Attaches `error` to LiteLLM's exception, so that the response has our error's body."""
     setattr(exception, CARRIED, error)
     return exception
 
 
 def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Exception:
-    """LiteLLM's exception for our error, with the same status."""
-    # LiteLLM logs an exception that names no provider as the client's fault, without a traceback.
+    """LiteLLM's exception for `error`, with the same status."""
+    # LiteLLM logs an exception without a provider as the client's fault, without a traceback.
     provider = PROVIDER if ours and error.status >= 500 else None
     default = litellm.InternalServerError if error.status >= 500 else litellm.BadRequestError
     host: Any = CLASSES.get(error.status, default)(
@@ -61,7 +62,7 @@ def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Except
 
 @contextmanager
 def errors_raised(model: str) -> Iterator[None]:
-    """Raises our errors as LiteLLM's."""
+    """Context manager that raises Toolgate's errors as LiteLLM's exceptions."""
     try:
         yield
     except ToolgateError as error:
@@ -69,20 +70,20 @@ def errors_raised(model: str) -> Iterator[None]:
 
 
 def proxy_exception(error: ToolgateError) -> ProxyException:
-    """Our error as LiteLLM's authentication passes it on: body, status and headers are ours."""
+    """The ProxyException for an authentication error. Body, status and headers are `error`'s."""
     headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     made = ProxyException(error.message, error.type, error.param, error.status, headers=headers)
     return carry(made, error)
 
 
 class HostRefused(ToolgateError):
-    """An error of LiteLLM's own: of its authentication, a callback's hook, or its router."""
+    """An error raised by LiteLLM: its authentication, a callback's hook, or its router."""
 
     def __init__(
         self, message: str, status: int, *, param: str | None = None, retry_after: int | None = None
     ) -> None:
         super().__init__(message, param=param, retry_after=retry_after)
-        self.status = status  # type: ignore[misc]  # LiteLLM's, of this one
+        self.status = status  # type: ignore[misc]  # status, type and code of this instance
         self.type = "server_error" if status >= 500 else TYPES.get(status, "invalid_request_error")  # type: ignore[misc]
         self.code = CODES.get(status, "server_error")  # type: ignore[misc]
 
@@ -100,11 +101,11 @@ CODES = {
     503: "service_unavailable",
     504: "timeout",
 }
-"""OpenAI's codes, or words in their manner, by HTTP status."""
+"""Error codes by HTTP status: OpenAI's where it has one."""
 
 
 def own_error(exception: Exception) -> ToolgateError:
-    """An exception of LiteLLM's, or of a callback, as ours."""
+    """Toolgate's error for an exception of LiteLLM or of a callback."""
     if isinstance(exception, ToolgateError):
         return exception
     held = carried(exception)
@@ -126,14 +127,14 @@ def own_error(exception: Exception) -> ToolgateError:
 
 
 def _retry_after(headers: object) -> int | None:
-    """Seconds; dates, which the header may hold as well, are left out."""
+    """The `retry-after` header in seconds; None for a date."""
     held = dict(headers) if isinstance(headers, Mapping) else {}
     value = next((value for name, value in held.items() if name.lower() == "retry-after"), "")
     return int(value) if str(value).isdigit() else None
 
 
 def cleaned(message: str) -> str:
-    """Without LiteLLM's names of classes, tracebacks and routing."""
+    """Removes LiteLLM's class names, tracebacks and routing details from a message."""
     return SUFFIX.sub("", PREFIX.sub("", message))
 
 
@@ -146,7 +147,7 @@ SUFFIX = re.compile(
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Raises what LiteLLM's code raises as our errors."""
+    """Context manager that raises LiteLLM's exceptions as Toolgate's errors."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Names that differ between LiteLLM's releases."""
+"""Attribute names that differ between LiteLLM releases."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def either(held: Any, name: str) -> Any:
-    """An attribute that was private in older releases: `name`, or `_name`."""
+    """The attribute `name`, or `_name` in releases where it was private."""
     found = getattr(held, name, None)
     return getattr(held, f"_{name}") if found is None else found

@@ -1,4 +1,4 @@
-"""What the process holds of LiteLLM's router: which way requests go, and to which deployment."""
+"""Per-process singletons: the route of each model, and the selection of deployments."""
 
 from __future__ import annotations
 

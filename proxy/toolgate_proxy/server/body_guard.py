@@ -94,6 +94,7 @@ def check_shape(values: dict[str, Any]) -> bool:
     for at, message in enumerate(_objects(fields, "messages")):
         _check_message(message, f"messages[{at}]")
     _objects(fields, "tools")
+    _objects(fields, "functions")
     fields.mapping("response_format")
     fields.mapping("extra_headers")
     options = Fields(fields.mapping("stream_options") or {}, "stream_options")

@@ -42,6 +42,8 @@ def message(data: bytes, *, more: bool = False) -> Message:
         ({"messages": [{"role": "assistant", "tool_calls": [1]}]}, "messages[0].tool_calls[0]"),
         ({"tools": "x"}, "tools"),
         ({"tools": [None]}, "tools[0]"),
+        ({"functions": 3}, "functions"),
+        ({"functions": [None]}, "functions[0]"),
         ({"response_format": "json"}, "response_format"),
         ({"extra_headers": ["a"]}, "extra_headers"),
         ({"stream": True, "stream_options": 3}, "stream_options"),

@@ -1,8 +1,8 @@
-"""What LiteLLM's callbacks need of a request: hooks before it, events after it, or its response.
+"""The hooks and events that LiteLLM's configured callbacks need.
 
-Documented in LiteLLM's `litellm/integrations/custom_logger.py`. A callback is one of LiteLLM's own
-that has no effect here, an observer, or one that reads or changes responses; requests whose
-responses are read or changed go LiteLLM's way.
+LiteLLM documents them in `litellm/integrations/custom_logger.py`. A callback is either one of
+LiteLLM's own without effect here, or an observer, or it reads or changes responses. In the last
+case requests take LiteLLM's route.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.router import Router
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
-"""Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits,
-caches and other surfaces, none of which our route uses."""
+"""Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
+caches, none of which our route uses."""
 OWN = "toolgate_proxy."
 INTEGRATIONS = "litellm.integrations."
-"""Loggers that come with LiteLLM: they observe responses and change none."""
+"""Loggers bundled with LiteLLM. They observe responses without changing them."""
 
 PRE_CALL = "async_pre_call_hook"
 POST_CALL = ("async_post_call_success_hook", "async_post_call_failure_hook")
@@ -40,11 +40,11 @@ RESPONSE_HOOKS = (
     "get_chat_completion_prompt",
     "async_get_chat_completion_prompt",
 )
-"""Hooks that read or change a response, or replace the request, in ways that our route has not."""
+"""Hooks that read or change a response or replace the request. Our route does not support them."""
 
 
 def reading_callback() -> str | None:
-    """The name of a callback for which requests must go LiteLLM's way, with the hook."""
+    """Description of a callback that needs LiteLLM's route, with its hook; None: there is none."""
     for callback in _all():
         kind = type(callback)
         if isinstance(callback, CustomGuardrail):
@@ -59,19 +59,19 @@ def reading_callback() -> str | None:
 
 
 def wants_pre_call() -> bool:
-    """Whether a callback that is not LiteLLM's own has `async_pre_call_hook`."""
+    """Whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks."""
     return any(not _is_inert(each) and _overrides(each, PRE_CALL) for each in _all())
 
 
 def chooses_deployments() -> bool:
-    """Whether a callback has a say in which deployment the router chooses."""
+    """Whether a callback takes part in the router's choice of a deployment."""
     return any(
         not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in CHOOSING
     )
 
 
 def wants_post_call() -> bool:
-    """Whether an observer has a hook after the call."""
+    """Whether an observer has a post-call hook."""
     return any(
         not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in POST_CALL
     )
@@ -115,7 +115,7 @@ def _all() -> Iterator[CustomLogger]:
 
 def _is_inert(callback: object) -> bool:
     if isinstance(getattr(callback, "__self__", None), Router):
-        return True  # counts for limits and cooldowns, and tells nobody
+        return True  # it only counts for limits and cooldowns
     module = type(callback).__module__
     return module.startswith((*INERT, OWN))
 

@@ -1,8 +1,8 @@
-"""Limits of keys for requests that go LiteLLM's way.
+"""Limits of keys for requests on LiteLLM's route.
 
-LiteLLM calls `async_pre_call_hook` on every route that reaches a model, once a request, with the
-parsed body. Its own limiter goes by limits of `UserAPIKeyAuth`; ours belong to the key instead
-(docs/decisions/0014-limits.md).
+LiteLLM calls `async_pre_call_hook` once per request with the parsed body, on every endpoint that
+calls a model. LiteLLM's own limiter uses limits in `UserAPIKeyAuth`; Toolgate's limits are part of
+the key (docs/decisions/0014-limits.md).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """Counts tokens of other providers; ours counts its own."""
+        """Records the tokens of other providers. Our provider records its own."""
         context = carried()
         usage = getattr(response_obj, "usage", None)
         if context is None or context.counted or usage is None:
@@ -53,7 +53,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
 
 
 def _call_id(data: Mapping[str, Any]) -> str:
-    """LiteLLM's id of the request, which its responses and logs contain."""
+    """LiteLLM's id of the request, which appears in its responses and logs."""
     held = data.get("litellm_call_id")
     return held if isinstance(held, str) else uuid.uuid4().hex
 

@@ -1,7 +1,7 @@
-"""One request of our own route as LiteLLM's hooks and callbacks see it.
+"""LiteLLM's hooks and log events for a request on our own route.
 
-`before` runs the hooks before the call. `succeeded` and `failed` are called after the response was
-sent: they make the one log event that LiteLLM's handler would have made, from LiteLLM's own parts.
+`before` runs the pre-call hooks. `succeeded` and `failed` run after the response was sent. They
+create the log event that LiteLLM's handler would have created, with LiteLLM's own functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger("toolgate")
 
 
 class RequestEvents:
-    """`body`: the request's, as it was sent; `call_type`: LiteLLM's name of the operation."""
+    """Hooks and events of one request. `call_type`: LiteLLM's name of the operation."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RequestEvents:
         self._body = body
         self._call_type = call_type
         self._context = context
-        self._began = datetime.datetime.fromtimestamp(context.arrived)  # naive, as LiteLLM's are
+        self._began = datetime.datetime.fromtimestamp(context.arrived)  # naive, like LiteLLM's
         self._data: dict[str, Any] | None = None
         self._logging: Any = None
         self._row: Row | None = None
@@ -63,14 +63,14 @@ class RequestEvents:
     def of_refused(
         cls, scope: MutableMapping[str, Any], call_type: str, context: RequestContext
     ) -> RequestEvents:
-        """Of a request that was refused before its model and caller were known."""
+        """For a request that was rejected before its model and caller were known."""
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
         return cls(Request(scope), caller, {}, call_type, context)
 
     async def before(self) -> dict[str, Any]:
-        """Runs `async_pre_call_hook` of all callbacks. Returns the body as they left it; raises
-        what they raise."""
+        """Runs `async_pre_call_hook` of all callbacks and returns the body that they return. Raises
+        their exceptions."""
         from litellm.proxy import proxy_server
 
         data = await self._prepared()
@@ -85,7 +85,7 @@ class RequestEvents:
         return known | hidden
 
     async def choose(self, model: str, messages: object) -> Target:
-        """The deployment that LiteLLM's router chooses, by its limits, tags, order and strategy."""
+        """The deployment that LiteLLM's router selects by limits, tags, order and strategy."""
         self._routed = True
         data = await self._prepared()
         row: Row = await router().async_get_available_deployment(
@@ -98,19 +98,20 @@ class RequestEvents:
         data = await self._described(model, stream=bool(self._body.get("stream")))
         self._logging.pre_call(data.get("messages"), None)  # strategies count by it
         target = target_of(row)
-        assert target is not None  # all deployments of the way are ours
+        assert target is not None  # all deployments of the model are ours
         return target
 
     def chosen(self, row: Row) -> None:
         self._row = row
 
     def first_event(self) -> None:
-        """A stream has begun."""
+        """Records the time of a stream's first event."""
         if self._first_event is None:
             self._first_event = datetime.datetime.now()
 
     async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
-        """`model`: the router's name; `whole`: the response as one object. Never raises."""
+        """Creates the success event. `model`: its name in the router; `whole`: the response body.
+        Never raises."""
         ended = datetime.datetime.now()
         try:
             await self._succeeded(model, whole, stream, ended)
@@ -118,8 +119,8 @@ class RequestEvents:
             logger.warning("A log event of LiteLLM failed (%s).", type(error).__name__)
 
     async def replaced(self, error: ToolgateError) -> ToolgateError:
-        """Runs `async_post_call_failure_hook`. Returns the error that it puts in the place of this
-        one, or this one. Never raises."""
+        """Runs `async_post_call_failure_hook`. Returns the error that it returns instead, or
+        `error`. Never raises."""
         from litellm.proxy import proxy_server
 
         if not wants_post_call():
@@ -140,11 +141,11 @@ class RequestEvents:
 
     def _raised(self, error: ToolgateError, model: str) -> Exception:
         if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
-            return error.__cause__  # as a callback or LiteLLM raised it
+            return error.__cause__  # the exception of a callback or of LiteLLM
         return host_error(error, model, ours=self._row is not None)
 
     async def failed(self, model: str, error: ToolgateError) -> None:
-        """Never raises."""
+        """Creates the failure event. Never raises."""
         try:
             await self._failed(model, error)
         except Exception as problem:  # noqa: BLE001  a log event must not end the gateway
@@ -204,13 +205,13 @@ class RequestEvents:
             )
 
     async def _prepared(self) -> dict[str, Any]:
-        """LiteLLM's own fields beside the body's, and its logging object."""
+        """The body with LiteLLM's own fields. Creates LiteLLM's logging object."""
         from litellm.proxy import proxy_server
 
         if self._data is None:
             self._request.state.litellm_received_at = self._began.astimezone()
             data = await add_litellm_data_to_request(
-                # No other fields: some would be arguments of LiteLLM's functions.
+                # Known parameters only: other fields could become arguments of LiteLLM's functions.
                 data={name: value for name, value in self._body.items() if name in BY_NAME},
                 request=self._request,
                 user_api_key_dict=self._caller,
@@ -226,7 +227,7 @@ class RequestEvents:
         return self._data
 
     async def _described(self, model: str, stream: bool) -> dict[str, Any]:
-        """With the deployment, in LiteLLM's data and in its logging object."""
+        """Adds the deployment to LiteLLM's data and to its logging object."""
         data = await self._prepared()
         metadata = data.setdefault("metadata", {})
         held = router()
@@ -256,7 +257,7 @@ class RequestEvents:
             if name in BY_NAME and name not in ("model", "messages", "metadata")
         }
         optional["stream"] = stream
-        self._logging.update_messages(data.get("messages") or [])  # a hook may have changed them
+        self._logging.update_messages(data.get("messages") or [])  # hooks may have changed them
         self._logging.update_from_kwargs(
             kwargs=data,
             model=data["model"],

@@ -1,7 +1,7 @@
-"""Which way a request for a model goes: our own route, or LiteLLM's handler and our provider.
+"""Decision by model: our own route, or LiteLLM's handler with our provider.
 
-`why_litellm` is the rule. `toolgate proxy` prints it for each model at its start, and
-`GET /toolgate/status` shows it.
+`litellm_reason` is the rule. `toolgate proxy` prints the decision for each model at start-up, and
+`GET /toolgate/status` returns it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
 FRESH = 1.0
-"""Seconds for which a decision is kept; LiteLLM's configuration may change while it runs."""
+"""Seconds for which a decision is cached. LiteLLM's configuration may change at run time."""
 MOST = 1000
-"""Decisions kept: of a wildcard's models there may be any number."""
+"""Maximum number of cached decisions. A wildcard matches any number of models."""
 
 DEPLOYMENT_FIELDS = frozenset(
     {
@@ -52,24 +52,24 @@ DEPLOYMENT_FIELDS = frozenset(
         "weight",
     }
 )
-"""Fields of `litellm_params`, beside a request's parameters, that our route carries or that have no
-effect on `toolgate/` models on either way (time-outs are settings of the gateway)."""
+"""Fields of `litellm_params`, besides request parameters, that our route supports, or that have no
+effect on `toolgate/` models on either route (time-outs are settings of the gateway)."""
 FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 
 
 @dataclass(frozen=True)
 class ModelRoute:
-    """`targets`: the model's deployments, all of them ours."""
+    """The decision for one model. `targets`: its deployments, all of them Toolgate's."""
 
     model: str
-    """As LiteLLM's router names it: the client's name, or what an alias stands for."""
+    """The name in LiteLLM's router: the client's name, or the target of an alias."""
     targets: Sequence[Target]
     reason: str | None
-    """Why requests go LiteLLM's way; None: they go ours."""
+    """Why requests take LiteLLM's route; None: they take our own."""
     strategy: str | None
-    """By which our route chooses a deployment; None: it asks LiteLLM's router."""
+    """Strategy by which our route selects a deployment; None: LiteLLM's router selects it."""
     hooks: bool
-    """Callbacks have a hook before the call."""
+    """A callback has `async_pre_call_hook`."""
     events: bool
     """Callbacks, or LiteLLM's router, receive success and failure events."""
 
@@ -80,7 +80,7 @@ class ModelRoutes:
         self._known: dict[str, tuple[float, ModelRoute]] = {}
 
     def find(self, model: str) -> ModelRoute | None:
-        """None for a model that LiteLLM does not know, or that has deployments of others."""
+        """None for an unknown model, or one that has deployments of another provider."""
         decided = self._known.get(model)
         if decided is not None and decided[0] > time.monotonic():
             return decided[1]
@@ -107,12 +107,12 @@ class ModelRoutes:
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
-    """What is configured for a model of ours that our own route does not carry; None: nothing."""
+    """The configuration of a model that our own route does not support; None: there is none."""
     return next(_reasons(model, rows), None)
 
 
 def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
+    from litellm.proxy import proxy_server  # importing it reads the environment
 
     held, general = router(), proxy_server.general_settings
     if proxy_server.prisma_client is not None:
@@ -147,12 +147,13 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 PARAMETERS = frozenset(BY_NAME) - {"messages", "model", "stream", "tools"}
-"""Parameters that a deployment may have defaults for. Its tools LiteLLM adds to the request's."""
+"""Parameters for which a deployment may have defaults. LiteLLM merges a deployment's tools with
+the request's, so `tools` is not among them."""
 _CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
 
 
 def target_of(row: Row) -> Target | None:
-    """None where the row is another provider's."""
+    """The deployment with its default parameters; None for another provider's."""
     placement, params = placement_of(row), row["litellm_params"]
     if placement is None:
         return None
@@ -163,8 +164,7 @@ def target_of(row: Row) -> Target | None:
 
 
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
-    """The strategy, where nothing else decides: no limits, tags or order of deployments, and no
-    checks."""
+    """The strategy, if nothing else affects the selection: no limits, tags, order or checks."""
     held = router()
     strategy = _strategy(held, model)
     decided_otherwise = (
@@ -180,7 +180,7 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
 
 
 def _strategy(held: Any, model: str) -> str | None:
-    """Of the model's routing group, or the router's; None where the model is a group itself."""
+    """Strategy of the model's routing group or of the router; None if the model is a group."""
     name = either(held, "get_model_from_alias")(model=model) or model
     for group in either(held, "routing_groups").values():
         if group.group_name == name:
@@ -191,7 +191,7 @@ def _strategy(held: Any, model: str) -> str | None:
 
 
 def _text(strategy: Any) -> str:
-    """The router takes names and members of an enumeration."""
+    """Name of a strategy, which the router accepts as a string or an enum member."""
     return str(getattr(strategy, "value", strategy))
 
 
@@ -201,13 +201,14 @@ def _is_special(row: Row) -> bool:
 
 
 def _names(fallbacks: object, model: str) -> bool:
-    """LiteLLM's form: [{"model": ["other"]}, …]; "*" is every model."""
+    """Whether `fallbacks` apply to `model`. The form is [{"model": ["other"]}, …]; "*" matches
+    every model."""
     if not isinstance(fallbacks, list):
         return bool(fallbacks)
     return any(isinstance(each, str) or model in each or "*" in each for each in fallbacks if each)
 
 
 def _caches(cache: Any) -> bool:
-    """Whether chat completions are among what is cached; None: everything is."""
+    """Whether chat completions are cached. `supported_call_types` of None means all are."""
     types = getattr(cache, "supported_call_types", None)
     return types is None or "acompletion" in types

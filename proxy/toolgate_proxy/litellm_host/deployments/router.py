@@ -1,6 +1,6 @@
-"""LiteLLM's router: the deployments of a model, and which of them are ours.
+"""Access to LiteLLM's router: a model's deployments, and which of them are Toolgate backends.
 
-Rows are the router's own dicts: `model_name`, `litellm_params`, `model_info`.
+A row is the router's dict of one deployment: `model_name`, `litellm_params`, `model_info`.
 """
 
 from __future__ import annotations
@@ -13,57 +13,56 @@ from ...routing.deployments import Placement
 
 PROVIDER = "toolgate"
 LIMITS = ("rpm", "tpm", "max_parallel_requests")
-"""Limits of a deployment, which LiteLLM's router keeps."""
+"""Limits of a deployment that LiteLLM's router enforces."""
 
 Row = Mapping[str, Any]
-"""A deployment, as the router has it."""
+"""The router's dict of one deployment."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A deployment of ours, as a request on our own route needs it."""
+    """A Toolgate deployment, as needed by a request on our own route."""
 
     row: Row
     placement: Placement
     defaults: Mapping[str, Any]
-    """Parameters of requests that the deployment has in its `litellm_params`."""
+    """Default request parameters in the deployment's `litellm_params`."""
 
 
 def router() -> Any:
-    """LiteLLM's router; None before its start."""
-    from litellm.proxy import proxy_server  # reads the environment as it is imported
+    """LiteLLM's router; None before LiteLLM has started."""
+    from litellm.proxy import proxy_server  # importing it reads the environment
 
     return proxy_server.llm_router
 
 
 def rows_of(model: str | None) -> list[Row]:
-    """The deployments of a model as clients name it (aliases, routing groups and wildcards, too),
-    or of all models."""
+    """The deployments of a model, by a name, alias, routing group or wildcard match; None: of all
+    models."""
     held = router()
     return (held.get_model_list(model) or []) if held is not None else []
 
 
 def placements(model: str | None) -> list[Placement]:
-    """Our deployments of a model, as clients name it, or of all models."""
+    """The Toolgate deployments of a model; None: of all models."""
     found = [placement_of(row) for row in rows_of(model)]
     return [placement for placement in found if placement is not None]
 
 
 def is_foreign(model: str) -> bool:
-    """Whether all deployments of a model, as clients name it, are another provider's; False where
-    the router knows none of that name."""
+    """Whether all deployments of a model are another provider's; False for an unknown model."""
     rows = rows_of(model)
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
 def model_names() -> list[str]:
-    """All models, as clients name them; without aliases."""
+    """The names of all models, without aliases."""
     held = router()
     return sorted(held.model_names) if held is not None else []
 
 
 def placement_of(row: Row) -> Placement | None:
-    """None where the row is another provider's."""
+    """The placement of a deployment; None for another provider's."""
     params = row["litellm_params"]
     provider, _, model = params["model"].partition("/")
     if provider != PROVIDER:
@@ -72,7 +71,7 @@ def placement_of(row: Row) -> Placement | None:
 
 
 def weights_of(rows: Sequence[Row]) -> list[float]:
-    """As LiteLLM's strategy simple-shuffle weighs deployments without limits."""
+    """Weights of deployments without limits, as in LiteLLM's strategy simple-shuffle."""
     weights = [float(row["litellm_params"].get("weight") or 0) for row in rows]
     return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
 
@@ -86,8 +85,8 @@ def is_limited(row: Row) -> bool:
 
 
 def group_of(params: Mapping[str, Any]) -> str | None:
-    """The model as clients name it, of a call's `litellm_params`; the router puts it into the
-    metadata, whose name depends on the route."""
+    """The client's model name in a call's `litellm_params`. The router stores it in the metadata,
+    under a key that depends on the endpoint."""
     for name in ("metadata", "litellm_metadata"):
         group = (params.get(name) or {}).get("model_group")
         if isinstance(group, str):

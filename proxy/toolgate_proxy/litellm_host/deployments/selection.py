@@ -1,7 +1,7 @@
-"""Which deployment of a model gets a request.
+"""Selection of a deployment for a request.
 
-On our own route `choose` decides. On LiteLLM's way its router decides, and asks `SelectionHook`
-(`async_filter_deployments`, a documented hook of its callbacks) which deployments are left.
+On our own route `Selection.choose` selects it. On LiteLLM's route its router does, after
+`SelectionHook` has filtered the deployments (`async_filter_deployments`, a documented hook).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...routing.prefix_affinity import Affinity
 from .router import Row, Target, is_limited, placement_of, router, weights_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
-"""Strategies of LiteLLM's router that `choose` has itself."""
+"""Strategies of LiteLLM's router that `choose` implements."""
 
 
 class Selection:
-    """`affinity`: None where prefix affinity is switched off."""
+    """Selects by health, prefix affinity, load and weight. `affinity`: None if it is disabled."""
 
     def __init__(self, deployments: Deployments, affinity: Affinity | None) -> None:
         self._deployments = deployments
@@ -43,7 +43,7 @@ class Selection:
         return by_row[id(random.choices(left, weights_of(left))[0])]
 
     def up(self, rows: Sequence[Row]) -> list[Row]:
-        """Without the rows of ours whose backend is down, unless all are."""
+        """The rows without Toolgate backends that are down; all rows if all are down."""
         if len(rows) < 2:
             return [*rows]
         return [row for row in rows if self._is_up(row)] or [*rows]
@@ -51,9 +51,11 @@ class Selection:
     def preferred(
         self, model: str, rows: Sequence[Row], request: Mapping[str, Any], messages: object = None
     ) -> tuple[list[Row], Placement | None]:
-        """The rows of the placement that the prompt prefers, and that placement; all rows, where it
-        prefers none, or where some are another provider's, whose load is not known here, or have
-        limits, which LiteLLM keeps."""
+        """The rows at the placement that the prompt's prefix prefers, and that placement.
+
+        Returns all rows and None if there is no preference, if a row is another provider's (its
+        load is unknown), or if a row has limits (LiteLLM enforces them).
+        """
         if self._affinity is None or len(rows) < 2:
             return [*rows], None
         rows_at: dict[Placement, list[Row]] = defaultdict(list)
@@ -68,7 +70,7 @@ class Selection:
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
     def alternatives(self, rows: Sequence[Row], tried: object) -> list[Placement]:
-        """The placements of other backends that answer, in any order. `tried`: a Deployment."""
+        """Placements of the other backends that are up, in random order. `tried`: a Deployment."""
         found = {placement for row in rows if (placement := placement_of(row)) is not None}
         left = [
             placement
@@ -88,7 +90,7 @@ class Selection:
 
 
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-    """Health and prefix affinity for requests that LiteLLM's router places."""
+    """Applies health and prefix affinity to requests on LiteLLM's route."""
 
     def __init__(self, selection: Selection, deployments: Deployments) -> None:
         super().__init__()
@@ -103,8 +105,8 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         request_kwargs: dict[str, Any] | None = None,
         parent_otel_span: Any = None,
     ) -> list[dict[str, Any]]:
-        """LiteLLM's rows that are left. The router goes by `order`, tags, context lengths and
-        failures after this, so where one of these matters rows are not narrowed down."""
+        """The rows from which LiteLLM's router may select. It filters by `order`, tags, context
+        length and failures afterwards; if one of these applies, prefix affinity is skipped."""
         rows: list[Any] = self._selection.up(healthy_deployments)
         request = request_kwargs or {}
         if len(rows) < 2 or _is_retry(request) or _narrowed_later(rows):
@@ -125,7 +127,7 @@ def _narrowed_later(rows: Sequence[Row]) -> bool:
 
 
 def _is_retry(request: Mapping[str, Any]) -> bool:
-    """The router counts attempts in the metadata, and names deployments that failed."""
+    """Whether this is a retry: the router stores its attempts in the request."""
     return bool(request.get("_excluded_deployment_ids")) or any(
         (request.get(name) or {}).get("attempted_retries")
         for name in ("metadata", "litellm_metadata")

@@ -1,4 +1,4 @@
-"""What LiteLLM hands a custom provider, as far as ours needs it."""
+"""The arguments with which LiteLLM calls our custom provider."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..state import selection
 
 @dataclass(frozen=True)
 class ProviderCall:
-    """`body`: the request's, in the form in which the client sent it."""
+    """One call. `body`: the request's body in the form in which the client sent it."""
 
     placement: Placement
     group: str | None
-    """The model as LiteLLM's router names it."""
+    """The model's name in LiteLLM's router."""
     body: dict[str, Any]
     logging: Any
 
@@ -27,9 +27,11 @@ class ProviderCall:
 
 
 def read_call(arguments: Mapping[str, Any], *, stream: bool) -> ProviderCall:
-    """`arguments`: of `CustomLLM.acompletion` and `astreaming`. LiteLLM keeps some of a body's
-    fields for itself; those of ours come back here: `priority`, which it takes for a queue of its
-    own, and `tools` that are no objects, which it leaves out without an error."""
+    """Reads the arguments of `CustomLLM.acompletion` and `astreaming`.
+
+    LiteLLM removes some fields of the body, which are restored here: `priority`, which it uses for
+    its own queue, and `tools` that are not objects, which it drops without an error.
+    """
     params = dict(arguments["optional_params"])
     params |= params.pop("extra_body", None) or {}
     about = arguments["litellm_params"]

@@ -26,7 +26,8 @@ from .stream import note_whole
 
 
 class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
-    """`model: toolgate/<the backend's name of the model>`, with `api_base` and `api_key`."""
+    """Provider of models configured as `toolgate/<model on the backend>`, with `api_base` and
+    `api_key`."""
 
     async def acompletion(self, **kwargs: Any) -> ModelResponse:
         call, context = read_call(kwargs, stream=False), current()
@@ -54,8 +55,7 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
 
 def _kept(chunk: Chunk) -> Chunk:
-    """LiteLLM drops chunks whose deltas are empty, for usage that it asked for itself; ours may
-    have token ids."""
+    """Keeps a chunk with an empty delta from being dropped by LiteLLM; it may have token ids."""
     for choice in chunk["choices"]:
         if not choice["delta"] and choice["finish_reason"] is None:
             choice["delta"] = {"content": ""}
@@ -63,7 +63,7 @@ def _kept(chunk: Chunk) -> Chunk:
 
 
 def _responding(call: ProviderCall) -> failover.Responding:
-    """By the deployment that LiteLLM chose, or by another one if that is lost."""
+    """Responds with the deployment that LiteLLM selected, or with another one if that fails."""
     here = service()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
@@ -75,4 +75,4 @@ def _responding(call: ProviderCall) -> failover.Responding:
 
 
 toolgate = register(Toolgate())
-"""What `custom_provider_map` in LiteLLM's configuration names."""
+"""The handler for `custom_provider_map` in LiteLLM's configuration."""

@@ -1,19 +1,19 @@
-"""Patches that make LiteLLM fit to host our provider, on LiteLLM's way.
+"""Patches of LiteLLM that our provider needs on LiteLLM's route.
 
-`private_names.py` lists every private name that they use; it is probed before they are made. Each
-is there for a reason:
+`private_names.py` lists every private name that they use, and the start-up probe checks it first.
+Reasons for each patch:
 
 - `_complete_custom_providers` wraps a provider's stream in the stock `CustomStreamWrapper`, which
-  guesses usage, mixes up the choices of n > 1, drops logprobs, and opens the stream only once the
-  response has begun, when no error can have its status any more.
-- `get_optional_params` refuses OpenAI parameters that it does not know a provider to take
-  (reasoning_effort, verbosity …): our provider takes or refuses them itself.
-- `validate_chat_completion_tool_choice` refuses a tool_choice of the type allowed_tools.
-- `validate_openai_optional_params` cuts `stop` to four without an error.
-- `ProxyException.to_dict` makes the error body, with the HTTP status for a `code` and with names of
-  classes before the message.
-- `PrismaDBExceptionHandler` imports `prisma`, LiteLLM's database client, to find out whether an
-  error is a database's: without a database, and so without prisma, a 401 became a 500.
+  estimates usage, mixes up the choices of n > 1, and drops logprobs. It opens the stream only after
+  the response has started, so errors can't have their HTTP status.
+- `get_optional_params` rejects OpenAI parameters that a provider is not listed for
+  (reasoning_effort, verbosity …). Our provider checks parameters itself.
+- `validate_chat_completion_tool_choice` rejects a tool_choice of type allowed_tools.
+- `validate_openai_optional_params` truncates `stop` to four strings without an error.
+- `ProxyException.to_dict` creates the error body, with the HTTP status as `code` and with class
+  names before the message.
+- `PrismaDBExceptionHandler` imports `prisma`, LiteLLM's database client, to detect database errors.
+  Without prisma a 401 became a 500.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from . import cpython_gc_workaround
 from .stream import PassThroughStream
 
 _MADE = "_toolgate_registered"
-"""Attribute of litellm.main: the patches are made, once a process."""
+"""Attribute of litellm.main that is set once the patches are installed."""
 
 
 def register(provider: CustomLLM) -> CustomLLM:
-    """Makes LiteLLM fit to host the provider. Returns the provider."""
+    """Installs the patches once per process. Returns the provider."""
     if not hasattr(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
@@ -64,7 +64,7 @@ def register(provider: CustomLLM) -> CustomLLM:
 
 
 def _know_allowed_tools() -> None:
-    """Some releases have a list of the providers that take a tool_choice of type allowed_tools."""
+    """Adds our provider to the providers that support allowed_tools, in releases with that list."""
     with suppress(ImportError):
         from litellm.litellm_core_utils import allowed_tools_tool_choice as allowed
 
@@ -72,7 +72,7 @@ def _know_allowed_tools() -> None:
 
 
 def provider() -> Any:
-    """Our provider, as LiteLLM finds it."""
+    """Our provider in LiteLLM's `custom_provider_map`."""
     handlers = [
         item["custom_handler"]
         for item in litellm.custom_provider_map
@@ -82,7 +82,7 @@ def provider() -> Any:
 
 
 def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Our streams are opened, up to their first chunk, before LiteLLM answers at all."""
+    """Opens our streams up to their first chunk before LiteLLM starts the response."""
 
     @functools.wraps(original)
     def complete(ctx: Any) -> Any:
@@ -133,8 +133,8 @@ def _allowing_tools(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carrying(original: Callable[..., None]) -> Callable[..., None]:
-    """LiteLLM makes a ProxyException of an error while it handles that error; in mid-stream it
-    passes on no more of it than message, type, param and status."""
+    """Copies our error to a ProxyException, which LiteLLM creates while it handles that error. In
+    the middle of a stream LiteLLM keeps only message, type, param and status."""
 
     @functools.wraps(original)
     def init(self: ProxyException, *args: Any, **kwargs: Any) -> None:
@@ -154,5 +154,5 @@ def _speaking(original: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _no_database(error: Exception) -> bool:
-    """Whether a database is at fault: never, where there is none."""
+    """Whether an error is a database's: never, without a database."""
     return False

@@ -1,4 +1,4 @@
-"""A stream of our provider in the form that LiteLLM's router and proxy expect."""
+"""Our provider's stream as a subclass of LiteLLM's stream wrapper."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ...background import in_background
 from ..names import either
 
 _WHOLE = "toolgate_response"
-"""Attribute of a logging object: the response that was streamed, for LiteLLM's log events."""
+"""Attribute of a logging object that holds the streamed response, for LiteLLM's log events."""
 
 
 def note_whole(logging: Any, whole: ModelResponse) -> None:
-    """Leaves the response that was streamed where `PassThroughStream` finds it."""
+    """Stores the streamed response for `PassThroughStream`."""
     setattr(logging, _WHOLE, whole)
 
 
 class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's types are not read
-    """The provider's chunks as they are, with LiteLLM's log event at the end.
+    """Passes chunks on unchanged, and sends LiteLLM's log event at the end.
 
-    `first` has been taken from `chunks` already. The stock class counts as a stream to the router
-    and the proxy by its type, and closes `completion_stream` when the client goes.
+    `first` was already taken from `chunks`. LiteLLM's router and proxy recognise streams by the
+    base class, which closes `completion_stream` when the client disconnects.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class PassThroughStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM's
             )
             self._restore_consumer_correlation_context()
             raise
-        self.chunks.append(chunk)  # of which LiteLLM bills a stream that its client leaves
-        # By these LiteLLM knows the deployment; without them it would look it up for each chunk.
+        self.chunks.append(chunk)  # LiteLLM bills an aborted stream by its chunks
+        # They identify the deployment; without them LiteLLM looks it up for each chunk.
         chunk._hidden_params = self._hidden_params
         return chunk
 
