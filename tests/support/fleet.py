@@ -13,7 +13,7 @@ from tests.support.fake_backend import INFO, KEY
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.redis_cache import RedisCache
-from toolgate_proxy.grammars.service import GrammarService, Loaded
+from toolgate_proxy.grammars.service import GrammarService, LoadedGrammars
 from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
@@ -26,13 +26,13 @@ def places(tools: Sequence[Tool]) -> dict[str, str]:
 
 class Gateway:
     def __init__(self, backend_url: str, settings: Settings) -> None:
-        fleet = RedisCache.of(settings)
+        fleet = RedisCache.from_settings(settings)
         assert fleet is not None
         self.fleet = fleet
         self.backend = Backend(backend_url, SecretStr(KEY), settings)
         self.grammars = GrammarService(self.backend, settings, fleet)
 
-    async def ask(self, *tools: Tool) -> Loaded:
+    async def ask(self, *tools: Tool) -> LoadedGrammars:
         return await self.grammars.ensure(tools, places(tools), INFO)
 
     async def timed(self, *tools: Tool) -> float:
@@ -51,7 +51,7 @@ async def gateway(
         backend_url,
         Settings(redis_url=SecretStr(redis_url), fleet_secret=SecretStr(secret), **settings),
     )
-    await made.fleet.connected()
+    await made.fleet.wait_until_connected()
     try:
         yield made
     finally:

@@ -13,7 +13,7 @@ from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.grammar_key import tool_hash
 from toolgate_core.tools import Tool, parse_tools
 
-from ..grammars.loader import Found
+from ..grammars.loader import GrammarResult
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import check_tool, grammar_key
 from ..routing.deployments import Deployment
@@ -130,7 +130,7 @@ def _invalid(
     )
 
 
-def _report(tool: Tool, found: Found) -> ToolReport:
+def _report(tool: Tool, found: GrammarResult) -> ToolReport:
     verdict = found.verdict
     return ToolReport(
         name=tool.name,

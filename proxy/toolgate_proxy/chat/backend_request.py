@@ -6,11 +6,11 @@ from toolgate_core import grammar_key, wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan
 
-from ..grammars.service import Loaded
+from ..grammars.service import LoadedGrammars
 
 
 def backend_request(
-    request: ChatRequest, plan: EnforcementPlan, loaded: Loaded, request_id: str | None
+    request: ChatRequest, plan: EnforcementPlan, loaded: LoadedGrammars, request_id: str | None
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`, which may come twice; the engine's must not."""
     return wire.GenerateRequest(

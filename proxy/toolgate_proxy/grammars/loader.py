@@ -1,4 +1,4 @@
-"""Grammars that a backend is not known to hold: fleet record → else its compiler → new record."""
+"""Loading of grammars into one backend: from a record in the shared cache, or by its compiler."""
 
 from __future__ import annotations
 
@@ -18,47 +18,49 @@ from .sealed_record import GrammarRecord
 
 FIRST_POLL = 0.01
 LONGEST_POLL = 0.1
-"""Seconds between looks at what another gateway is having compiled."""
+"""Seconds between polls for a grammar that another gateway compiles."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of one grammar, and where it was found."""
+class GrammarResult:
+    """The backend's verdict on one grammar, and the tier that had the grammar."""
 
     verdict: wire.GrammarVerdict
     tier: Tier
 
 
 class Loader:
-    """Loads into one backend. Without a fleet, every grammar is the backend's to compile."""
+    """Loads grammars into one backend. Without a shared cache, the backend compiles all of them."""
 
-    def __init__(self, backend: Backend, fleet: RedisCache | None, patience: float) -> None:
-        """`patience`: seconds to wait for another gateway's compile before doing it again."""
+    def __init__(self, backend: Backend, cache: RedisCache | None, max_wait: float) -> None:
+        """`max_wait`: seconds to wait for another gateway's compile. Then this one compiles."""
         self._backend = backend
-        self._fleet = fleet
-        self._patience = patience
+        self._cache = cache
+        self._max_wait = max_wait
 
-    async def load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, Found]:
-        """By key; every source has a verdict. Raises what keeps the backend from answering."""
-        if self._fleet is None:
-            return _compiled(await self._ask(sources))
-        records = await self._fleet.find([source.key for source in sources])
-        old = [source for source in sources if source.key in records]
+    async def load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, GrammarResult]:
+        """Returns the result of each source by its key. Raises the backend's errors."""
+        if self._cache is None:
+            return _compiled(await self._send(sources))
+        records = await self._cache.find([source.key for source in sources])
+        recorded = [source for source in sources if source.key in records]
         new = [source for source in sources if source.key not in records]
-        known, compiled = await asyncio.gather(
-            self._reload(old, records), self._compile_once(self._fleet, new)
+        reloaded, compiled = await asyncio.gather(
+            self._reload(recorded, records), self._compile_once(self._cache, new)
         )
-        return known | compiled
+        return reloaded | compiled
 
-    async def load_beside(self, sources: Sequence[wire.GrammarSource]) -> dict[str, Found]:
-        """What this gateway is having loaded already, in one batch with others. The backend works
-        on each grammar once, whoever asks."""
-        return _compiled(await self._ask(sources))
+    async def load_without_cache(
+        self, sources: Sequence[wire.GrammarSource]
+    ) -> dict[str, GrammarResult]:
+        """Loads grammars that another batch of this gateway is loading, too. That batch has their
+        locks in the shared cache. The backend works on each grammar only once."""
+        return _compiled(await self._send(sources))
 
     async def _reload(
         self, sources: Iterable[wire.GrammarSource], records: Mapping[str, GrammarRecord]
-    ) -> dict[str, Found]:
-        """A schema that the fleet knows to be refused is not even sent."""
+    ) -> dict[str, GrammarResult]:
+        """Loads grammars that have records. Refused schemas are not sent to the backend."""
         verdicts: list[wire.GrammarVerdict] = []
         ready: list[wire.GrammarSource] = []
         for source in sources:
@@ -67,63 +69,68 @@ class Loader:
                 verdicts.append(verdict)
             else:
                 ready.append(source.after(verdict))
-        return _found([*verdicts, *await self._ask(ready)], "redis")
+        return _results([*verdicts, *await self._send(ready)], "redis")
 
     async def _compile_once(
-        self, fleet: RedisCache, sources: Sequence[wire.GrammarSource]
-    ) -> dict[str, Found]:
-        """What no other gateway is compiling is compiled here; the rest is waited for, and taken
-        over where the other one dies. Nobody waits while holding locks, so nobody waits forever."""
-        found: dict[str, Found] = {}
+        self, cache: RedisCache, sources: Sequence[wire.GrammarSource]
+    ) -> dict[str, GrammarResult]:
+        """Compiles the grammars that no other gateway compiles, and waits for the others' records.
+        If another gateway dies, its lock expires and this one compiles. No gateway waits while it
+        has locks, so there is no deadlock."""
+        results: dict[str, GrammarResult] = {}
         waiting = {source.key: source for source in sources}
-        give_up, pause = time.monotonic() + self._patience, FIRST_POLL
+        deadline, pause = time.monotonic() + self._max_wait, FIRST_POLL
         while waiting:
-            claim = await fleet.claim(list(waiting))
-            if time.monotonic() > give_up:
-                claim = Claim(claim.token, tuple(set(waiting) - set(claim.found)), claim.found)
-            told = [waiting.pop(key) for key in claim.found]
-            mine = [waiting.pop(key) for key in claim.won]
-            found |= await self._compile(fleet, claim, mine)
-            found |= await self._reload(told, claim.found)
+            claim = await cache.claim(list(waiting))
+            if time.monotonic() > deadline:
+                claim = Claim(claim.token, tuple(set(waiting) - set(claim.records)), claim.records)
+            recorded = [waiting.pop(key) for key in claim.records]
+            won = [waiting.pop(key) for key in claim.won]
+            results |= await self._compile(cache, claim, won)
+            results |= await self._reload(recorded, claim.records)
             if waiting:
                 if pause == FIRST_POLL:
                     metrics.WAITS.labels("fleet").inc(len(waiting))
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, LONGEST_POLL)
-        return found
+        return results
 
     async def _compile(
-        self, fleet: RedisCache, claim: Claim, sources: Sequence[wire.GrammarSource]
-    ) -> dict[str, Found]:
-        async with fleet.holding(claim):
-            verdicts = await self._ask(sources, want_blobs=True)
+        self, cache: RedisCache, claim: Claim, sources: Sequence[wire.GrammarSource]
+    ) -> dict[str, GrammarResult]:
+        async with cache.hold_locks(claim):
+            verdicts = await self._send(sources, want_blobs=True)
             claim.results += [
                 GrammarRecord(name=source.name, parameters=source.parameters, verdict=verdict)
                 for source, verdict in zip(sources, verdicts, strict=True)
             ]
         return _compiled(verdicts)
 
-    async def _ask(
+    async def _send(
         self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
     ) -> list[wire.GrammarVerdict]:
-        """One verdict for each source, in their order."""
+        """Sends grammars to the backend. Returns their verdicts in the same order."""
         if not sources:
             return []
-        answer = await self._backend.load_grammars(sources, want_blobs=want_blobs)
-        verdicts = {verdict.key: verdict for verdict in answer}
-        if any(source.key not in verdicts for source in sources):
-            raise BackendFailed("The backend left grammars without a verdict.")
+        response = await self._backend.load_grammars(sources, want_blobs=want_blobs)
+        verdicts = {verdict.key: verdict for verdict in response}
+        missing = sum(source.key not in verdicts for source in sources)
+        if missing:
+            raise BackendFailed(
+                f"The backend returned no verdict for {missing} of {len(sources)} grammars. "
+                "Install the same release of toolgate on the gateway and the backend."
+            )
         return [verdicts[source.key] for source in sources]
 
 
-def _found(verdicts: Iterable[wire.GrammarVerdict], tier: Tier) -> dict[str, Found]:
-    return {verdict.key: Found(verdict, tier) for verdict in verdicts}
+def _results(verdicts: Iterable[wire.GrammarVerdict], tier: Tier) -> dict[str, GrammarResult]:
+    return {verdict.key: GrammarResult(verdict, tier) for verdict in verdicts}
 
 
-def _compiled(verdicts: Sequence[wire.GrammarVerdict]) -> dict[str, Found]:
+def _compiled(verdicts: Sequence[wire.GrammarVerdict]) -> dict[str, GrammarResult]:
     for verdict in verdicts:
         if verdict.status == "refused":
             metrics.REFUSED.labels(verdict.code or "schema_not_enforceable").inc()
         elif verdict.compile_ms is not None:
             metrics.COMPILE_SECONDS.labels(verdict.engine or "?").observe(verdict.compile_ms / 1000)
-    return _found(verdicts, "compiled")
+    return _results(verdicts, "compiled")

@@ -1,4 +1,4 @@
-"""What a process remembers of one backend's grammars: the first tier, bounded and in memory."""
+"""Memory of one process about the grammars of one backend: the first tier."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Callable
 from toolgate_core import wire
 
 MAX_READY = 100_000
-"""Keys remembered for one backend. Forgetting one costs a load that the backend answers at once."""
+"""Maximum number of loaded grammars. A forgotten one costs one more load request, to which the
+backend responds immediately."""
 MAX_REFUSED = 10_000
 
 
 class MemoryCache:
-    """Keys that the backend holds, and refusals, which are believed for a while."""
+    """Keys of the grammars that the backend has loaded, and recent refusals."""
 
     def __init__(
         self,
         ttl: Callable[[wire.GrammarVerdict], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ttl`: seconds for which a refusal is believed."""
+        """`ttl` returns the seconds for which a refusal is valid."""
         self._ttl = ttl
         self._clock = clock
         self._ready: OrderedDict[str, tuple[wire.ResidualKeyword, ...]] = OrderedDict()
@@ -30,17 +31,17 @@ class MemoryCache:
     def __len__(self) -> int:
         return len(self._ready)
 
-    def ready(self, key: str) -> bool:
+    def is_ready(self, key: str) -> bool:
         if key not in self._ready:
             return False
         self._ready.move_to_end(key)
         return True
 
     def residual(self, key: str) -> tuple[wire.ResidualKeyword, ...]:
-        """What the masks of a grammar that is held leave open."""
+        """The keywords that the masks of a loaded grammar do not enforce."""
         return self._ready.get(key, ())
 
-    def refused(self, key: str) -> wire.GrammarVerdict | None:
+    def refusal(self, key: str) -> wire.GrammarVerdict | None:
         if key not in self._refused:
             return None
         until, verdict = self._refused[key]

@@ -1,10 +1,10 @@
-"""The records of a fleet of gateways, in Redis; and who of them compiles what is new.
+"""Shared cache: grammar records in Redis that all gateways use, and locks for compiling.
 
 - `toolgate:grammar:<key>`: a sealed `GrammarRecord`
-- `toolgate:lock:<key>`: the token of the gateway that has the grammar compiled now
-- `toolgate:used:<YYYYMMDD>`: a sorted set of keys by how many requests used them that day (UTC)
+- `toolgate:lock:<key>`: the token of the gateway whose backend compiles the grammar now
+- `toolgate:used:<YYYYMMDD>`: a sorted set of keys by the number of requests on that day (UTC)
 
-Whatever goes wrong with Redis, a gateway goes on as if it were alone.
+If Redis fails, a gateway works without the shared cache.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
 USE_INTERVAL = 5.0
-"""Seconds for which uses are counted here before they are told, all in one pipeline."""
+"""Seconds for which uses are counted in this process before one pipeline adds them to Redis."""
 USE_DAYS = 2
 MAX_USED = 10_000
-"""Keys counted a day; of more, those used least are let go."""
+"""Maximum number of keys counted per day. The least used ones are removed."""
 MAX_SCHEMA_BYTES = 4_000_000
-"""What a record may hold beside its blob; a longer value is not even verified."""
+"""Maximum size of a record without its blob. Longer values are rejected without verification."""
 
 RELEASE = """
 for i, name in ipairs(KEYS) do
@@ -47,14 +47,16 @@ end"""
 
 @dataclass
 class Claim:
-    """Keys to compile (`won`), and those that turned out to have a record. What is in neither,
-    someone else compiles now."""
+    """Result of a request for locks. Another gateway compiles the keys that are neither in `won`
+    nor in `records`."""
 
     token: str
     won: tuple[str, ...]
-    found: Mapping[str, GrammarRecord]
+    """Keys that this gateway should compile. It has their locks."""
+    records: Mapping[str, GrammarRecord]
+    """Records that exist already, by key."""
     results: list[GrammarRecord] = field(default_factory=list)
-    """What came of `won`; written as the locks are released."""
+    """New records for the keys in `won`. They are written when the locks are released."""
 
 
 class RedisCache:
@@ -71,32 +73,32 @@ class RedisCache:
         self._today = today
         self._lock_ms = round(settings.grammar_lock_ttl * 1000)
         self._uses: Counter[str] = Counter()
-        self._telling: asyncio.Task[None] | None = None
+        self._flush_task: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
 
     @classmethod
-    def of(cls, settings: Settings) -> RedisCache | None:
-        """None where there is no Redis, or no secret to seal records with."""
+    def from_settings(cls, settings: Settings) -> RedisCache | None:
+        """Returns None if no Redis or no secret for sealing records is configured."""
         if settings.redis_url is None:
             return None
-        seal = Seal.of(settings.fleet_secret, settings.backend_key)
+        seal = Seal.from_settings(settings)
         if seal is None:
             logger.warning(
-                "Grammars are kept per process, not in Redis: set TOOLGATE_FLEET_SECRET (or "
-                "TOOLGATE_BACKEND_KEY), so that records can be told from forged ones."
+                "The shared grammar cache is disabled, because its records can't be signed. Set "
+                "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
             return None
         return cls(SharedRedis(settings.redis_url, settings.redis_timeout), seal, settings)
 
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
-        """The records of these keys that exist and can be believed: one MGET. `patient` where no
-        request waits for them."""
+        """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
+        so the longer timeout applies."""
         replies = await self._redis.run([("MGET", *map(_record, keys))], patient=patient)
-        return self._opened(keys, _values(replies))
+        return self._open(keys, _values(replies))
 
     async def claim(self, keys: Sequence[str]) -> Claim:
-        """Takes the locks that are free, and looks once more: one pipeline. A record may have been
-        written since it was last looked for. Without Redis everything is won."""
+        """Takes the free locks and reads the records again, in one pipeline. A record may have been
+        written since the last read. Without Redis, all keys are won."""
         token = secrets.token_hex(16)
         commands: list[Command] = [
             ("SET", _lock(key), token, "NX", "PX", self._lock_ms) for key in keys
@@ -104,19 +106,21 @@ class RedisCache:
         replies = await self._redis.run([*commands, ("MGET", *map(_record, keys))])
         if replies is None:
             return Claim(token, tuple(keys), {})
-        found = self._opened(keys, _values(replies))
-        # SET NX answers nil where the lock is taken. An error (out of memory) is no lock either,
-        # but nobody else will get one: go on without.
-        free = [key for key, reply in zip(keys, replies, strict=False) if reply is not None]
-        needless = [key for key in free if key in found]
+        records = self._open(keys, _values(replies))
+        # SET NX returns nil if the lock is taken. With an error (out of memory) no gateway gets the
+        # lock, so this one compiles without it.
+        locked = [key for key, reply in zip(keys, replies, strict=False) if reply is not None]
+        needless = [key for key in locked if key in records]
         if needless:
-            self._later(self._redis.run([self._script(RELEASE, needless, token)], patient=True))
-        return Claim(token, tuple(key for key in free if key not in found), found)
+            self._in_background(
+                self._redis.run([self._script(RELEASE, needless, token)], patient=True)
+            )
+        return Claim(token, tuple(key for key in locked if key not in records), records)
 
     @asynccontextmanager
-    async def holding(self, claim: Claim) -> AsyncIterator[None]:
-        """Inside, the locks are renewed: they outlive a long compile, but not this process.
-        Afterwards they are released, together with the results, in one pipeline."""
+    async def hold_locks(self, claim: Claim) -> AsyncIterator[None]:
+        """Renews the locks inside the context: they outlive a long compile, but not this process.
+        Afterwards one pipeline writes the results and releases the locks."""
         if not claim.won:
             yield
             return
@@ -125,17 +129,17 @@ class RedisCache:
             yield
         finally:
             renewing.cancel()
-            # Not waited for: the request that compiled has what it wanted.
-            self._later(self._finish(claim))
+            # In the background, because the request already has its grammars.
+            self._in_background(self._finish(claim))
 
-    def used(self, keys: Iterable[str]) -> None:
-        """A request used these. Costs no exchange of its own."""
+    def count_uses(self, keys: Iterable[str]) -> None:
+        """Counts one request's grammars. Causes no round trip of its own."""
         self._uses.update(keys)
-        if self._telling is None:
-            self._telling = self._later(self._tell_uses())
+        if self._flush_task is None:
+            self._flush_task = self._in_background(self._flush_uses_later())
 
     async def most_used(self, limit: int) -> list[GrammarRecord]:
-        """Ready grammars of today and yesterday, those that most requests used first."""
+        """The records of today's and yesterday's grammars, the most used first."""
         days = [self._today() - datetime.timedelta(days=ago) for ago in range(USE_DAYS)]
         replies = await self._redis.run(
             [("ZREVRANGE", _used(day), 0, limit - 1, "WITHSCORES") for day in days], patient=True
@@ -146,47 +150,47 @@ class RedisCache:
         keys = [key for key, _ in uses.most_common(limit)]
         if not keys:
             return []
-        found = await self.find(keys, patient=True)
-        return [found[key] for key in keys if key in found]
+        records = await self.find(keys, patient=True)
+        return [records[key] for key in keys if key in records]
 
-    async def settle(self) -> None:
-        """What goes on in the background is done."""
-        if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.gather(self._telling, return_exceptions=True)
+    async def flush(self) -> None:
+        """Writes the counted uses and waits for all work in the background."""
+        if self._flush_task is not None:
+            self._flush_task.cancel()
+            await asyncio.gather(self._flush_task, return_exceptions=True)
             await self._flush_uses()
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
 
     async def aclose(self) -> None:
-        await self.settle()
+        await self.flush()
         await self._redis.aclose()
 
     @property
     def available(self) -> bool:
-        """Whether Redis answers at this moment."""
+        """Whether Redis responds at the moment."""
         return self._redis.available
 
-    async def connected(self) -> None:
-        """Waits until Redis answers: a first connection is made before a request waits for it."""
+    async def wait_until_connected(self) -> None:
+        """Waits for the first connection to Redis, so that no request waits for it."""
         await self._redis.connected()
 
     # --- records ------------------------------------------------------------------------------
 
-    def _opened(self, keys: Sequence[str], values: Sequence[object]) -> dict[str, GrammarRecord]:
-        found = {}
+    def _open(self, keys: Sequence[str], values: Sequence[object]) -> dict[str, GrammarRecord]:
+        records = {}
         for key, value in zip(keys, values, strict=False):
             if not isinstance(value, bytes):
                 continue
             try:
                 if len(value) > self._settings.grammar_blob_limit + MAX_SCHEMA_BYTES:
                     raise BadRecord("size")
-                found[key] = self._seal.open(key, value)
+                records[key] = self._seal.open(key, value)
             except BadRecord as bad:
                 metrics.RECORDS_DROPPED.labels(bad.reason).inc()
-        return found
+        return records
 
-    def _written(self, record: GrammarRecord) -> Command:
+    def _write_command(self, record: GrammarRecord) -> Command:
         if len(record.verdict.blob or "") > self._settings.grammar_blob_limit:
             record = record.without_blob()
         ttl = self._settings.verdict_ttl(record.verdict)
@@ -204,7 +208,7 @@ class RedisCache:
             )
 
     async def _finish(self, claim: Claim) -> None:
-        writes = [self._written(record) for record in claim.results]
+        writes = [self._write_command(record) for record in claim.results]
         release = self._script(RELEASE, claim.won, claim.token)
         await self._redis.run([*writes, release], patient=True)
 
@@ -213,9 +217,9 @@ class RedisCache:
 
     # --- uses ---------------------------------------------------------------------------------
 
-    async def _tell_uses(self) -> None:
+    async def _flush_uses_later(self) -> None:
         await asyncio.sleep(USE_INTERVAL)
-        self._telling = None
+        self._flush_task = None
         await self._flush_uses()
 
     async def _flush_uses(self) -> None:
@@ -225,13 +229,13 @@ class RedisCache:
         day = _used(self._today())
         ttl = round(self._settings.grammar_ttl * 1000)
         commands: list[Command] = [("ZINCRBY", day, count, key) for key, count in uses.items()]
-        # A grammar in use is not to expire: the gateways that hold it do not look at its record.
+        # Gateways that have a grammar in memory do not read its record, which must not expire.
         commands += [("PEXPIRE", _record(key), ttl) for key in uses]
         commands += [("ZREMRANGEBYRANK", day, 0, -MAX_USED - 1), ("EXPIRE", day, USE_DAYS * 86_400)]
         await self._redis.run(commands, patient=True)
 
-    def _later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Runs it in the background. The set keeps the task from being collected."""
+    def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Starts a task. The set keeps a reference, so that the task is not garbage-collected."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -239,7 +243,7 @@ class RedisCache:
 
 
 def _values(replies: Sequence[object] | None) -> Sequence[object]:
-    """Those of an MGET at the end of a pipeline; none, where it had an error for its reply."""
+    """The values of an MGET at the end of a pipeline; empty if its reply was an error."""
     last = replies[-1] if replies else None
     return last if isinstance(last, list) else []
 
@@ -257,7 +261,8 @@ def _used(day: datetime.date) -> str:
 
 
 def _scores(reply: object) -> dict[str, int]:
-    """ZREVRANGE's reply: [key, score, …] by RESP2, [[key, score], …] by RESP3; or an error."""
+    """Parses the reply of ZREVRANGE: [key, score, …] in RESP2, [[key, score], …] in RESP3, or an
+    error."""
     if not isinstance(reply, list):
         return {}
     pairs = reply if reply and isinstance(reply[0], list | tuple) else _paired(reply)

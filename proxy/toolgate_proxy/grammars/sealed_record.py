@@ -1,8 +1,8 @@
-"""What a fleet of gateways knows of one grammar, and the seal that makes it believable.
+"""Record of one grammar in the shared cache, and the signature (seal) that protects it.
 
-Sealed, a record is `toolgate/<version> <HMAC-SHA256, hex>`, a line feed, and JSON. The HMAC covers
+A sealed record is `toolgate/<version> <HMAC-SHA256, hex>`, a line feed, and JSON. The HMAC covers
 version, grammar key and JSON, so a record can't be moved to another key or read as another version.
-Nothing is parsed before its seal has been verified.
+JSON is parsed only after its seal has been verified.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import hmac
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolgate_core import wire
 
+from ..settings import Settings
+
 VERSION = 2
-"""2: verdicts tell residual keywords; an older record would pass for one without any."""
+"""2: verdicts contain residual keywords. Records of version 1 would be read as having none."""
 
 
 class BadRecord(Exception):
-    """Not to be believed. `reason`, for the metrics: form, version, signature, content."""
+    """The record is rejected. `reason`, for metrics: form, version, signature or content."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -29,9 +31,9 @@ class BadRecord(Exception):
 
 
 class GrammarRecord(BaseModel):
-    """The tool, so that it can be sent again, and what a backend said of its grammar: engine and
-    why, ready or refused, what its masks leave open, cost, and the compiled grammar where loading
-    it beats compiling it."""
+    """A tool, so that it can be sent to other backends, and a backend's verdict on its grammar. The
+    verdict contains the engine and the reason for its choice, ready or refused, residual keywords
+    and compile time. It contains the compiled grammar if loading is faster than compiling."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,24 +51,24 @@ class GrammarRecord(BaseModel):
 
 
 class Seal:
-    """Seals and opens records under the secret of the fleet."""
+    """Seals and opens records with the secret that all gateways share."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     @classmethod
-    def of(cls, fleet_secret: SecretStr | None, backend_key: SecretStr | None) -> Seal | None:
-        """Under the fleet's secret, else under one derived from the backends' key: whoever has that
-        may load grammars anyhow. None where there is neither."""
-        if fleet_secret is not None:
-            return cls(fleet_secret.get_secret_value().encode())
-        if backend_key is not None:
-            key = backend_key.get_secret_value().encode()
+    def from_settings(cls, settings: Settings) -> Seal | None:
+        """Uses the fleet secret, or a secret derived from the backends' key, whose owner may load
+        grammars anyway. Returns None without either."""
+        if settings.fleet_secret is not None:
+            return cls(settings.fleet_secret.get_secret_value().encode())
+        if settings.backend_key is not None:
+            key = settings.backend_key.get_secret_value().encode()
             return cls(hmac.digest(key, b"toolgate fleet cache", hashlib.sha256))
         return None
 
     def close(self, record: GrammarRecord) -> bytes:
-        # json's ASCII: pydantic's own writer knows no lone surrogates.
+        # `json` escapes lone surrogates in ASCII. pydantic's serializer fails on them.
         body = json.dumps(
             record.model_dump(exclude_none=True), separators=(",", ":"), allow_nan=False
         ).encode()

@@ -1,7 +1,7 @@
-"""The grammars of one backend, and having those that a request needs loaded there.
+"""The grammars of one backend. Grammars that a request needs are loaded there.
 
-They are looked for where it costs least first: known to be loaded (this process) → the fleet's
-record (Redis) → the backend's compiler.
+The cheapest source that has a grammar is used: this process has already seen it loaded, then the
+record in the shared cache (Redis), then the backend's compiler.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core import grammar_key as keys
 from toolgate_core import wire
-from toolgate_core.errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.errors import (
+    InvalidTools,
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+    ToolgateError,
+)
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.tools import Tool
 
@@ -24,37 +29,42 @@ from ..backend_client.client import Backend
 from ..context import Tier, slowest
 from ..settings import Settings
 from . import metrics
-from .loader import Found, Loader
+from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
 
-FLEET_PATIENCE = 5.0
-"""Seconds, at most, to wait for what another gateway is having compiled: as long as one compile may
-take. What it has compiled with it may take longer."""
-BATCH_PATIENCE = 0.5
-"""Seconds to wait for a batch of this gateway's in which others' grammars are, too."""
+OTHER_GATEWAY_SECONDS = 5.0
+"""Maximum time to wait for a grammar that another gateway compiles. One compile may take as long;
+the other gateway's batch may take longer."""
+OTHER_REQUEST_SECONDS = 0.5
+"""Maximum time to wait for a batch of another request that also has grammars which this request
+does not need."""
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A request's grammars. `keys` and `residual`, what the masks leave open of those tools that
-    have such keywords: by tool hash; `tier`: the slowest; `milliseconds`: in all."""
+class LoadedGrammars:
+    """The grammars of one request, all of them loaded."""
 
     keys: dict[str, str]
+    """Grammar keys by tool hash."""
     residual: dict[str, tuple[wire.ResidualKeyword, ...]]
+    """Keywords that masks do not enforce, by tool hash. Tools without such keywords are absent."""
     tier: Tier
+    """The slowest tier that was needed."""
     milliseconds: float
 
 
-Load = Callable[[Sequence[wire.GrammarSource]], Coroutine[Any, Any, dict[str, Found]]]
+Load = Callable[[Sequence[wire.GrammarSource]], Coroutine[Any, Any, dict[str, GrammarResult]]]
+Sources = Mapping[str, wire.GrammarSource]
+"""Grammar sources by key."""
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Grammars under way, which arrive or fail together."""
+    """Grammars that are being loaded by one message to the backend."""
 
     keys: frozenset[str]
-    task: asyncio.Task[dict[str, Found]]
+    task: asyncio.Task[dict[str, GrammarResult]]
 
 
 class GrammarService:
@@ -62,133 +72,137 @@ class GrammarService:
         self,
         backend: Backend,
         settings: Settings,
-        fleet: RedisCache | None = None,
+        shared_cache: RedisCache | None = None,
         label: str = "",
     ) -> None:
         """`label` names the backend in metrics."""
         self._limits = settings.schema_limits
-        self._loader = Loader(backend, fleet, min(settings.grammar_timeout, FLEET_PATIENCE))
-        self._fleet = fleet
-        self._known = MemoryCache(settings.verdict_ttl)
+        max_wait = min(settings.grammar_timeout, OTHER_GATEWAY_SECONDS)
+        self._loader = Loader(backend, shared_cache, max_wait)
+        self._shared_cache = shared_cache
+        self._memory = MemoryCache(settings.verdict_ttl)
         self._loading: dict[str, _Batch] = {}
+        """The newest batch of each grammar that is being loaded, by key."""
         self._gauge = metrics.KNOWN.labels(label)
 
     @property
     def known(self) -> int:
-        """Grammars that the backend is known to hold."""
-        return len(self._known)
+        """Number of grammars that this process has seen loaded at the backend."""
+        return len(self._memory)
 
     async def ensure(
         self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
-    ) -> Loaded:
-        """The candidates' grammars, all of them loaded.
+    ) -> LoadedGrammars:
+        """Loads the grammars of all candidates.
 
-        `param_of` says where in the request a tool's schema stands, by the tool's name, for errors.
+        `param_of` maps a tool's name to the request parameter that has its schema, for errors.
         Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
             raise InvalidTools(
-                f"At most {info.limits.max_grammars} tools can be held to their schemas at once.",
+                f"The request has {len(candidates)} tools, but the backend enforces at most "
+                f"{info.limits.max_grammars} per request. Send fewer tools, or restrict them with "
+                "`tool_choice`.",
                 param="tools",
             )
         key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
-        missing = [tool for tool in candidates if not self._known.ready(key_of[tool.hash])]
+        missing = [tool for tool in candidates if not self._memory.is_ready(key_of[tool.hash])]
         for tool in missing:
             check_tool(tool, self._limits, param_of[tool.name])
-        # Noted before anything is awaited: a busy process may forget a key while others load.
-        residual = {tool.hash: self._known.residual(key_of[tool.hash]) for tool in candidates}
-        found = await self._find(missing, key_of)
+        # Read before the first await. While others load, a busy process may forget a key.
+        residual = {tool.hash: self._memory.residual(key_of[tool.hash]) for tool in candidates}
+        results = await self._results(missing, key_of)
         for tool in missing:
-            verdict = found[key_of[tool.hash]].verdict
+            verdict = results[key_of[tool.hash]].verdict
             if verdict.status == "refused":
                 raise refusal(verdict, tool, param_of[tool.name])
             residual[tool.hash] = verdict.residual
         _check_strict(candidates, param_of, residual)
-        if self._fleet is not None:
-            self._fleet.used(key_of.values())
-        tiers = Counter(each.tier for each in found.values())
-        tiers["memory"] += len(key_of) - len(found)
+        if self._shared_cache is not None:
+            self._shared_cache.count_uses(key_of.values())
+        tiers = Counter(result.tier for result in results.values())
+        tiers["memory"] += len(key_of) - len(results)
         for tier, count in tiers.items():
             metrics.GRAMMARS.labels(tier).inc(count)
-        residual = {tool_hash: left for tool_hash, left in residual.items() if left}
-        return Loaded(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
+        residual = {tool_hash: keywords for tool_hash, keywords in residual.items() if keywords}
+        return LoadedGrammars(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
-    async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, Found]:
-        """Has as many as possible loaded; what was found, by tool hash. Tools are within limits."""
+    async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, GrammarResult]:
+        """Loads tools that passed `check_tool`. Returns the results, among them refusals, by tool
+        hash."""
         key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
-        found = await self._find(tools, key_of)
-        return {tool.hash: found[key_of[tool.hash]] for tool in tools}
+        results = await self._results(tools, key_of)
+        return {tool.hash: results[key_of[tool.hash]] for tool in tools}
 
-    def forget(self, lost: Iterable[str]) -> None:
-        """The backend has said that it lacks these."""
-        for key in lost:
-            self._known.forget(key)
-        self._gauge.set(len(self._known))
+    def forget(self, keys: Iterable[str]) -> None:
+        """Removes grammars that the backend no longer has."""
+        for key in keys:
+            self._memory.forget(key)
+        self._gauge.set(len(self._memory))
 
-    async def _find(self, tools: Sequence[Tool], key_of: dict[str, str]) -> dict[str, Found]:
-        """By key. Each grammar is loaded once at a time, whoever asks for it meanwhile. A batch
-        that holds what others asked for may be slow or fail: for that nobody waits long."""
-        found: dict[str, Found] = {}
+    async def _results(
+        self, tools: Sequence[Tool], key_of: Mapping[str, str]
+    ) -> dict[str, GrammarResult]:
+        """The results by key, from memory or from a load."""
+        results: dict[str, GrammarResult] = {}
         sources: dict[str, wire.GrammarSource] = {}
         for tool in tools:
             key = key_of[tool.hash]
-            refused = self._known.refused(key)
-            if refused is not None:
-                found[key] = Found(refused, "memory")
-            elif self._known.ready(key):
-                residual = self._known.residual(key)
+            if (refused := self._memory.refusal(key)) is not None:
+                results[key] = GrammarResult(refused, "memory")
+            elif self._memory.is_ready(key):
+                residual = self._memory.residual(key)
                 verdict = wire.GrammarVerdict(key=key, status="ready", residual=residual)
-                found[key] = Found(verdict, "memory")
+                results[key] = GrammarResult(verdict, "memory")
             else:
                 sources[key] = wire.GrammarSource(
                     key=key, name=tool.name, parameters=tool.parameters
                 )
-        if not sources:
-            return found
-        under_way = sources.keys() & self._loading.keys()
-        metrics.WAITS.labels("process").inc(len(under_way))
-        self._begin(sources, sources.keys() - under_way, self._loader.load)
-        missing = set(sources)
-        while missing:
-            batches = {self._loading[key] for key in missing}
-            others = {batch for batch in batches if not batch.keys <= sources.keys()}
-            if others:
-                await asyncio.wait({batch.task for batch in others}, timeout=BATCH_PATIENCE)
-            arrived = {batch for batch in others if _succeeded(batch.task)}
-            for batch in batches - others | arrived:
-                # Shielded: who began a load may hang up while others wait for it.
-                loaded = await asyncio.shield(batch.task)
-                found |= {key: each for key, each in loaded.items() if key in missing}
-            missing -= found.keys()
-            again = {key for key in missing if self._loading.get(key) in (None, *others)}
-            self._begin(sources, again, self._loader.load_beside)
-        return found
+        metrics.WAITS.labels("process").inc(len(sources.keys() & self._loading.keys()))
+        return results | await self._load(sources, self._loader.load)
 
-    def _begin(
-        self, sources: Mapping[str, wire.GrammarSource], keys_: Set[str], load: Load
-    ) -> None:
-        if keys_:
-            batch = [source for key, source in sources.items() if key in keys_]
-            task = asyncio.create_task(self._load(batch, load))
-            self._loading.update(dict.fromkeys(keys_, _Batch(frozenset(keys_), task)))
+    async def _load(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:
+        """Single flight: loads the grammars that no batch is loading, and waits for all."""
+        new = {key: source for key, source in sources.items() if key not in self._loading}
+        if new:
+            batch = _Batch(frozenset(new), asyncio.create_task(self._run(new, load)))
+            self._loading.update(dict.fromkeys(new, batch))
+        batches = {self._loading[key] for key in sources}
+        results: dict[str, GrammarResult] = {}
+        for part in await asyncio.gather(*(self._wait(batch, sources) for batch in batches)):
+            results |= part
+        return results
 
-    async def _load(self, sources: Sequence[wire.GrammarSource], load: Load) -> dict[str, Found]:
+    async def _wait(self, batch: _Batch, sources: Sources) -> dict[str, GrammarResult]:
+        """The results of a batch, for the keys in `sources`. The batch may also contain grammars of
+        other requests. If it then fails or is slow, these keys are loaded without them."""
+        # Shielded: the request that began the batch may be cancelled while others wait for it.
+        if batch.keys <= sources.keys():
+            return await asyncio.shield(batch.task)
+        mine = {key: source for key, source in sources.items() if key in batch.keys}
         try:
-            found = await load(sources)
-            for each in found.values():
-                self._known.remember(each.verdict)
-            return found
+            async with asyncio.timeout(OTHER_REQUEST_SECONDS):
+                results = await asyncio.shield(batch.task)
+        except (ToolgateError, TimeoutError):
+            for key in mine:
+                if self._loading.get(key) is batch:
+                    del self._loading[key]
+            return await self._load(mine, self._loader.load_without_cache)
+        return {key: results[key] for key in mine}
+
+    async def _run(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:
+        try:
+            results = await load(list(sources.values()))
+            for result in results.values():
+                self._memory.remember(result.verdict)
+            return results
         finally:
-            self._gauge.set(len(self._known))
-            for source in sources:
-                batch = self._loading.get(source.key)
+            self._gauge.set(len(self._memory))
+            for key in sources:
+                batch = self._loading.get(key)
                 if batch is not None and batch.task is asyncio.current_task():
-                    del self._loading[source.key]
-
-
-def _succeeded(task: asyncio.Task[dict[str, Found]]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None
+                    del self._loading[key]
 
 
 def grammar_key(tool: Tool, info: wire.Info) -> str:
@@ -201,22 +215,24 @@ def grammar_key(tool: Tool, info: wire.Info) -> str:
 
 
 def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
-    """Before anything else looks at a schema that is new. Raises SchemaTooComplex, and InvalidTools
-    for text that is no Unicode (a lone surrogate), which no message to a backend can hold."""
+    """The first check of a new schema. Raises SchemaTooComplex, and InvalidTools for text that is
+    not Unicode (a lone surrogate), which can't be sent to a backend."""
     check_limits(tool.parameters, limits, param=param)
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidTools(
-            f"{_subject(tool)} hold text that is not valid Unicode.", param=param
+            f"{_subject(tool)} contain text that is not valid Unicode (half of a surrogate pair). "
+            "Remove or replace it.",
+            param=param,
         ) from error
 
 
 def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:
     pointer = verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
-    complex_ = verdict.code == SchemaTooComplex.code
-    kind = SchemaTooComplex if complex_ else SchemaNotEnforceable
+    is_complex = verdict.code == SchemaTooComplex.code
+    kind = SchemaTooComplex if is_complex else SchemaNotEnforceable
     return kind(
         f"{_subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
@@ -229,17 +245,17 @@ def _check_strict(
     param_of: Mapping[str, str],
     residual: Mapping[str, Sequence[wire.ResidualKeyword]],
 ) -> None:
-    """A strict tool is enforced while the model samples, or not at all. So is content, which is
-    shown as it comes."""
+    """Strict tools must be enforced completely by masks. So must content, because it is sent before
+    it could be validated."""
     for tool in candidates:
-        left = residual[tool.hash]
-        if left and (tool.strict or not tool.name):
-            instead = ", or leave `strict` out: then calls are checked before they are sent"
+        keywords = residual[tool.hash]
+        if keywords and (tool.strict or not tool.name):
+            instead = ", or remove `strict`; calls are then validated before they are sent"
             raise SchemaNotEnforceable(
-                f"{_subject(tool)} hold {left[0].keyword!r}, which can't be enforced while the "
-                f"model samples: rewrite the schema without it{instead if tool.name else ''}.",
-                pointer=left[0].pointer,
-                param=f"{_pointer(param_of[tool.name])}{left[0].pointer}",
+                f"{_subject(tool)} contain {keywords[0].keyword!r}, which masks can't enforce. "
+                f"Rewrite the schema without it{instead if tool.name else ''}.",
+                pointer=keywords[0].pointer,
+                param=f"{_pointer(param_of[tool.name])}{keywords[0].pointer}",
             )
 
 

@@ -110,7 +110,7 @@ class Deployments:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.fleet = RedisCache.of(settings)
+        self.fleet = RedisCache.from_settings(settings)
         self._known: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:

@@ -65,5 +65,5 @@ def _freeze_heap() -> None:
 async def _prewarm_at_start() -> None:
     fleet, limit = service().deployments.fleet, settings().prewarm_limit
     if fleet is not None and limit:
-        await fleet.connected()
+        await fleet.wait_until_connected()
         await prewarm_most_used(deployments_of(None), fleet, limit)

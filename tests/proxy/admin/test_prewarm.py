@@ -101,7 +101,7 @@ async def test_the_most_used_are_loaded_where_they_fit(
         Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     )
     assert known.fleet is not None
-    await known.fleet.connected()
+    await known.fleet.wait_until_connected()
     await prewarm_most_used([known.get(other_backend.url, KEY)], known.fleet, 100)
     assert len(other_backend.loaded) == 32, "half of what the backend holds at most"
     assert all(source.examined for source in other_backend.sources)
@@ -124,7 +124,7 @@ async def test_a_format_of_content_is_loaded_like_a_tool(
     shared = Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     known = Deployments(shared)
     assert known.fleet is not None
-    await known.fleet.connected()
+    await known.fleet.wait_until_connected()
     await prewarm_most_used([known.get(other_backend.url, KEY)], known.fleet, 100)
     assert {source.name for source in other_backend.sources} == {"", "beside"}
     await known.fleet.aclose()

@@ -1,4 +1,4 @@
-"""Several gateways over one Redis: what one knows, all know."""
+"""Shared cache: several gateways with one Redis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def other_backend() -> Iterator[FakeBackend]:
         yield backend
 
 
-async def test_a_grammar_is_compiled_once_for_two_gateways_and_two_backends(
+async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = (*tools(3, "shared"), tool("heavy_one"))
@@ -31,7 +31,7 @@ async def test_a_grammar_is_compiled_once_for_two_gateways_and_two_backends(
     ):
         assert (await first.ask(*wanted)).tier == "compiled"
         assert (await first.ask(*wanted)).tier == "memory"
-        await first.fleet.settle()
+        await first.fleet.flush()
         assert (await second.ask(*wanted)).tier == "redis"
     assert len(backend.compiles) == 4
     assert not other_backend.compiles
@@ -41,15 +41,15 @@ async def test_a_grammar_is_compiled_once_for_two_gateways_and_two_backends(
     assert blobs["shared0"] is None
 
 
-async def test_eight_clients_ask_two_gateways_for_64_new_tools_at_once(
+async def test_concurrent_requests_at_two_gateways_compile_64_tools_once(
     backend: FakeBackend,
     other_backend: FakeBackend,
     redis_at_hand: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Who loses patience with a compile does it again, as a busy machine may make anyone here.
-    monkeypatch.setattr(grammars, "BATCH_PATIENCE", 60.0)
-    monkeypatch.setattr(grammars, "FLEET_PATIENCE", 60.0)
+    # After these timeouts a grammar is compiled again. A busy machine could exceed them.
+    monkeypatch.setattr(grammars, "OTHER_REQUEST_SECONDS", 60.0)
+    monkeypatch.setattr(grammars, "OTHER_GATEWAY_SECONDS", 60.0)
     settings = {"redis_timeout": 60.0, "grammar_lock_ttl": 60.0}
     backend.load_pause = other_backend.load_pause = 0.2
     new = tools(64, "rush")
@@ -66,7 +66,7 @@ async def test_eight_clients_ask_two_gateways_for_64_new_tools_at_once(
     assert other_backend.loaded >= set(compiles)
 
 
-async def test_one_mget_however_many_tools(
+async def test_one_mget_reads_the_records_of_all_tools(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     many = tools(60, "many")
@@ -79,12 +79,12 @@ async def test_one_mget_however_many_tools(
         before = redis_at_hand.client.info("stats")["total_commands_processed"]
         await second.ask(*many)
         after = redis_at_hand.client.info("stats")["total_commands_processed"]
-        # Nothing but this test's own INFO and its connection's greeting: memory asks nobody.
+        # Only this test's INFO and its connection's handshake: memory needs no command.
         assert after - before < 6
         assert redis_at_hand.calls("mget") == 3
 
 
-async def test_a_refusal_is_known_to_the_fleet(
+async def test_refusals_are_shared(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     good, refused = tool("good"), tool("refused_by_all")
@@ -106,12 +106,14 @@ async def test_a_refusal_is_known_to_the_fleet(
     assert redis_at_hand.client.ttl(key) > 600
 
 
-async def test_a_dead_gateway_is_replaced(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_grammars_of_a_dead_gateway_are_compiled_by_another(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     wanted = tool("orphan")
     settings = {"grammar_lock_ttl": 0.5}
     async with gateway(backend.url, redis_at_hand.url, **settings) as dead:
         key = grammar_key(wanted, INFO)
-        claim = await dead.fleet.claim([key])  # … and never a word again
+        claim = await dead.fleet.claim([key])  # and then it dies
         assert claim.won == (key,)
         async with gateway(backend.url, redis_at_hand.url, **settings) as heir:
             seconds = await heir.timed(wanted)
@@ -119,7 +121,7 @@ async def test_a_dead_gateway_is_replaced(backend: FakeBackend, redis_at_hand: R
     assert backend.compiles[key] == 1
 
 
-async def test_patience_with_another_gateway_ends(
+async def test_waiting_for_another_gateway_is_limited(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = tool("stuck")
@@ -127,12 +129,14 @@ async def test_patience_with_another_gateway_ends(
     redis_at_hand.client.set(f"toolgate:lock:{key}", "someone", ex=60)
     async with gateway(backend.url, redis_at_hand.url, grammar_timeout=0.5) as waiting:
         assert 0.4 < await waiting.timed(wanted) < 5.0
-        await waiting.fleet.settle()
-        assert await waiting.fleet.find([key]), "the record helps the others nevertheless"
-    assert redis_at_hand.client.get(f"toolgate:lock:{key}") == b"someone", "not ours to release"
+        await waiting.fleet.flush()
+        assert await waiting.fleet.find([key]), "the record is written nevertheless"
+    assert redis_at_hand.client.get(f"toolgate:lock:{key}") == b"someone", (
+        "the lock belongs to another gateway"
+    )
 
 
-async def test_a_lock_outlives_a_long_compile(
+async def test_locks_are_renewed_during_a_long_compile(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     backend.load_pause = 1.5
@@ -143,13 +147,13 @@ async def test_a_lock_outlives_a_long_compile(
         gateway(backend.url, redis_at_hand.url, **settings) as second,
     ):
         await asyncio.gather(first.ask(wanted), second.ask(wanted))
-        await first.fleet.settle()
-        await second.fleet.settle()
+        await first.fleet.flush()
+        await second.fleet.flush()
         assert not redis_at_hand.client.keys("toolgate:lock:*")
     assert list(backend.compiles.values()) == [1]
 
 
-async def test_who_fails_to_compile_leaves_it_to_the_next(
+async def test_a_failed_compile_releases_its_lock(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = tool("tossed")
@@ -159,12 +163,12 @@ async def test_who_fails_to_compile_leaves_it_to_the_next(
     ):
         with pytest.raises(BackendUnavailable):
             await broken.ask(wanted)
-        await broken.fleet.settle()
-        assert await sound.timed(wanted) < 2.0  # not the lock's three seconds
+        await broken.fleet.flush()
+        assert await sound.timed(wanted) < 2.0  # less than the lock's 3 s
         assert backend.compiles.total() == 1
 
 
-async def test_another_secret_is_another_fleet(
+async def test_records_are_not_shared_between_different_secrets(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = tool("secretive")
@@ -174,14 +178,14 @@ async def test_another_secret_is_another_fleet(
         assert (await theirs.ask(wanted)).tier == "compiled"
 
 
-async def test_uses_are_counted_and_the_most_used_are_found(
+async def test_most_used_grammars_are_sorted_by_uses(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     often, seldom, once = tool("often"), tool("seldom"), tool("once")
     async with gateway(backend.url, redis_at_hand.url) as first:
         for asked in ([often, seldom, once], [often, seldom], [often]):
             await first.ask(*asked)
-        await first.fleet.settle()
+        await first.fleet.flush()
         most = await first.fleet.most_used(2)
     assert [(record.name, record.parameters) for record in most] == [
         ("often", often.parameters),
@@ -189,21 +193,21 @@ async def test_uses_are_counted_and_the_most_used_are_found(
     ]
 
 
-async def test_redis_holds_no_secret(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_redis_contains_no_secret(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
-    held = redis_at_hand.everything()
-    assert b"toolgate:grammar:" in held
-    assert b"toolgate:used:" in held
-    assert b"city" in held
+    content = redis_at_hand.everything()
+    assert b"toolgate:grammar:" in content
+    assert b"toolgate:used:" in content
+    assert b"city" in content
     for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
-        assert hidden not in held
+        assert hidden not in content
 
 
-async def test_a_large_blob_is_left_out(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_large_blobs_are_not_stored(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
     async with gateway(backend.url, redis_at_hand.url, grammar_blob_limit=10) as first:
         await first.ask(tool("heavy_two"))
-        await first.fleet.settle()
+        await first.fleet.flush()
         backend.forget()
         backend.sources.clear()
     async with gateway(backend.url, redis_at_hand.url) as second:
@@ -211,7 +215,7 @@ async def test_a_large_blob_is_left_out(backend: FakeBackend, redis_at_hand: Red
     assert [(source.examined, source.blob) for source in backend.sources] == [(True, None)]
 
 
-async def test_an_error_of_the_backend_is_no_record(
+async def test_backend_errors_are_not_recorded(
     backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with gateway(backend.url, redis_at_hand.url) as first:

@@ -1,4 +1,4 @@
-"""Whatever happens to Redis: every request has its grammars, none of them a wrong one, in time."""
+"""Faults of Redis: every request still gets its grammars, correct and in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0
-"""Seconds that a busy machine may add to anything. What hangs would take ten times as long."""
+"""Seconds that a busy machine may add. A hang would take ten times as long."""
 
 
 def total(name: str, **labels: str) -> float:
@@ -28,7 +28,7 @@ def total(name: str, **labels: str) -> float:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  the server's state, not ours
+        while not condition():  # noqa: ASYNC110  polls the server
             await asyncio.sleep(0.02)
 
 
@@ -36,7 +36,7 @@ def up(gateway: Gateway) -> bool:
     return gateway.fleet._redis.available
 
 
-async def test_killed_and_restarted(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_killed_and_restarted_redis(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert (await asked.ask(tool("before"))).tier == "compiled"
         redis_at_hand.kill()
@@ -46,16 +46,16 @@ async def test_killed_and_restarted(backend: FakeBackend, redis_at_hand: RedisSe
         redis_at_hand.restart()
         await until(lambda: up(asked))
         await asked.ask(tool("after"))
-        await asked.fleet.settle()
+        await asked.fleet.flush()
     assert redis_at_hand.client.keys("toolgate:grammar:*")
 
 
-async def test_a_restart_between_requests_is_not_noticed(
+async def test_restart_between_requests_causes_no_error(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
         await asked.ask(tool("first"))
-        await asked.fleet.settle()
+        await asked.fleet.flush()
         redis_at_hand.kill()
         redis_at_hand.restart()
         failures = total("toolgate_redis_errors_total", kind="connection")
@@ -63,12 +63,12 @@ async def test_a_restart_between_requests_is_not_noticed(
         assert total("toolgate_redis_errors_total", kind="connection") == failures
 
 
-async def test_hung_costs_one_time_out_and_recovers(
+async def test_hung_redis_costs_one_timeout_and_recovers(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
         await asked.ask(tool("before"))
-        await asked.fleet.settle()
+        await asked.fleet.flush()
         timeouts = total("toolgate_redis_errors_total", kind="timeout")
         redis_at_hand.hang()
         try:
@@ -78,23 +78,23 @@ async def test_hung_costs_one_time_out_and_recovers(
         finally:
             redis_at_hand.wake()
         assert max(times) < SLACK
-        assert met == 1, "one request met the time-out; the breaker spared the others"
+        assert met == 1, "one request waits for the timeout; the breaker spares the others"
         await until(lambda: up(asked))
         assert total("toolgate_redis_breaker_open") == 0
         await asked.ask(tool("woken"))
-        await asked.fleet.settle()
+        await asked.fleet.flush()
         assert (await asked.fleet.find([grammar_key(tool("woken"), INFO)])) != {}
 
 
-async def test_a_hung_redis_adds_no_more_than_its_time_out(
+async def test_hung_redis_adds_at_most_its_timeout(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
-    """The best of some rounds: a busy machine adds to any of them."""
+    """Takes the best of five rounds, because other work on the machine adds time."""
     added: list[float] = []
     async with gateway(backend.url, redis_at_hand.url) as asked:
         for at in range(5):
             usual = await asked.timed(tool(f"usual{at}"))
-            await asked.fleet.settle()
+            await asked.fleet.flush()
             redis_at_hand.hang()
             try:
                 added.append(await asked.timed(tool(f"late{at}")) - usual)
@@ -104,7 +104,7 @@ async def test_a_hung_redis_adds_no_more_than_its_time_out(
     assert min(added) < 0.15, added
 
 
-async def test_a_longer_time_out_is_waited_for(redis_at_hand: RedisServer) -> None:
+async def test_longer_timeouts_are_respected(redis_at_hand: RedisServer) -> None:
     redis = SharedRedis(SecretStr(redis_at_hand.url), timeout=30.0)
     await redis.connected()
     redis_at_hand.hang()
@@ -117,7 +117,7 @@ async def test_a_longer_time_out_is_waited_for(redis_at_hand: RedisServer) -> No
     await redis.aclose()
 
 
-async def test_hung_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_redis_hangs_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
 
         async def client(number: int) -> list[float]:
@@ -134,25 +134,29 @@ async def test_hung_under_load(backend: FakeBackend, redis_at_hand: RedisServer)
     assert len(backend.compiles) == 80
 
 
-async def test_full(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_full_redis_is_read_but_not_written(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
         await asked.ask(tool("roomy"))
-        await asked.fleet.settle()
+        await asked.fleet.flush()
         client = redis_at_hand.client
         client.config_set("maxmemory-policy", "noeviction")
         client.config_set("maxmemory", 1)
         assert (await asked.ask(tool("cramped"))).tier == "compiled"
-        await asked.fleet.settle()
-        assert up(asked), "a full Redis is still one to read from"
+        await asked.fleet.flush()
+        assert up(asked), "a full Redis can still be read"
         async with gateway(backend.url, redis_at_hand.url) as reader:
             assert (await reader.ask(tool("roomy"))).tier == "redis"
         client.config_set("maxmemory", 0)
         await asked.ask(tool("roomy_again"))
-        await asked.fleet.settle()
+        await asked.fleet.flush()
         assert await asked.fleet.find([grammar_key(tool("roomy_again"), INFO)])
 
 
-async def test_flushed_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_redis_is_flushed_under_load(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
         new = tools(60, "flush")
         asking = asyncio.gather(*(asked.ask(*new[at : at + 6]) for at in range(0, 60, 2)))
@@ -166,7 +170,9 @@ async def test_flushed_under_load(backend: FakeBackend, redis_at_hand: RedisServ
 GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/2 \n{}", b"\x80\x04K\x01.", b"a" * 9]
 
 
-async def test_filled_with_garbage(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_garbage_records_are_ignored_and_replaced(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     wanted = tools(len(GARBAGE), "garbage")
     for each, value in zip(wanted, GARBAGE, strict=True):
         redis_at_hand.client.set(f"toolgate:grammar:{grammar_key(each, INFO)}", value)
@@ -179,7 +185,9 @@ async def test_filled_with_garbage(backend: FakeBackend, redis_at_hand: RedisSer
         assert (await next_one.ask(*wanted)).tier == "redis", "the garbage has been replaced"
 
 
-async def test_values_of_other_types(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_values_of_wrong_types_are_ignored(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     wanted = tool("typed")
     key = grammar_key(wanted, INFO)
     redis_at_hand.client.rpush(f"toolgate:grammar:{key}", "a list")
@@ -202,10 +210,10 @@ async def test_values_of_other_types(backend: FakeBackend, redis_at_hand: RedisS
         ("no seal", "form"),
     ],
 )
-async def test_poisoned_records(
+async def test_forged_records_are_ignored_and_replaced(
     backend: FakeBackend, redis_at_hand: RedisServer, poison: str, reason: str
 ) -> None:
-    """Each one names a blob that no backend may ever see."""
+    """Each record contains a blob that must not reach a backend."""
     wanted, other = tool("heavy_target", a={"type": "integer"}), tool("heavy_other")
     key, other_key = grammar_key(wanted, INFO), grammar_key(other, INFO)
     client = redis_at_hand.client
@@ -239,7 +247,7 @@ async def test_poisoned_records(
     assert json.loads(replaced.partition(b"\n")[2])["name"] == "heavy_target"
 
 
-async def test_redis_that_is_not_there_at_all(backend: FakeBackend) -> None:
+async def test_unreachable_redis(backend: FakeBackend) -> None:
     settings = Settings(
         redis_url=SecretStr("redis://127.0.0.1:1/0"), fleet_secret=SecretStr(SECRET)
     )

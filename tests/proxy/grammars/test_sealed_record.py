@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from toolgate_core import wire
 from toolgate_proxy.grammars.sealed_record import BadRecord, GrammarRecord, Seal
+from toolgate_proxy.settings import Settings
 
 SEAL = Seal(b"secret")
 JSON = st.recursive(
@@ -25,21 +26,23 @@ def record(key: str = "k", **parameters: Any) -> GrammarRecord:
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))
-def test_what_is_sealed_is_opened(parameters: dict[str, Any]) -> None:
+def test_sealed_records_can_be_opened(parameters: dict[str, Any]) -> None:
     sealed = record(**{"key": "k"} | {"parameters": parameters})
     opened = SEAL.open("k", SEAL.close(sealed))
     assert opened == sealed
-    assert list(opened.parameters["parameters"]) == list(parameters), "the order is the grammar's"
+    assert list(opened.parameters["parameters"]) == list(parameters), (
+        "the grammar depends on the order"
+    )
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_refused(value: bytes) -> None:
+def test_garbage_is_rejected(value: bytes) -> None:
     with pytest.raises(BadRecord):
         SEAL.open("k", value)
 
 
 @given(st.data())
-def test_any_changed_byte_is_noticed(data: st.DataObject) -> None:
+def test_records_with_a_changed_byte_are_rejected(data: st.DataObject) -> None:
     sealed = bytearray(SEAL.close(record(a=1)))
     at = data.draw(st.integers(0, len(sealed) - 1))
     sealed[at] ^= data.draw(st.integers(1, 255))
@@ -47,40 +50,41 @@ def test_any_changed_byte_is_noticed(data: st.DataObject) -> None:
         SEAL.open("k", bytes(sealed))
 
 
-def test_a_record_holds_for_its_key_alone() -> None:
+def test_records_of_another_key_are_rejected() -> None:
     with pytest.raises(BadRecord) as bad:
         SEAL.open("another", SEAL.close(record()))
     assert bad.value.reason == "signature"
 
 
-def test_another_secret() -> None:
+def test_records_sealed_with_another_secret_are_rejected() -> None:
     with pytest.raises(BadRecord):
         Seal(b"other").open("k", SEAL.close(record()))
 
 
-def test_the_secret_is_the_fleets_or_derived_from_the_backends_key() -> None:
-    fleet, key = SecretStr("f"), SecretStr("b")
-    assert Seal.of(None, None) is None
-    derived, given_ = Seal.of(None, key), Seal.of(fleet, key)
+def test_the_secret_is_the_fleet_secret_or_derived_from_the_backend_key() -> None:
+    fleet_secret, backend_key = SecretStr("f"), SecretStr("b")
+    assert Seal.from_settings(Settings(fleet_secret=None, backend_key=None)) is None
+    derived = Seal.from_settings(Settings(fleet_secret=None, backend_key=backend_key))
+    configured = Seal.from_settings(Settings(fleet_secret=fleet_secret, backend_key=backend_key))
     assert derived is not None
-    assert given_ is not None
+    assert configured is not None
     sealed = derived.close(record())
     with pytest.raises(BadRecord):
-        given_.open("k", sealed)
+        configured.open("k", sealed)
     with pytest.raises(BadRecord):
-        Seal(b"b").open("k", sealed)  # the key itself is no secret to seal with
-    again = Seal.of(None, key)
-    assert again is not None
-    assert again.open("k", sealed) == record()
+        Seal(b"b").open("k", sealed)  # the backend key itself
+    same = Seal.from_settings(Settings(fleet_secret=None, backend_key=backend_key))
+    assert same is not None
+    assert same.open("k", sealed) == record()
 
 
-def test_residual_keywords_are_told() -> None:
+def test_sealed_records_contain_residual_keywords() -> None:
     left = (wire.ResidualKeyword(pointer="/properties/a/uniqueItems", keyword="uniqueItems"),)
     verdict = wire.GrammarVerdict(key="k", status="ready", engine="llguidance", residual=left)
     sealed = SEAL.close(GrammarRecord(name="t", parameters={}, verdict=verdict))
     assert SEAL.open("k", sealed).verdict.residual == left
 
 
-def test_lone_surrogates_survive() -> None:
+def test_lone_surrogates_are_preserved() -> None:
     odd = record(a="\ud800")
     assert SEAL.open("k", SEAL.close(odd)) == odd

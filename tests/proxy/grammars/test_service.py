@@ -1,4 +1,4 @@
-"""Tests of toolgate_proxy.grammars.service; the backend has a module of that name as well."""
+"""Loading of grammars for requests: single flight, batches of other requests, refusals."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from toolgate_proxy.settings import Settings
 
 
 class Loader(Backend):
-    """Answers about grammars by their tools' names, after a moment."""
+    """Backend whose verdicts depend on the tools' names. Each load takes 20 ms."""
 
     def __init__(self) -> None:
         super().__init__("http://x", None, Settings())
         self.loads: list[list[str]] = []
         self.fail = False
         self.stuck = ""
-        """The name of a tool that takes until `released`."""
+        """Name of a tool whose load takes until `released` is set."""
         self.released = asyncio.Event()
         self.failing = ""
-        """The name of a tool with which a load fails."""
+        """Name of a tool whose load fails."""
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
@@ -67,7 +67,7 @@ async def test_only_unknown_grammars_are_loaded() -> None:
     assert key_of_b.endswith(":qwen3:tok:1")
 
 
-async def test_many_at_once_load_a_grammar_once() -> None:
+async def test_concurrent_requests_load_a_grammar_once() -> None:
     loader = Loader()
     grammars = GrammarService(loader, Settings())
     both = tools("a", "b")
@@ -75,15 +75,17 @@ async def test_many_at_once_load_a_grammar_once() -> None:
     assert loader.loads == [["a", "b"]]
 
 
-async def test_what_others_asked_for_beside_it_holds_nobody_up() -> None:
+async def test_slow_grammars_of_other_requests_delay_no_request() -> None:
     loader = Loader()
     loader.stuck = "hostile"
     grammars = GrammarService(loader, Settings())
     beside, alone = tools("a", "b", "hostile"), tools("a")
     first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
     await asyncio.sleep(0)
-    asked = (grammars.ensure(each, places(each), INFO) for each in (alone, alone, tools("a", "c")))
-    await asyncio.gather(*asked)
+    requests = (
+        grammars.ensure(each, places(each), INFO) for each in (alone, alone, tools("a", "c"))
+    )
+    await asyncio.gather(*requests)
     assert not first.done()
     assert loader.loads == [["a", "b", "hostile"], ["c"], ["a"]]
     loader.released.set()
@@ -92,7 +94,7 @@ async def test_what_others_asked_for_beside_it_holds_nobody_up() -> None:
     assert len(loader.loads) == 3
 
 
-async def test_what_others_asked_for_beside_it_fails_nobody() -> None:
+async def test_failing_grammars_of_other_requests_fail_no_request() -> None:
     loader = Loader()
     loader.failing = "hostile"
     grammars = GrammarService(loader, Settings())
@@ -104,7 +106,7 @@ async def test_what_others_asked_for_beside_it_fails_nobody() -> None:
         await first
 
 
-async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
+async def test_load_continues_when_its_first_request_is_cancelled() -> None:
     loader = Loader()
     grammars = GrammarService(loader, Settings())
     one = tools("a")
@@ -117,7 +119,7 @@ async def test_who_hangs_up_leaves_the_load_to_the_others() -> None:
     assert loader.loads == [["a"]]
 
 
-async def test_a_refusal_names_tool_and_place() -> None:
+async def test_refusals_name_tool_and_location() -> None:
     grammars = GrammarService(Loader(), Settings())
     all_tools = tools("good", "bad")
     with pytest.raises(SchemaNotEnforceable) as refusal:
@@ -129,16 +131,16 @@ async def test_a_refusal_names_tool_and_place() -> None:
         await grammars.ensure(all_tools[1:], places(all_tools), INFO)
 
 
-async def test_what_the_backend_lost_is_loaded_again() -> None:
+async def test_grammars_that_the_backend_evicted_are_loaded_again() -> None:
     loader = Loader()
     grammars = GrammarService(loader, Settings())
     loaded = await grammars.ensure(tools("a"), places(tools("a")), INFO)
-    grammars.forget([*loaded.keys.values(), "never heard of"])
+    grammars.forget([*loaded.keys.values(), "unknown"])
     await grammars.ensure(tools("a"), places(tools("a")), INFO)
     assert loader.loads == [["a"], ["a"]]
 
 
-async def test_a_failed_load_is_tried_anew() -> None:
+async def test_failed_loads_are_retried_by_the_next_request() -> None:
     loader = Loader()
     grammars = GrammarService(loader, Settings())
     loader.fail = True
@@ -148,7 +150,7 @@ async def test_a_failed_load_is_tried_anew() -> None:
     await grammars.ensure(tools("a"), places(tools("a")), INFO)
 
 
-async def test_more_tools_than_the_backend_holds_grammars() -> None:
+async def test_more_tools_than_the_backend_supports_are_an_error() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
         await GrammarService(Loader(), Settings()).ensure(many, places(many), INFO)
