@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import jsonschema
+import openai
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from toolgate_proxy.demo.cases import MARKUP, Answer
@@ -26,7 +30,7 @@ def from_whole(completion: ChatCompletion) -> list[Answer]:
 
 
 def from_chunks(chunks: list[ChatCompletionChunk]) -> list[Answer]:
-    """Collects a stream, and holds it to OpenAI's rules on the way."""
+    """Collect a stream, and check OpenAI's rules for streams on the way."""
     answers: dict[int, Answer] = {}
     assert len({chunk.id for chunk in chunks}) == 1
     for chunk in chunks:
@@ -45,6 +49,41 @@ def from_chunks(chunks: list[ChatCompletionChunk]) -> list[Answer]:
     return [answers[index] for index in sorted(answers)]
 
 
+def whole(client: openai.OpenAI, request: dict[str, Any]) -> list[Answer]:
+    return from_whole(client.chat.completions.create(**request))
+
+
+def streamed(client: openai.OpenAI, request: dict[str, Any]) -> list[Answer]:
+    return from_chunks([*client.chat.completions.create(**request, stream=True)])
+
+
+def both_forms(
+    client: openai.OpenAI, requests: Sequence[dict[str, Any]], at_once: int = 8
+) -> list[list[Answer]]:
+    """Answer all requests whole and streamed, several at once, and require the forms to be equal.
+
+    Floating-point sums depend on what else is in the batch, so the same seed may sample another
+    token. Answers of different tokens are requested again, one at a time.
+    """
+    with ThreadPoolExecutor(at_once) as pool:
+        found = [
+            (
+                pool.submit(_whole_with_ids, client, each),
+                pool.submit(_streamed_with_ids, client, each),
+            )
+            for each in requests
+        ]
+    answers: list[list[Answer]] = []
+    for request, (completion, chunks) in zip(requests, found, strict=True):
+        answer, ids = completion.result()
+        if (answer, ids) != chunks.result():
+            assert ids != chunks.result()[1], "the same tokens make the same answer in both forms"
+            answer = whole(client, request)
+            assert answer == streamed(client, request)
+        answers.append(answer)
+    return answers
+
+
 def check(answer: Answer, tools: list[dict[str, Any]]) -> None:
     """No markup anywhere; every call that is not cut parses and is valid by its schema."""
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in tools}
@@ -53,6 +92,35 @@ def check(answer: Answer, tools: list[dict[str, Any]]) -> None:
     whole = answer.calls[:-1] if answer.finish_reason == "length" else answer.calls
     for name, arguments in whole:
         jsonschema.validate(json.loads(arguments), schemas[name])
+
+
+TokenIds = dict[int, list[int]]
+"""By the choice's index."""
+
+
+def _whole_with_ids(
+    client: openai.OpenAI, request: dict[str, Any]
+) -> tuple[list[Answer], TokenIds]:
+    completion = client.chat.completions.create(**_with_ids(request))
+    return from_whole(completion), _token_ids([completion])
+
+
+def _streamed_with_ids(
+    client: openai.OpenAI, request: dict[str, Any]
+) -> tuple[list[Answer], TokenIds]:
+    chunks = [*client.chat.completions.create(**_with_ids(request), stream=True)]
+    return from_chunks(chunks), _token_ids(chunks)
+
+
+def _with_ids(request: dict[str, Any]) -> dict[str, Any]:
+    return {**request, "extra_body": {**request.get("extra_body", {}), "return_token_ids": True}}
+
+
+def _token_ids(parts: Sequence[ChatCompletion | ChatCompletionChunk]) -> TokenIds:
+    found: TokenIds = {}
+    for choice in chain.from_iterable(part.choices for part in parts):
+        found.setdefault(choice.index, []).extend(getattr(choice, "token_ids", None) or ())
+    return found
 
 
 def _joined(before: str | None, more: str | None) -> str | None:

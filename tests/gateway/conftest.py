@@ -1,30 +1,29 @@
-"""The whole stack, started once by `toolgate serve` as a user would: Valkey, vLLM with the tiny
-random model, the LiteLLM gateway. Ending it is a test too: one Ctrl-C, and nothing is left."""
+"""Fixtures for the whole stack: the gateway's URL and clients, the backend, the requests' defaults.
+
+`way` and `adapter` are parameters of the modules that test both. Tests run in the order in which
+the servers that they need start; those that kill servers run last.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
-import psutil
 import pytest
 
 from tests.models import tiny_model
+from tests.support.http_client import openai_client
 from toolgate_core import wire
 from toolgate_proxy.demo.run import closers
-from toolgate_proxy.stack.processes import free_port
 
-START_SECONDS, STOP_SECONDS = 600, 60
+from .servers import ORDER, Backend, Gateway, Servers, adapters
+from .stack import Stack
+
+HERE = Path(__file__).parent
 BOTH_WAYS = (
     "test_answers",
     "test_budgets",
@@ -34,136 +33,146 @@ BOTH_WAYS = (
     "test_parameters",
     "test_refusals",
 )
+"""Modules that run on our own route and through LiteLLM's handler."""
+BOTH_ADAPTERS = ("test_cases", "test_grammars", "test_stress")
+"""Modules that run on both adapters."""
+LAST = "test_faults"
+"""Stops and kills servers."""
 
 
-@dataclass(frozen=True)
-class Stack:
-    url: str
-    master_key: str
-    backend_url: str
-    backend_key: str
-    process: subprocess.Popen[bytes]
-    output: Path
-
-    def require_alive(self) -> None:
-        assert self.process.poll() is None, self.output.read_text(errors="replace")[-8000:]
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.vllm)
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    port, backend_port = free_port(), free_port()
-    master_key, backend_key = f"sk-{uuid.uuid4().hex}", uuid.uuid4().hex
-    command = [sys.executable, "-m", "toolgate_proxy", "serve", str(tiny_model())]
-    command += ["--port", str(port), "--backend-port", str(backend_port), "--max-num-seqs", "16"]
-    environment = {
-        "TOOLGATE_MASTER_KEY": master_key,
-        "TOOLGATE_BACKEND_KEY": backend_key,
-        "PYTHONFAULTHANDLER": "1",  # a process that dies says where, in its log
-    }
-    output = tmp_path_factory.mktemp("serve") / "output"
-    with output.open("wb") as sink:
-        process = subprocess.Popen(
-            command, env={**os.environ, **environment}, stdout=sink, stderr=subprocess.STDOUT
-        )
-    running = Stack(
-        url=f"http://127.0.0.1:{port}",
-        master_key=master_key,
-        backend_url=f"http://127.0.0.1:{backend_port}",
-        backend_key=backend_key,
-        process=process,
-        output=output,
-    )
-    launcher = psutil.Process(process.pid)
-    try:
-        _wait_ready(running)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    module = metafunc.module.__name__.rpartition(".")[2]
+    if module in BOTH_WAYS and "way" in metafunc.fixturenames:
+        metafunc.parametrize("way", ("own", "litellm"))
+    if module in BOTH_ADAPTERS and "adapter" in metafunc.fixturenames:
+        metafunc.parametrize("adapter", adapters())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ours = [index for index, item in enumerate(items) if item.path.parent == HERE]
+    ordered = sorted((items[index] for index in ours), key=_position)
+    for index, item in zip(ours, ordered, strict=True):
+        items[index] = item
+
+
+def _position(item: pytest.Item) -> int:
+    if item.path.stem == LAST:
+        return len(ORDER)
+    return max((ORDER.index(name) for name in needs(item)), default=-1)
+
+
+def needs(item: pytest.Item) -> set[str]:
+    """Return the servers that a test needs beside the stack."""
+    fixtures: tuple[str, ...] = getattr(item, "fixturenames", ())
+    callspec = getattr(item, "callspec", None)
+    parameters: dict[str, Any] = callspec.params if callspec is not None else {}
+    found = {name for name in ORDER if name in fixtures}
+    if parameters.get("way") == "litellm":
+        found.add("litellm_gateway")
+    if parameters.get("adapter", adapters()[0]) != adapters()[0]:
+        found.add("second")
+        if parameters.get("way") != "litellm":
+            found.add("impatient_gateway")
+    return found
+
+
+@pytest.fixture(scope="package")
+def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    items = [item for item in request.session.items if item.path.parent == HERE]
+    wanted = {name for item in items for name in needs(item)}
+    with Servers(wanted, tmp_path_factory.mktemp("servers")) as running:
         yield running
-        running.require_alive()
-    finally:
-        # By descent: vLLM's engine writes its title over the environment that it was given.
-        started = launcher.children(recursive=True) if process.poll() is None else []
-        process.send_signal(signal.SIGINT)
-        status = process.wait(STOP_SECONDS)
-        _, left = psutil.wait_procs(started, timeout=STOP_SECONDS)
-    assert status == 0, output.read_text(errors="replace")
-    assert left == []
-    assert running.master_key not in output.read_text()
 
 
 @pytest.fixture(autouse=True)
 def _alive(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The test in which the stack died says so, with the end of its log."""
+    """Fail the test in which a server ended by itself, with the end of that server's log."""
     yield
-    stack = request.getfixturevalue("stack") if "stack" in request.fixturenames else None
-    if isinstance(stack, Stack):  # test_faults.py has a stack of its own, and kills it
-        stack.require_alive()
+    if "servers" in request.fixturenames:
+        request.getfixturevalue("servers").check()
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What these modules test holds on both ways: our own route, and LiteLLM's handler."""
-    module = metafunc.module.__name__.rpartition(".")[2]
-    if module in BOTH_WAYS and "url" in metafunc.fixturenames:
-        metafunc.parametrize("way", ("own", "litellm"), indirect=True, scope="session")
+@pytest.fixture(scope="package")
+def stack(servers: Servers) -> Stack:
+    return servers.stack
 
 
-@pytest.fixture(scope="session")
-def way(request: pytest.FixtureRequest) -> str:
-    return str(getattr(request, "param", "own"))
+@pytest.fixture(scope="package")
+def second(servers: Servers) -> Backend:
+    """The backend on the second adapter, with a LoRA adapter."""
+    return servers.backend("second")
 
 
-@pytest.fixture(scope="session")
-def url_of_litellms_way(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A second gateway before the same backend, all of whose requests go LiteLLM's way."""
-    port, log = free_port(), tmp_path_factory.mktemp("litellms-way") / "log"
-    command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
-    environment = {
-        "TOOLGATE_ROUTE": "litellm",
-        "TOOLGATE_MASTER_KEY": stack.master_key,
-        "TOOLGATE_BACKEND_URL": stack.backend_url,
-        "TOOLGATE_BACKEND_KEY": stack.backend_key,
-    }
-    url = f"http://127.0.0.1:{port}"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [*command, "--port", str(port)],
-            env={**os.environ, **environment},
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        give_up = time.monotonic() + START_SECONDS
-        while not _answers(url):
-            assert process.poll() is None, log.read_text(errors="replace")[-8000:]
-            assert time.monotonic() < give_up, log.read_text(errors="replace")[-8000:]
-            time.sleep(0.2)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(STOP_SECONDS)
+@pytest.fixture(scope="package")
+def drafting(servers: Servers) -> Backend:
+    """The backend with speculative decoding, on two data-parallel engines."""
+    return servers.backend("drafting")
+
+
+@pytest.fixture(scope="package")
+def two_ranks(servers: Servers) -> Backend:
+    """The backend on two tensor-parallel ranks, on the first adapter."""
+    return servers.backend("two_ranks")
 
 
 @pytest.fixture
-def url(way: str, stack: Stack, request: pytest.FixtureRequest) -> str:
-    """The gateway's."""
-    return str(request.getfixturevalue("url_of_litellms_way")) if way == "litellm" else stack.url
+def way() -> str:
+    return "own"
 
 
 @pytest.fixture
-def client(url: str, stack: Stack) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key=stack.master_key, max_retries=0)
+def adapter() -> str:
+    return adapters()[0]
 
 
 @pytest.fixture
-def async_client(url: str, stack: Stack) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=stack.master_key, max_retries=0)
+def model(adapter: str) -> str:
+    """The model whose backend has this adapter, as the gateways name it."""
+    return "tiny" if adapter == adapters()[0] else "second"
 
 
 @pytest.fixture
-def backend(stack: Stack) -> Iterator[httpx.Client]:
-    """The backend itself, past the gateway."""
-    headers = {"authorization": f"Bearer {stack.backend_key}"}
-    url = f"{stack.backend_url}/v1/toolgate"
-    with httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False) as http:
-        yield http
+def gateway(servers: Servers, way: str, model: str) -> Gateway:
+    if way == "litellm":
+        return servers.gateway("litellm_gateway", model)
+    return servers.gateway("stack" if model == "tiny" else "impatient_gateway", model)
+
+
+@pytest.fixture
+def client(gateway: Gateway) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(
+        base_url=f"{gateway.url}/v1",
+        api_key=gateway.key,
+        max_retries=0,
+        http_client=openai.DefaultHttpxClient(verify=False),
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def async_client(gateway: Gateway) -> openai.AsyncOpenAI:
+    return openai_client(gateway.url, gateway.key, timeout=600)
+
+
+@pytest.fixture
+def target(servers: Servers, model: str) -> Backend:
+    """The backend that answers `model`."""
+    return servers.backend("first" if model == "tiny" else "second")
+
+
+@pytest.fixture
+def backend(target: Backend) -> Iterator[httpx.Client]:
+    """A client of the backend's own routes."""
+    with target.client() as client:
+        client.base_url = f"{target.url}/v1/toolgate"
+        yield client
 
 
 @pytest.fixture(scope="session")
@@ -172,14 +181,14 @@ def bias() -> dict[str, float]:
     return closers(tiny_model())
 
 
-@pytest.fixture(scope="session")
-def common(bias: dict[str, float]) -> dict[str, Any]:
-    return {"model": "tiny", "max_tokens": 400, "temperature": 1.0, "seed": 11, "logit_bias": bias}
+@pytest.fixture
+def common(bias: dict[str, float], model: str) -> dict[str, Any]:
+    return {"model": model, "max_tokens": 400, "temperature": 1.0, "seed": 11, "logit_bias": bias}
 
 
 def status(backend: httpx.Client) -> wire.Status:
-    """The backend's status after a step of the engine in which nothing of ours takes part: what
-    ended leaves the batch with the next step."""
+    """Return the backend's status after a step of the engine with another request: what ended
+    leaves the batch with the next step."""
     request = wire.GenerateRequest(
         request_id=f"status-{uuid.uuid4().hex}",
         model="tiny",
@@ -189,18 +198,3 @@ def status(backend: httpx.Client) -> wire.Status:
     )
     backend.post("/generate", content=request.model_dump_json()).raise_for_status()
     return wire.Status.model_validate_json(backend.get("/status").content)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health/liveliness", timeout=2, trust_env=False).is_success
-    except httpx.TransportError:
-        return False
-
-
-def _wait_ready(stack: Stack) -> None:
-    give_up = time.monotonic() + START_SECONDS
-    while f"TOOLGATE READY {stack.url}" not in stack.output.read_text(errors="replace"):
-        stack.require_alive()
-        assert time.monotonic() < give_up, stack.output.read_text(errors="replace")
-        time.sleep(0.2)

@@ -1,26 +1,18 @@
-"""A backend without a gateway, with flags of its own, asked over its own wire."""
+"""Requests to a backend's own routes, without a gateway."""
 
 from __future__ import annotations
 
-import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests import tools
-from tests.models import tiny_model
 from toolgate_core import grammar_key, wire
 from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialect import DIALECTS
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.stack.processes import Child, free_port
-
-from .faulty import wait
 
 # A random model ends no string: these end by themselves.
 BOOK = tools.tool(
@@ -39,26 +31,6 @@ LIGHT = tools.tool(
 )
 OFFERED = [BOOK, LIGHT]
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in OFFERED}
-
-
-@contextmanager
-def started(
-    flags: Sequence[str], adapter: str, logs: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[httpx.Client]:
-    """The tiny model's backend. Raises TimeoutError."""
-    port, key = free_port(), uuid.uuid4().hex
-    command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_model())]
-    command += ["--port", str(port), "--served-model-name", "tiny", "--max-num-seqs", "16", *flags]
-    wanted = {"VLLM_API_KEY": key, "TOOLGATE_ADAPTER": adapter, **(environment or {})}
-    child = Child("backend", command, wanted, logs / "backend.log")
-    headers = {"authorization": f"Bearer {key}"}
-    base = f"http://127.0.0.1:{port}"
-    try:
-        wait(f"{base}/v1/toolgate/info", key, child)
-        with httpx.Client(base_url=base, headers=headers, timeout=60, trust_env=False) as client:
-            yield client
-    finally:
-        child.stop()
 
 
 def load(client: httpx.Client, offered: list[Tool]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What stands beside the calls: logprobs, stop strings, usage."""
+"""Logprobs, stop strings and usage of an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from . import answers
 USER = [{"role": "user", "content": "Tell me a story."}]
 
 
-def test_logprobs_line_up_with_the_content(client: openai.OpenAI, common: dict[str, Any]) -> None:
+def test_logprobs_spell_the_content_in_both_forms(
+    client: openai.OpenAI, common: dict[str, Any]
+) -> None:
     request = {**common, "messages": USER, "logprobs": True, "top_logprobs": 2, "max_tokens": 40}
     request |= {"reasoning_effort": "none"}
     whole = client.chat.completions.create(**request).choices[0]
@@ -41,16 +43,13 @@ def test_a_stop_string_ends_the_content_in_both_forms(
     [full] = answers.from_whole(client.chat.completions.create(**request))
     assert full.content
     stop = full.content[60:63]
-    [whole] = answers.from_whole(client.chat.completions.create(**request, stop=[stop]))
-    [streamed] = answers.from_chunks(
-        [*client.chat.completions.create(**request, stop=[stop], stream=True)]
-    )
-    assert whole == streamed
+    [whole] = answers.whole(client, {**request, "stop": [stop]})
+    assert answers.streamed(client, {**request, "stop": [stop]}) == [whole]
     assert whole.finish_reason == "stop"
     assert whole.content == full.content[: full.content.index(stop)]
 
 
-def test_a_prompt_seen_before_is_counted_as_cached(
+def test_usage_counts_the_tokens_of_a_repeated_prompt_as_cached(
     client: openai.OpenAI, common: dict[str, Any]
 ) -> None:
     messages = [{"role": "user", "content": "word " * 400}]

@@ -7,30 +7,31 @@ from typing import Any
 import openai
 import pytest
 
-from toolgate_proxy.demo.cases import Case, cases
+from tests import tools
+from toolgate_proxy.demo.cases import cases
 
 from . import answers
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.title)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_property_holds_and_both_forms_are_the_same_answer(
-    client: openai.OpenAI, common: dict[str, Any], case: Case, seed: int
+def test_every_property_of_every_case_holds_in_both_forms(
+    client: openai.OpenAI, common: dict[str, Any], seed: int
 ) -> None:
-    request = {**common, **case.request, "seed": seed}
-    [whole] = answers.from_whole(client.chat.completions.create(**request))
-    [streamed] = answers.from_chunks([*client.chat.completions.create(**request, stream=True)])
-    assert whole == streamed
-    failed = [name for name, holds in case.properties.items() if not holds(whole)]
+    """All cases are in flight at once."""
+    asked = [{**common, **case.request, "seed": seed} for case in cases()]
+    failed = [
+        f"{case.title}: {name}"
+        for case, [answer] in zip(cases(), answers.both_forms(client, asked), strict=True)
+        for name, holds in case.properties.items()
+        if not holds(answer)
+    ]
     assert not failed
 
 
 @pytest.mark.parametrize("tool_choice", ["auto", "required"])
-def test_choices_are_held_one_by_one(
+def test_every_choice_of_n_is_valid_in_both_forms(
     client: openai.OpenAI, common: dict[str, Any], tool_choice: str
 ) -> None:
-    from tests import tools
-
     request = {**common, "n": 3, "tools": tools.ALL, "tool_choice": tool_choice}
     request["messages"] = [{"role": "user", "content": "Set everything up."}]
     whole = client.chat.completions.create(**request)
@@ -53,10 +54,10 @@ def test_choices_are_held_one_by_one(
     assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens > 0
 
 
-def test_a_tool_loop_goes_on(client: openai.OpenAI, common: dict[str, Any]) -> None:
+def test_a_tool_loop_continues_with_the_calls_results(
+    client: openai.OpenAI, common: dict[str, Any]
+) -> None:
     """The assistant's message goes back as it came: content null, arguments a string."""
-    from tests import tools
-
     messages: list[dict[str, Any]] = [{"role": "user", "content": "The weather in Paris?"}]
     request = {**common, "tools": [tools.WEATHER], "reasoning_effort": "none"}
     first = client.chat.completions.create(**request, messages=messages, tool_choice="required")
@@ -72,9 +73,7 @@ def test_a_tool_loop_goes_on(client: openai.OpenAI, common: dict[str, Any]) -> N
     assert second.choices[0].finish_reason in ("stop", "length", "tool_calls")
 
 
-def test_arguments_may_come_back_as_an_object(
-    client: openai.OpenAI, common: dict[str, Any]
-) -> None:
+def test_earlier_arguments_may_be_an_object(client: openai.OpenAI, common: dict[str, Any]) -> None:
     call = {
         "id": "call_1",
         "type": "function",
@@ -89,15 +88,12 @@ def test_arguments_may_come_back_as_an_object(
     assert answer.choices[0].finish_reason in ("stop", "length")
 
 
-def test_cut_by_the_budget_both_forms_say_length(
+def test_an_answer_cut_by_max_tokens_finishes_with_length_in_both_forms(
     client: openai.OpenAI, common: dict[str, Any]
 ) -> None:
-    from tests import tools
-
     request = {**common, "max_tokens": 28, "tools": [tools.WEATHER], "tool_choice": "required"}
     request["logit_bias"] = {}
     request |= {"messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "none"}
-    [whole] = answers.from_whole(client.chat.completions.create(**request))
-    [streamed] = answers.from_chunks([*client.chat.completions.create(**request, stream=True)])
-    assert whole == streamed
-    assert whole.finish_reason == "length"
+    [answer] = answers.whole(client, request)
+    assert answers.streamed(client, request) == [answer]
+    assert answer.finish_reason == "length"

@@ -1,4 +1,4 @@
-"""response_format, alone and together with tools: valid content or valid calls."""
+"""`response_format`, alone and with tools: valid content or valid calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMATS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("effort", ["none", "high"])
 @pytest.mark.parametrize("beside_tools", [False, True], ids=["alone", "beside tools"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_content_is_valid_or_the_calls_are(
+def test_the_content_matches_response_format_or_the_calls_match_their_tools(
     client: openai.OpenAI, common: dict[str, Any], name: str, beside_tools: bool, effort: str
 ) -> None:
     response_format, schema = FORMATS[name]
@@ -37,17 +37,14 @@ def test_the_content_is_valid_or_the_calls_are(
     if beside_tools:
         request["tools"] = tools.ALL
     ended = 0
-    for seed in range(3):
-        request["seed"] = seed
-        [whole] = answers.from_whole(client.chat.completions.create(**request))
-        [streamed] = answers.from_chunks([*client.chat.completions.create(**request, stream=True)])
-        assert whole == streamed
-        answers.check(whole, tools.ALL)
-        assert not (whole.content and whole.calls)
-        assert beside_tools or not whole.calls
-        if whole.finish_reason == "stop":
-            jsonschema.validate(json.loads(whole.content or ""), schema)
-        ended += whole.finish_reason != "length"
+    asked = [{**request, "seed": seed} for seed in range(3)]
+    for [answer] in answers.both_forms(client, asked):
+        answers.check(answer, tools.ALL)
+        assert not (answer.content and answer.calls)
+        assert beside_tools or not answer.calls
+        if answer.finish_reason == "stop":
+            jsonschema.validate(json.loads(answer.content or ""), schema)
+        ended += answer.finish_reason != "length"
     assert ended
 
 
@@ -56,13 +53,17 @@ class Range(pydantic.BaseModel):
     steps: list[bool] = pydantic.Field(max_length=4)
 
 
-def test_the_sdks_parse_helper(client: openai.OpenAI, common: dict[str, Any]) -> None:
+def test_the_openai_sdks_parse_returns_the_pydantic_model(
+    client: openai.OpenAI, common: dict[str, Any]
+) -> None:
     request = {**common, "messages": USER, "reasoning_effort": "none"}
     parsed = client.chat.completions.parse(**request, response_format=Range)
     assert isinstance(parsed.choices[0].message.parsed, Range)
 
 
-def test_a_format_that_no_engine_holds(client: openai.OpenAI) -> None:
+def test_a_format_that_no_engine_enforces_is_refused_with_its_pointer(
+    client: openai.OpenAI,
+) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
     given: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     with pytest.raises(openai.BadRequestError) as refused:

@@ -1,4 +1,4 @@
-"""Some hundred random requests (bench/fuzz; ten thousand by `make fuzz`)."""
+"""Random requests of bench/fuzz. `make fuzz` sends ten thousand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import httpx
 
 from bench.fuzz.run import fuzz
 
-from .conftest import Stack, status
+from .conftest import status
+from .stack import Stack
 
 REQUESTS = 250
 
 
-async def test_random_requests_keep_their_promises(
+async def test_random_requests_violate_nothing_and_leave_nothing_behind(
     stack: Stack, backend: httpx.Client, bias: dict[str, float]
 ) -> None:
     findings = await fuzz(

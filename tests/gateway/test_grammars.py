@@ -1,4 +1,4 @@
-"""Grammars through the whole stack: where they came from, and what a hostile one does to others."""
+"""Grammars through the whole stack: their cache tiers, and hostile schemas beside other streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new_tool() -> dict[str, Any]:
     return tools.tool(f"tool_{uuid.uuid4().hex}", {"x": {"type": "string", "maxLength": 5}})
 
 
-def test_the_receipt_says_where_the_grammars_came_from(
+def test_headers_name_the_tier_that_a_grammar_came_from(
     client: openai.OpenAI, common: dict[str, Any]
 ) -> None:
     request = {**common, "messages": USER, "tools": [new_tool()], "tool_choice": "required"}
@@ -36,7 +36,7 @@ def test_the_receipt_says_where_the_grammars_came_from(
     assert tiers == ["compiled", "memory", "memory"]
 
 
-def test_without_tools_nothing_is_enforced_and_the_receipt_says_so(
+def test_without_tools_headers_say_that_nothing_is_enforced(
     client: openai.OpenAI, common: dict[str, Any]
 ) -> None:
     response = client.chat.completions.with_raw_response.create(**common, messages=USER)
@@ -67,7 +67,7 @@ REFUSALS = ("invalid_tools", "schema_not_enforceable", "schema_too_complex")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_schema_is_answered_while_another_stream_goes_on(
+async def test_a_hostile_schema_is_answered_while_another_stream_continues(
     async_client: openai.AsyncOpenAI, common: dict[str, Any], name: str
 ) -> None:
     request = {**common, "messages": USER, "logit_bias": {}, "max_tokens": 300}
@@ -94,11 +94,13 @@ async def collect(stream: Any) -> list[Any]:
     return [chunk async for chunk in stream]
 
 
-def test_prewarmed_tools_are_in_memory(client: openai.OpenAI, common: dict[str, Any]) -> None:
+def test_prewarmed_tools_are_in_memory(
+    client: openai.OpenAI, common: dict[str, Any], model: str
+) -> None:
     tool = new_tool()
     answer = httpx.post(
         f"{client.base_url}".replace("/v1/", "/toolgate/prewarm"),
-        json={"model": "tiny", "tools": [tool]},
+        json={"model": model, "tools": [tool]},
         headers={"authorization": f"Bearer {client.api_key}"},
         timeout=60,
         trust_env=False,

@@ -1,4 +1,4 @@
-"""Parameters that act in the engine, through the whole stack."""
+"""Parameters with an effect in the engine, through the whole stack."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def plain(common: dict[str, Any]) -> dict[str, Any]:
     return {**common, "messages": USER, "reasoning_effort": "none", "logit_bias": {}}
 
 
-def test_greedy_choices_are_equal(client: openai.OpenAI, plain: dict[str, Any]) -> None:
-    """vLLM refuses n > 1 at temperature 0; OpenAI does not."""
+def test_choices_at_temperature_0_are_equal(client: openai.OpenAI, plain: dict[str, Any]) -> None:
+    """vLLM refuses n > 1 at temperature 0, OpenAI's API does not."""
     request = {**plain, "temperature": 0, "n": 3, "max_tokens": 20}
     found = answers.from_whole(client.chat.completions.create(**request))
     assert len(found) == 3
@@ -32,7 +32,7 @@ def test_greedy_choices_are_equal(client: openai.OpenAI, plain: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("offered", [[], [tools.WEATHER]], ids=["without tools", "with tools"])
-def test_stop_tokens_end_the_content(
+def test_stop_token_ids_end_the_content(
     client: openai.OpenAI, plain: dict[str, Any], offered: list[Any]
 ) -> None:
     request = {**plain, "max_tokens": 80}
@@ -54,7 +54,7 @@ def test_stop_tokens_end_the_content(
     assert streamed.content == whole.message.content
 
 
-def test_stop_tokens_leave_calls_alone(client: openai.OpenAI, common: dict[str, Any]) -> None:
+def test_stop_token_ids_do_not_end_calls(client: openai.OpenAI, common: dict[str, Any]) -> None:
     request = {**common, "messages": USER, "tools": tools.ALL, "tool_choice": "required"}
     every = list(range(300, 2000))
     request["extra_body"] = {"stop_token_ids": every, "reasoning_budget": 10}
@@ -64,7 +64,7 @@ def test_stop_tokens_leave_calls_alone(client: openai.OpenAI, common: dict[str, 
 
 
 @pytest.mark.parametrize("offered", [[], [tools.WEATHER]], ids=["without tools", "with tools"])
-def test_bad_words_do_not_come(
+def test_bad_words_do_not_occur(
     client: openai.OpenAI, plain: dict[str, Any], offered: list[Any]
 ) -> None:
     tokenizer = tokenizers.Tokenizer.from_file(str(tiny_model() / "tokenizer.json"))
@@ -77,7 +77,9 @@ def test_bad_words_do_not_come(
         assert (" the" in (answer.choices[0].message.content or "")) is comes
 
 
-def test_a_message_that_is_gone_on_with(client: openai.OpenAI, plain: dict[str, Any]) -> None:
+def test_continue_final_message_with_echo_returns_the_whole_message(
+    client: openai.OpenAI, plain: dict[str, Any]
+) -> None:
     messages = [*USER, {"role": "assistant", "content": "Once upon a time"}]
     request = {**plain, "messages": messages, "max_tokens": 10, "reasoning_effort": None}
     extra = {"continue_final_message": True, "echo": True, "return_token_ids": True}
@@ -88,7 +90,7 @@ def test_a_message_that_is_gone_on_with(client: openai.OpenAI, plain: dict[str, 
     assert len(prompt) == answer.usage.prompt_tokens
 
 
-def test_a_message_is_not_gone_on_with_inside_a_call(
+def test_continue_final_message_inside_a_call_is_refused(
     client: openai.OpenAI, plain: dict[str, Any]
 ) -> None:
     messages = [*USER, {"role": "assistant", "content": 'Well <tool_call>\n{"name": "get'}]
@@ -116,7 +118,9 @@ def test_logprobs_of_calls_spell_the_calls(client: openai.OpenAI, common: dict[s
     assert answer.logprobs.content == []
 
 
-def test_functions_in_the_older_form(client: openai.OpenAI, common: dict[str, Any]) -> None:
+def test_legacy_functions_are_answered_with_a_function_call(
+    client: openai.OpenAI, common: dict[str, Any]
+) -> None:
     request = {**common, "messages": USER, "reasoning_effort": "none"}
     answer = client.chat.completions.create(
         **request,
@@ -132,7 +136,7 @@ def test_functions_in_the_older_form(client: openai.OpenAI, common: dict[str, An
 
 
 @pytest.mark.parametrize("mark", ["call_begin", "reasoning_end", "failure"])
-def test_marks_are_no_stop_tokens(
+def test_special_tokens_of_calls_are_refused_in_stop_token_ids(
     client: openai.OpenAI, backend: Any, plain: dict[str, Any], mark: str
 ) -> None:
     token = backend.get("/info").json()["marks"][mark]
@@ -141,7 +145,7 @@ def test_marks_are_no_stop_tokens(
     assert refused.value.param == "stop_token_ids"
 
 
-def test_what_is_told_of_tokens_and_of_the_prompt(
+def test_token_ids_and_prompt_are_returned_on_request(
     client: openai.OpenAI, plain: dict[str, Any]
 ) -> None:
     extra = {
@@ -173,7 +177,7 @@ def test_what_is_told_of_tokens_and_of_the_prompt(
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_content_of_some_tokens_and_without_repetition(
+def test_allowed_token_ids_and_repetition_detection_take_effect(
     client: openai.OpenAI, plain: dict[str, Any], stream: bool
 ) -> None:
     def ask(**extra: Any) -> tuple[set[int], int, str | None]:
@@ -193,7 +197,9 @@ def test_content_of_some_tokens_and_without_repetition(
     assert count < 20
 
 
-def test_only_so_much_of_a_prompt_is_kept(client: openai.OpenAI, plain: dict[str, Any]) -> None:
+def test_truncate_prompt_tokens_keeps_that_many(
+    client: openai.OpenAI, plain: dict[str, Any]
+) -> None:
     long = [{"role": "user", "content": "word " * 300}]
     request = {**plain, "messages": long, "max_tokens": 2}
     whole = client.chat.completions.create(**request, extra_body={"return_token_ids": True})
@@ -205,7 +211,7 @@ def test_only_so_much_of_a_prompt_is_kept(client: openai.OpenAI, plain: dict[str
 
 
 @pytest.mark.parametrize("thinking", [False, True])
-def test_content_that_is_one_of_these_texts(
+def test_structured_outputs_choice_and_regex_are_enforced(
     client: openai.OpenAI, common: dict[str, Any], thinking: bool
 ) -> None:
     request = {**common, "messages": USER, "extra_body": {"enable_thinking": thinking}}
@@ -222,7 +228,7 @@ def test_content_that_is_one_of_these_texts(
         assert re.fullmatch(pattern, whole.content or "")
 
 
-def test_a_pattern_that_is_none(client: openai.OpenAI, plain: dict[str, Any]) -> None:
+def test_an_invalid_regex_is_refused(client: openai.OpenAI, plain: dict[str, Any]) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(**plain, extra_body={"structured_outputs": {"regex": "("}})
     assert refused.value.param == "structured_outputs"

@@ -1,4 +1,7 @@
-"""A model on several processes: grammars reach all of those that need them, and the masks hold."""
+"""A model on two tensor-parallel ranks: grammars reach both, and the masks hold.
+
+test_drafts.py covers two data-parallel engines.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +14,37 @@ import pytest
 
 from toolgate_core import wire
 
-from .raw import OFFERED, SCHEMAS, calls, generate, started
+from .raw import OFFERED, SCHEMAS, calls, generate
+from .servers import Backend, Servers, adapters
 
 AT_ONCE, ASKED = 4, 24
-# vLLM would bind each rank to a NUMA node of its own.
-UNBOUND = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
 
-@pytest.mark.parametrize(
-    ("flag", "adapter"),
-    [
-        ("--tensor-parallel-size", "logits_processor"),
-        ("--tensor-parallel-size", "structured_output"),
-        ("--data-parallel-size", "structured_output"),
-    ],
-)
-def test_every_call_is_valid_on_two_ranks(
-    flag: str, adapter: str, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture
+def two_ranks_second_adapter(servers: Servers) -> Backend:
+    return servers.backend("two_ranks_second_adapter")
+
+
+def test_every_call_is_valid_on_two_ranks(two_ranks: Backend) -> None:
+    check_calls(two_ranks, adapters()[0])
+
+
+@pytest.mark.slow
+def test_every_call_is_valid_on_two_ranks_with_the_second_adapter(
+    two_ranks_second_adapter: Backend,
 ) -> None:
-    with started([flag, "2"], adapter, tmp_path_factory.mktemp("ranks"), UNBOUND) as backend:
-        info = wire.Info.model_validate_json(backend.get("/v1/toolgate/info").content)
+    check_calls(two_ranks_second_adapter, adapters()[-1])
+
+
+def check_calls(backend: Backend, adapter: str) -> None:
+    with backend.client() as client, ThreadPoolExecutor(AT_ONCE) as pool:
+        info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
         assert info.adapter == adapter
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(lambda seed: _calls(backend, seed), range(ASKED)))
-        assert all(1 <= len(found) <= 2 for found in answers)
-        for name, arguments in (call for found in answers for call in found):
-            jsonschema.validate(json.loads(arguments), SCHEMAS[name])
-        assert len({call for found in answers for call in found}) > 4
+        answers = list(pool.map(lambda seed: _calls(client, seed), range(ASKED)))
+    assert all(1 <= len(found) <= 2 for found in answers)
+    for name, arguments in (call for found in answers for call in found):
+        jsonschema.validate(json.loads(arguments), SCHEMAS[name])
+    assert len({call for found in answers for call in found}) > 4
 
 
 def _calls(backend: httpx.Client, seed: int) -> list[tuple[str, str]]:

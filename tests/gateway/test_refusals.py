@@ -64,7 +64,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(client: openai.OpenAI, name: str, stream: bool) -> None:
+def test_invalid_requests_are_answered_400_naming_the_parameter(
+    client: openai.OpenAI, name: str, stream: bool
+) -> None:
     request, param, code = REFUSED[name]
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(
@@ -77,7 +79,7 @@ def test_refused(client: openai.OpenAI, name: str, stream: bool) -> None:
     assert body["message"]
 
 
-def test_the_pointer_names_the_keyword(client: openai.OpenAI) -> None:
+def test_pointer_names_the_refused_keyword(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(
             model="tiny", messages=USER, **with_schema(type="array", minItems=-1)
@@ -92,7 +94,7 @@ def test_a_wrong_key_is_refused(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("path", ["/info", "/status", "/grammars", "/generate"])
-def test_the_backends_routes_are_guarded_by_vllms_key(backend: httpx.Client, path: str) -> None:
+def test_the_backends_routes_require_vllms_key(backend: httpx.Client, path: str) -> None:
     url = f"{backend.base_url}".rstrip("/") + path
     for method in ("GET", "PUT", "POST"):
         answer = httpx.request(method, url, content=b"{}", trust_env=False)

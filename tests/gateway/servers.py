@@ -1,0 +1,293 @@
+"""The servers of these tests: four vLLM backends of the tiny model, and three gateways.
+
+`toolgate serve` starts the first backend and its gateway. Of the others, those that the collected
+tests need start in the background, backends one after the other in the order of `ORDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.models import tiny_lora, tiny_model
+from tests.support import gateway_process
+from tests.support.gateway_process import MASTER_KEY
+from toolgate_backend.errors import IncompatibleServer
+from toolgate_backend.launch import choose_adapter
+from toolgate_proxy.stack.processes import Child, free_port
+
+from .stack import START_SECONDS, STOP_SECONDS, Stack, serve
+
+PLACES = 16
+"""Sequences that the first and the second backend run at once."""
+MAX_REQUESTS = 40
+"""Requests that they accept; they refuse further ones."""
+FEW_PLACES = 4
+"""Sequences that an engine of another backend runs at once."""
+SILENCE_SECONDS = 15
+"""Time-outs of the impatient gateway."""
+LORA = "poet"
+"""LoRA adapter of the second backend; a model of the impatient gateway."""
+DRAFTS = {
+    "method": "ngram",
+    "num_speculative_tokens": 6,
+    "prompt_lookup_max": 4,
+    "prompt_lookup_min": 2,
+}
+# A model on several processes: vLLM would bind each one to a NUMA node of its own.
+UNBOUND = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+
+ORDER = (
+    "litellm_gateway",
+    "second",
+    "impatient_gateway",
+    "drafting",
+    "two_ranks",
+    "two_ranks_second_adapter",
+)
+
+
+@cache
+def adapters() -> tuple[str, ...]:
+    """Return the adapters under test, the first backend's first: both, or TOOLGATE_ADAPTER's."""
+    wanted = os.environ.get("TOOLGATE_ADAPTER") or "auto"
+    if wanted != "auto":
+        return (wanted,)
+    try:
+        first = choose_adapter([], os.environ, wanted)
+    except IncompatibleServer:  # without vLLM, tests can only be collected
+        first = "logits_processor"
+    both = ("logits_processor", "structured_output")
+    return both if first == both[0] else both[::-1]
+
+
+@dataclass(frozen=True)
+class Backend:
+    url: str
+    key: str
+    pid: int
+
+    @contextmanager
+    def client(self) -> Iterator[httpx.Client]:
+        headers = {"authorization": f"Bearer {self.key}"}
+        with httpx.Client(
+            base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=False
+        ) as client:
+            yield client
+
+    def running(self) -> int:
+        """Return the number of requests in flight, queued ones included."""
+        with self.client() as client:
+            return int(client.get("/v1/toolgate/status").json()["running"])
+
+    def is_gone(self) -> bool:
+        """Return whether nothing listens. vLLM's server ends some seconds after its engine."""
+        try:
+            httpx.get(f"{self.url}/health", trust_env=False, verify=False)
+        except httpx.ConnectError:
+            return True
+        except httpx.TransportError:
+            return False
+        return False
+
+    def signal(self, number: signal.Signals, name: str = "") -> None:
+        """Signal those of the backend's processes whose name or command contains `name`."""
+        leader = psutil.Process(self.pid)
+        for process in [leader, *leader.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):  # it ended with one that was killed before it
+                if name in " ".join([process.name(), *process.cmdline()]):
+                    process.send_signal(number)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    url: str
+    key: str
+
+
+class Servers:
+    """A context manager. `wanted` holds names of `ORDER`; the stack starts in any case."""
+
+    def __init__(self, wanted: Iterable[str], logs: Path) -> None:
+        self._wanted = {*wanted}
+        self._logs = logs
+        self._backend_key = uuid.uuid4().hex
+        self._ports = {name: free_port() for name in ("stack", "first", *ORDER)}
+        self._gateways: dict[str, gateway_process.Gateway] = {}
+        self._backends: dict[str, Child] = {}
+        self._may_end: set[str] = set()
+        self._started: dict[str, Future[None]] = {}
+        self._answering: set[tuple[str, str]] = set()
+        self._closing = Event()
+        self._held = ExitStack()
+        self.stack: Stack
+
+    def __enter__(self) -> Servers:
+        start: dict[str, Callable[[], None]] = {
+            "second": self._second,
+            "drafting": self._drafting,
+            "two_ranks": lambda: self._two_ranks("two_ranks", adapters()[0]),
+            "two_ranks_second_adapter": lambda: self._two_ranks(
+                "two_ranks_second_adapter", adapters()[-1]
+            ),
+        }
+        ports = self._ports["stack"], self._ports["first"]
+        keys = MASTER_KEY, self._backend_key
+        flags = ["--max-num-seqs", str(PLACES)]
+        environment = {
+            "TOOLGATE_ADAPTER": adapters()[0],
+            "TOOLGATE_MAX_REQUESTS": str(MAX_REQUESTS),
+        }
+        output = self._logs / "serve.log"
+        with ExitStack() as held:
+            self.stack = held.enter_context(serve(ports, keys, flags, environment, output))
+            held.callback(self._stop)
+            if "litellm_gateway" in self._wanted:
+                self._start_litellm_gateway()
+            if "impatient_gateway" in self._wanted:
+                self._start_impatient_gateway()
+            thread = held.enter_context(ThreadPoolExecutor(1))
+            held.callback(self._closing.set)
+            for name in ORDER:
+                if name in self._wanted and name in start:
+                    self._started[name] = thread.submit(start[name])
+                    held.callback(self._started[name].cancel)
+            self.stack.wait_ready()
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self._held.__exit__(*failure)
+
+    def backend(self, name: str) -> Backend:
+        """Return a backend that answers."""
+        if name == "first":
+            return Backend(self._url(name), self._backend_key, self.stack.backend_pid())
+        self._started[name].result()
+        return Backend(self._url(name), self._backend_key, self._backends[name].pid)
+
+    def gateway(self, name: str, model: str) -> Gateway:
+        """Return a gateway that answers requests for `model`, whose backend answers."""
+        gateway = Gateway(self._url(name), MASTER_KEY)
+        if name != "stack" and (name, model) not in self._answering:
+            self._gateways[name].wait_until_alive()
+            self._await_model(gateway, model)
+            self._answering.add((name, model))
+        return gateway
+
+    def check(self) -> None:
+        """Raise an error with the end of the log of a server that ended by itself."""
+        self.stack.require_alive()
+        for gateway in self._gateways.values():
+            gateway.require_alive()
+        for name, backend in [*self._backends.items()]:
+            if name not in self._may_end:
+                backend.check()
+
+    def let_end(self, name: str) -> None:
+        """A test kills this server."""
+        self._may_end.add(name)
+
+    def _start_litellm_gateway(self) -> None:
+        models = {"tiny": "first", "second": "second"}
+        self._start_gateway("litellm_gateway", models, TOOLGATE_ROUTE="litellm")
+
+    def _start_impatient_gateway(self) -> None:
+        models = {"tiny": "first", "second": "second", LORA: "second", "ranks": "two_ranks"}
+        self._start_gateway(
+            "impatient_gateway",
+            models,
+            TOOLGATE_KEEPALIVE_SECONDS=str(2 * SILENCE_SECONDS),
+            TOOLGATE_IDLE_TIMEOUT=str(SILENCE_SECONDS),
+            TOOLGATE_FIRST_TOKEN_TIMEOUT=str(SILENCE_SECONDS),
+            TOOLGATE_REQUEST_TIMEOUT=str(6 * SILENCE_SECONDS),
+        )
+
+    def _start_gateway(self, name: str, models: Mapping[str, str], **environment: str) -> None:
+        """`models`: the backend of each model."""
+        arguments = []
+        for model, backend in models.items():
+            of_backend = model if model == LORA else "tiny"
+            arguments += ["--model", f"{model}={of_backend}@{self._url(backend)}"]
+        environment["TOOLGATE_BACKEND_KEY"] = self._backend_key
+        log, port = self._logs / f"{name}.log", self._ports[name]
+        self._gateways[name] = gateway_process.start(
+            arguments, self._url("first"), log, port=port, **environment
+        )
+
+    def _second(self) -> None:
+        flags = ["--max-num-seqs", str(PLACES), "--enable-lora", "--max-lora-rank", "8"]
+        flags += ["--lora-modules", f"{LORA}={tiny_lora(self._logs / LORA)}"]
+        environment = {"TOOLGATE_MAX_REQUESTS": str(MAX_REQUESTS)}
+        self._start_backend("second", adapters()[-1], flags, environment)
+
+    def _drafting(self) -> None:
+        """Two engines, each with an API server: one start serves the tests of both."""
+        flags = ["--speculative-config", json.dumps(DRAFTS), "--data-parallel-size", "2"]
+        self._start_backend("drafting", "auto", flags, UNBOUND)
+
+    def _two_ranks(self, name: str, adapter: str) -> None:
+        self._start_backend(name, adapter, ["--tensor-parallel-size", "2"], UNBOUND)
+
+    def _start_backend(
+        self, name: str, adapter: str, flags: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_model())]
+        command += ["--host", "127.0.0.1", "--port", str(self._ports[name])]
+        command += ["--served-model-name", "tiny", "--max-num-seqs", str(FEW_PLACES), *flags]
+        variables = {"VLLM_API_KEY": self._backend_key, "TOOLGATE_ADAPTER": adapter}
+        child = Child(name, command, {**variables, **environment}, self._logs / f"{name}.log")
+        self._backends[name] = child
+        give_up = time.monotonic() + START_SECONDS
+        while not self._is_ready(name):
+            child.check()
+            assert time.monotonic() < give_up, f"{name} did not start"
+            if self._closing.wait(0.2):
+                return
+
+    def _is_ready(self, name: str) -> bool:
+        headers = {"authorization": f"Bearer {self._backend_key}"}
+        url = f"{self._url(name)}/v1/toolgate/info"
+        try:
+            return httpx.get(url, headers=headers, trust_env=False, verify=False).is_success
+        except httpx.TransportError:
+            return False
+
+    def _await_model(self, gateway: Gateway, model: str) -> None:
+        """A gateway that started before a backend sees a second later that it answers."""
+        body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
+        headers = {"authorization": f"Bearer {gateway.key}"}
+        url = f"{gateway.url}/v1/chat/completions"
+        give_up = time.monotonic() + STOP_SECONDS
+        while True:
+            answer = httpx.post(
+                url, json=body, headers=headers, timeout=60, trust_env=False, verify=False
+            )
+            if answer.is_success:
+                return
+            assert time.monotonic() < give_up, answer.text
+            time.sleep(0.2)
+
+    def _url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._ports[name]}"
+
+    def _stop(self) -> None:
+        for gateway in self._gateways.values():
+            gateway.stop()
+        for backend in [*self._backends.values()]:
+            backend.stop()
