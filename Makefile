@@ -1,7 +1,7 @@
 # Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test test-fast docs fuzz \
-	bench bench-grammars bench-growth bench-interference bench-masks bench-drafts bench-hop \
-	bench-schemas bench-looks bench-affinity conformance surface compat
+.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test test-fast \
+	test-nightly docs fuzz bench bench-grammars bench-growth bench-interference bench-masks \
+	bench-drafts bench-hop bench-schemas bench-looks bench-affinity conformance surface compat
 
 PORT ?= 4000
 ARGS ?=
@@ -46,18 +46,15 @@ check: setup
 	ruff check .
 	mypy
 
-# The whole suite on the adapter that `auto` takes here, then what tells most on the other one.
-# `make test ADAPTER=structured_output` (or logits_processor) runs all of it on one.
+# All tests but the slow ones, those that depend on the adapter on both. `make test
+# ADAPTER=structured_output` (or logits_processor) runs all of them on one.
 ADAPTER ?=
-TELLING := tests/gateway/test_cases.py tests/gateway/test_grammars.py tests/gateway/test_stress.py
 
 test: setup
-ifneq ($(ADAPTER)$(ARGS),)
+	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest -m "not slow" $(ARGS)
+
+test-nightly: setup ## The slow tests too
 	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
-else
-	pytest
-	TOOLGATE_ADAPTER=structured_output pytest $(TELLING)
-endif
 
 test-fast: setup ## Tests that start neither vLLM nor a gateway process, in two processes
 	pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not vllm and not litellm_process" $(ARGS)
