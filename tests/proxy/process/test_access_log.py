@@ -26,7 +26,7 @@ async def logged(log: Path, word: str) -> str:
             await asyncio.sleep(0.05)
 
 
-async def test_who_asked_for_what(
+async def test_log_line_has_key_model_status_and_usage(
     gateway: str, gateway_log: Path, redis_of_gateway: RedisServer, backend: FakeBackend, route: str
 ) -> None:
     alias = f"logged-{route}"

@@ -1,4 +1,4 @@
-"""The gateway where the backend fails it, or its client leaves."""
+"""A gateway whose backend fails, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.sdk_requests import SCRIPTS, WEATHER, asked, whole
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_backend_that_is_down(http: httpx.AsyncClient, stream: bool) -> None:
+async def test_backend_that_is_down_returns_503(http: httpx.AsyncClient, stream: bool) -> None:
     for _ in range(2):  # the second time too: the deployment is not locked out
         response = await http.post(
             "/v1/chat/completions", json=asked("content", stream=stream) | {"model": "down"}
@@ -29,7 +29,7 @@ async def test_a_backend_that_is_down(http: httpx.AsyncClient, stream: bool) -> 
     ("status", "error"),
     [(503, {"message": "Full.", "code": "backend_unavailable"}), (429, {"message": "Full."})],
 )
-async def test_a_backend_that_is_overloaded(
+async def test_overloaded_backend_returns_503_with_retry_after(
     http: httpx.AsyncClient,
     backend: FakeBackend,
     stream: bool,
@@ -47,7 +47,7 @@ async def test_a_backend_that_is_overloaded(
     ("fault", "code"),
     [({"error_after": 3}, "enforcement_failed"), ({"break_after": 3}, "backend_failed")],
 )
-async def test_faults_in_mid_answer(
+async def test_backend_fault_mid_response_returns_an_error(
     client: openai.AsyncOpenAI, backend: FakeBackend, fault: dict[str, Any], code: str
 ) -> None:
     backend.scripts["bad"] = Script(("Hello there, my friend",), pause=0.01, **fault)
@@ -67,7 +67,7 @@ async def test_faults_in_mid_answer(
     assert refused.value.status_code in (500, 502)
 
 
-async def test_a_broken_call_is_never_passed_off_as_whole(
+async def test_incomplete_call_never_has_a_finish_reason(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     backend.scripts["bad"] = Script((call("get_weather", '{"city": "Ro'),))
@@ -86,7 +86,7 @@ async def test_a_broken_call_is_never_passed_off_as_whole(
 
 @pytest.mark.parametrize("hang_after", [0, 2])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_hangs_up_frees_the_backend(
+async def test_disconnect_ends_the_backend_request(
     http: httpx.AsyncClient, backend: FakeBackend, stream: bool, hang_after: int
 ) -> None:
     backend.scripts["hang"] = Script(("Hello there",), hang_after=hang_after)
@@ -97,9 +97,7 @@ async def test_a_client_that_hangs_up_frees_the_backend(
     assert backend.left
 
 
-async def test_lost_grammars_are_loaded_again(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_lost_grammars_are_reloaded(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
     backend.scripts |= SCRIPTS
     params = asked("call", tools=[WEATHER])
     await whole(client, **params)

@@ -30,7 +30,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the document's commands need curl")
-def test_the_gateway_document(tmp_path: Path) -> None:
+def test_commands_of_the_gateway_guide_work(tmp_path: Path) -> None:
     with ExitStack() as stack:
         backends = [stack.enter_context(running(FakeBackend())) for _ in range(3)]
         redis = stack.enter_context(redis_server())

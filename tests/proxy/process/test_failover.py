@@ -1,4 +1,4 @@
-"""One gateway, two backends of one model: whichever is lost, clients are served by the other."""
+"""One gateway in front of two backends of one model: if one is lost, the other one serves."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def streamed(client: openai.AsyncOpenAI, script: str) -> tuple[str, str | 
     return text, ended
 
 
-async def test_both_are_used(http: httpx.AsyncClient, pair: Pair) -> None:
+async def test_requests_are_spread_over_both_backends(http: httpx.AsyncClient, pair: Pair) -> None:
     before = pair.counts
     assert await statuses(http, 40) == {200}
     used = [now - then for now, then in zip(pair.counts, before, strict=True)]
@@ -127,7 +127,9 @@ async def test_both_are_used(http: httpx.AsyncClient, pair: Pair) -> None:
     assert sum(used) == 40
 
 
-async def test_one_is_killed_under_load(http: httpx.AsyncClient, url: str, pair: Pair) -> None:
+async def test_backend_killed_under_load_is_replaced_and_comes_back(
+    http: httpx.AsyncClient, url: str, pair: Pair
+) -> None:
     """Streams at the other go on to their end, those at this one end with an error, what had not
     begun moves, nobody hangs; and the backend is used again when it is back."""
     async with openai_client(url, MASTER_KEY, timeout=60) as client:
@@ -158,7 +160,7 @@ async def test_one_is_killed_under_load(http: httpx.AsyncClient, url: str, pair:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_request_that_waits_moves(
+async def test_request_without_output_fails_over(
     http: httpx.AsyncClient, pair: Pair, stream: bool
 ) -> None:
     """The backend took it and dies before the first token: the client never learns of it."""
@@ -178,7 +180,7 @@ async def test_a_request_that_waits_moves(
     assert pair.counts[1 - taken] == began[1 - taken] + 1
 
 
-async def test_both_are_gone(http: httpx.AsyncClient, pair: Pair) -> None:
+async def test_no_backend_left_returns_503(http: httpx.AsyncClient, pair: Pair) -> None:
     pair.kill(0)
     pair.kill(1)
     await until(http, False, False)
@@ -191,14 +193,18 @@ async def test_both_are_gone(http: httpx.AsyncClient, pair: Pair) -> None:
     assert await statuses(http, 4) == {200}
 
 
-async def test_one_user_s_404_is_nobody_else_s(http: httpx.AsyncClient, pair: Pair) -> None:
+async def test_404_of_one_request_leaves_the_backend_up(
+    http: httpx.AsyncClient, pair: Pair
+) -> None:
     for _ in range(6):
         assert (await http.post(CHAT, json=asked("missing"))).status_code in (400, 404)
         assert await statuses(http, 2) == {200}
     assert await states(http) == [True, True]
 
 
-async def test_the_status(http: httpx.AsyncClient, url: str, pair: Pair) -> None:
+async def test_status_lists_backends_for_the_master_key_only(
+    http: httpx.AsyncClient, url: str, pair: Pair
+) -> None:
     told = (await http.get("/toolgate/status")).json()
     (model,) = told["models"]
     assert model["model"] == "tiny"

@@ -1,4 +1,4 @@
-"""Two gateways as processes, one Redis: limits hold over both, whatever befalls them."""
+"""Two gateways over one Redis enforce limits together, through kills and outages."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[
     return Counter(response.status_code for response in said)
 
 
-async def test_requests_a_minute_are_exact(fleet: Fleet) -> None:
+async def test_requests_per_minute_are_exact(fleet: Fleet) -> None:
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=120)
     assert await storm(fleet, sent, AT_ONCE) == {200: 120, 429: 80}
 
 
-async def test_tokens_a_minute_are_never_exceeded(fleet: Fleet) -> None:
+async def test_tokens_per_minute_are_never_exceeded(fleet: Fleet) -> None:
     """Each request uses 19 tokens, and may use many more, so that more come in as the first end."""
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, tpm=2000)
     said = await storm(fleet, sent, AT_ONCE, max_tokens=100)
@@ -118,7 +118,7 @@ async def test_tokens_a_minute_are_never_exceeded(fleet: Fleet) -> None:
     assert (said[200] + more[200]) * 19 > 2000 * 0.9, "what was not used can be used"
 
 
-async def test_requests_at_once_are_exact(fleet: Fleet) -> None:
+async def test_parallel_requests_are_never_exceeded(fleet: Fleet) -> None:
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=60)
     seen = 0
 
@@ -138,7 +138,7 @@ async def test_requests_at_once_are_exact(fleet: Fleet) -> None:
         assert await storm(fleet, sent, 60, stream=True) == {200: 60}
 
 
-async def test_a_gateway_that_is_killed_gives_its_room_back(fleet: Fleet) -> None:
+async def test_killed_gateway_releases_its_parallel_requests(fleet: Fleet) -> None:
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=20)
     async with clients(fleet, sent) as (stays, dies):
         hanging = [
@@ -164,7 +164,7 @@ async def test_a_gateway_that_is_killed_gives_its_room_back(fleet: Fleet) -> Non
 
 
 @pytest.mark.parametrize("fault", ["hang", "kill"])
-async def test_redis_away_and_back(fleet: Fleet, fault: str) -> None:
+async def test_redis_outage_returns_503_for_limited_keys_only(fleet: Fleet, fault: str) -> None:
     limited, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=1000, max_parallel_requests=50)
     counted, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=30)
     free, _ = await make_key(fleet.redis.url, *fleet.urls)

@@ -1,5 +1,4 @@
-"""The gateway as its clients meet it: LiteLLM's proxy in a process, the SDK before it, a scripted
-backend behind it."""
+"""A running gateway with the OpenAI SDK in front of it and a scripted backend behind it."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from tests.support.sdk_requests import LONG, SCRIPTS, WEATHER, asked, streamed, 
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_a_stream_tells_what_the_whole_answer_tells(
+async def test_stream_equals_whole_response(
     client: openai.AsyncOpenAI, backend: FakeBackend, name: str, n: int
 ) -> None:
     backend.scripts |= SCRIPTS | {"other": Script(("Something else",))}
@@ -43,7 +42,7 @@ async def test_a_stream_tells_what_the_whole_answer_tells(
     assert told_usage["prompt_tokens_details"]["cached_tokens"] == 3
 
 
-async def test_a_long_call_arrives_in_parts(
+async def test_long_call_is_streamed_in_parts(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     backend.scripts |= SCRIPTS
@@ -58,7 +57,7 @@ async def test_a_long_call_arrives_in_parts(
     assert len(parts) > 2
 
 
-async def test_without_include_usage_no_chunk_has_usage(
+async def test_no_chunk_has_usage_without_include_usage(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     backend.scripts |= SCRIPTS
@@ -80,7 +79,7 @@ async def test_finish_reasons_of_calls(client: openai.AsyncOpenAI, backend: Fake
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_stop_strings_free_the_backend(
+async def test_stop_string_ends_the_backend_request(
     client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
 ) -> None:
     backend.scripts["wordy"] = Script(("One two three four " * 50,), pause=0.01)
@@ -92,7 +91,9 @@ async def test_stop_strings_free_the_backend(
     assert backend.left
 
 
-async def test_what_the_backend_is_asked(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
+async def test_backend_request_has_sampling_and_tools(
+    client: openai.AsyncOpenAI, backend: FakeBackend
+) -> None:
     backend.scripts |= SCRIPTS
     await client.chat.completions.create(
         **asked("reasoning", tools=[WEATHER], parallel_tool_calls=False, user="u", seed=4),
@@ -174,7 +175,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(("params", "code", "param"), REFUSED)
-async def test_refusals(
+async def test_invalid_requests_return_their_error(
     http: httpx.AsyncClient,
     backend: FakeBackend,
     params: dict[str, Any],
@@ -201,7 +202,7 @@ async def test_refusals(
         assert error["pointer"] == "/not"
 
 
-async def test_requests_at_once_do_not_mix(
+async def test_concurrent_responses_do_not_mix(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     texts = {f"s{at}": f"Answer number {at}, and no other." for at in range(24)}
@@ -212,7 +213,7 @@ async def test_requests_at_once_do_not_mix(
     assert [answer[0][0] for answer, _ in answers] == list(texts.values())
 
 
-async def test_keys(gateway: str, http: httpx.AsyncClient) -> None:
+async def test_only_valid_keys_are_accepted(gateway: str, http: httpx.AsyncClient) -> None:
     for headers in ({}, {"Authorization": "Bearer sk-wrong"}):
         async with http_client(gateway, headers=headers) as stranger:
             response = await stranger.post("/v1/chat/completions", json=asked("content"))
@@ -222,7 +223,7 @@ async def test_keys(gateway: str, http: httpx.AsyncClient) -> None:
     assert [model["id"] for model in response.json()["data"]] == ["tiny", "down"]
 
 
-async def test_an_unknown_model(http: httpx.AsyncClient) -> None:
+async def test_unknown_model_returns_404(http: httpx.AsyncClient) -> None:
     response = await http.post("/v1/chat/completions", json=asked("content") | {"model": "nope"})
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "model_not_found"

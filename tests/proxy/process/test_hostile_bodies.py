@@ -1,4 +1,4 @@
-"""What the body of a request may try to make of the gateway; none of it may work."""
+"""Request bodies that try to redirect or forge responses; every attempt fails."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def elsewhere() -> Iterator[FakeBackend]:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("extra", STEERING, ids=lambda extra: "+".join(extra))
-async def test_a_body_steers_nothing(
+async def test_no_field_redirects_or_forges_a_response(
     gateway: str,
     key: str,
     backend: FakeBackend,
@@ -110,7 +110,9 @@ async def test_a_body_steers_nothing(
         ("/v1/chat/completions/", {}),
     ],
 )
-async def test_nor_by_another_way(gateway: str, key: str, path: str, more: dict[str, Any]) -> None:
+async def test_no_other_path_accepts_a_mock_response(
+    gateway: str, key: str, path: str, more: dict[str, Any]
+) -> None:
     async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         response = await http.post(path, json=BODY | more | {"mock_response": "forged"})
     assert "forged" not in response.text
@@ -136,7 +138,7 @@ async def test_nor_by_another_way(gateway: str, key: str, path: str, more: dict[
         (b"[" * 5000, None),
     ],
 )
-async def test_nor_in_another_form(
+async def test_no_encoding_of_the_body_hides_a_mock_response(
     gateway: str, key: str, content: bytes, kind: str | None
 ) -> None:
     headers = bearer(key) | {"content-type": kind or "application/json"}

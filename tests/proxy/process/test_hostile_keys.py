@@ -1,4 +1,4 @@
-"""What a stranger, or the holder of an ordinary key, may try; none of it may work."""
+"""Attempts without a key, or with an ordinary key, to get more access; every attempt fails."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def refused(url: str, *headers: bytes) -> None:
     assert status in (400, 401, 429, 431), answer[:300]
 
 
-async def test_keys_that_are_none(
+async def test_invalid_keys_are_refused_and_not_logged(
     gateway: str, key: str, backend: FakeBackend, gateway_log: Path
 ) -> None:
     before = len(backend.requests)
@@ -77,7 +77,9 @@ async def test_keys_that_are_none(
     assert raw(gateway, b"Authorization: Bearer " + key.encode()).startswith(b"HTTP/1.1 200")
 
 
-async def test_keys_that_were(gateway: str, redis_of_gateway: RedisServer, key: str) -> None:
+async def test_expired_blocked_and_revoked_keys_return_401(
+    gateway: str, redis_of_gateway: RedisServer, key: str
+) -> None:
     expired, blocked, revoked = new_key(), new_key(), new_key()
     await put(redis_of_gateway.url, key_of(expired, expires=now() - timedelta(seconds=1)))
     await put(redis_of_gateway.url, key_of(blocked, blocked=True))
@@ -92,7 +94,7 @@ async def test_keys_that_were(gateway: str, redis_of_gateway: RedisServer, key: 
             assert sent not in response.text
 
 
-async def test_guesses_are_slowed_and_nobody_else_is(gateway: str, key: str) -> None:
+async def test_guessed_keys_are_limited_and_valid_keys_are_not(gateway: str, key: str) -> None:
     async with http_client(gateway, timeout=20) as http:
         statuses = [
             (await http.get("/v1/models", headers=bearer(new_key()))).status_code for _ in range(40)
@@ -105,7 +107,7 @@ async def test_guesses_are_slowed_and_nobody_else_is(gateway: str, key: str) -> 
         assert (await http.get("/v1/models", headers=bearer(key))).status_code == 200
 
 
-async def test_several_keys_are_nobody(gateway: str, key: str) -> None:
+async def test_two_different_keys_return_401(gateway: str, key: str) -> None:
     for name in (
         b"x-litellm-api-key",
         b"api-key",
@@ -141,7 +143,7 @@ SMUGGLED = [
 
 
 @pytest.mark.parametrize("header", SMUGGLED)
-async def test_headers_change_nothing(gateway: str, key: str, header: bytes) -> None:
+async def test_smuggled_headers_have_no_effect(gateway: str, key: str, header: bytes) -> None:
     answer = await asyncio.to_thread(raw, gateway, b"Authorization: Bearer " + key.encode(), header)
     assert answer.startswith(b"HTTP/1.1 200"), answer[:400]
     assert b"Hello there" in answer
@@ -151,7 +153,7 @@ async def test_headers_change_nothing(gateway: str, key: str, header: bytes) -> 
     assert admin.startswith(b"HTTP/1.1 403"), admin[:400]
 
 
-async def test_two_lengths_are_one_request_or_none(gateway: str, key: str) -> None:
+async def test_conflicting_lengths_do_not_smuggle_a_request(gateway: str, key: str) -> None:
     """A request hidden in another's body: the inner one must not be answered."""
     inner = b"GET /key/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + MASTER_KEY.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key.encode()
@@ -167,7 +169,9 @@ async def test_two_lengths_are_one_request_or_none(gateway: str, key: str) -> No
 
 
 @OWN_ROUTE_ONLY
-async def test_no_admin_route_opens(gateway: str, key: str, http: httpx.AsyncClient) -> None:
+async def test_ordinary_key_opens_no_admin_route(
+    gateway: str, key: str, http: httpx.AsyncClient
+) -> None:
     """Every route that LiteLLM and we have, by every method: an ordinary key opens what is open to
     everyone, and nothing more."""
     paths = (await http.get("/openapi.json")).json()["paths"]
@@ -198,14 +202,14 @@ async def test_no_admin_route_opens(gateway: str, key: str, http: httpx.AsyncCli
     ["/toolgate/metrics", "/toolgate/prewarm", "//v1/models", "/v1/models/../../key/list",
      "/v1/models/%2e%2e/%2e%2e/key/list", "/V1/KEY/LIST", "/v1/models;/key/list"],
 )  # fmt: skip
-async def test_nor_do_ours(gateway: str, key: str, path: str) -> None:
+async def test_ordinary_key_opens_no_toolgate_route(gateway: str, key: str, path: str) -> None:
     answer = await asyncio.to_thread(
         raw, gateway, b"Authorization: Bearer " + key.encode(), path=path
     )
     assert int(answer.split(b" ", 2)[1]) in (403, 404, 405), answer[:200]
 
 
-async def test_an_answer_does_not_say_where_the_backend_is(
+async def test_responses_do_not_reveal_the_backend_address(
     gateway: str, key: str, backend: FakeBackend
 ) -> None:
     async with http_client(gateway, timeout=20, headers=bearer(key)) as http:

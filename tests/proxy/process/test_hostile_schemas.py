@@ -1,5 +1,4 @@
-"""Schemas made to hurt, sent to the gateway as it runs: each is answered soon, with a 400 that says
-why or with an answer; none of them reaches a backend when it is over its limits."""
+"""Hostile schemas get a fast response: a 400 with its reason, or the backend's response."""
 
 from __future__ import annotations
 
@@ -66,7 +65,9 @@ async def ask(http: httpx.AsyncClient, parameters: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_refused(http: httpx.AsyncClient, backend: FakeBackend, name: str) -> None:
+async def test_hostile_schema_returns_400(
+    http: httpx.AsyncClient, backend: FakeBackend, name: str
+) -> None:
     backend.scripts["hi"] = Script(("Hello",))
     parameters, code = HOSTILE[name]
     answer = await ask(http, parameters)
@@ -88,7 +89,7 @@ async def test_refused(http: httpx.AsyncClient, backend: FakeBackend, name: str)
         json.loads(nested(15)),
     ],
 )
-async def test_left_to_the_backend(
+async def test_large_but_allowed_schema_reaches_the_backend(
     http: httpx.AsyncClient, backend: FakeBackend, parameters: dict[str, Any]
 ) -> None:
     backend.scripts["hi"] = Script(("Hello",))

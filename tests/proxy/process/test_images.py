@@ -23,7 +23,7 @@ def asking(*urls: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_through_the_gateway(
+async def test_image_for_a_text_model_returns_400(
     http: httpx.AsyncClient, backend: FakeBackend, stream: bool
 ) -> None:
     """The fake backend's model does not see."""
@@ -38,7 +38,7 @@ async def test_through_the_gateway(
     assert len(backend.requests) == before
 
 
-async def test_data_reaches_a_model_that_sees(
+async def test_image_data_reaches_a_vision_model(
     http: httpx.AsyncClient, backend: FakeBackend
 ) -> None:
     backend.scripts["see"] = Script(("A cat.",))

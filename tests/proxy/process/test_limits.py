@@ -1,4 +1,4 @@
-"""Limits as a client meets them: the gateway as a process, a real Redis, a scripted backend."""
+"""Limits of a key at a running gateway with a real Redis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def numbers(response: httpx.Response, names: tuple[str, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_requests_a_minute(caller: Any, stream: bool) -> None:
+async def test_requests_per_minute_return_429_beyond_the_limit(caller: Any, stream: bool) -> None:
     call = await caller(rpm=2)
     for left in (1, 0):
         response = await call(**body(stream=stream))
@@ -70,7 +70,7 @@ async def test_requests_a_minute(caller: Any, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_tokens_are_those_that_were_used(caller: Any, stream: bool) -> None:
+async def test_unused_tokens_are_returned_to_the_limit(caller: Any, stream: bool) -> None:
     call = await caller(tpm=3000)
     before = await call(**body(max_tokens=500, stream=stream))
     limit, left = numbers(before, TOKENS)
@@ -80,14 +80,14 @@ async def test_tokens_are_those_that_were_used(caller: Any, stream: bool) -> Non
     assert numbers(after, TOKENS)[1] == left - 19, "what it did not use was given back"
 
 
-async def test_no_limit_is_put_on_the_answer(caller: Any, backend: FakeBackend) -> None:
+async def test_token_limit_does_not_set_max_tokens(caller: Any, backend: FakeBackend) -> None:
     """LiteLLM's own limiter sends `max_tokens = tpm / 4` in the client's name."""
     call = await caller(tpm=400)
     assert (await call(**body("hi"))).status_code == 200
     assert backend.requests[-1].sampling.max_tokens is None
 
 
-async def test_a_request_beyond_the_limit_itself(caller: Any) -> None:
+async def test_request_larger_than_the_limit_is_not_retryable(caller: Any) -> None:
     call = await caller(tpm=100)
     refused = await call(**body(max_tokens=101))
     assert refused.status_code == 429
@@ -97,7 +97,7 @@ async def test_a_request_beyond_the_limit_itself(caller: Any) -> None:
     assert (await call(**body(max_tokens=50))).status_code == 200
 
 
-async def test_requests_at_once(caller: Any) -> None:
+async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> None:
     call = await caller(max_parallel_requests=2)
     said = await asyncio.gather(*(call(**body("long", stream=True)) for _ in range(5)))
     statuses = sorted(response.status_code for response in said)
@@ -109,7 +109,7 @@ async def test_requests_at_once(caller: Any) -> None:
         assert (await call(**body(stream=True))).status_code == 200
 
 
-async def test_the_next_request_may_follow_at_once(
+async def test_finished_request_frees_its_place_at_once(
     gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
 ) -> None:
     backend.scripts["hi"] = Script(("Hello there, friend",))
@@ -120,7 +120,7 @@ async def test_the_next_request_may_follow_at_once(
             assert [chunk async for chunk in stream]
 
 
-async def test_an_answer_that_is_left_counts_as_far_as_it_came(caller: Any) -> None:
+async def test_disconnected_response_is_charged_for_what_was_generated(caller: Any) -> None:
     call = await caller(tpm=2000, max_parallel_requests=1)
     async with call.http.stream(
         "POST", "/v1/chat/completions", json=body("long", stream=True, max_tokens=1500)
@@ -136,7 +136,7 @@ async def test_an_answer_that_is_left_counts_as_far_as_it_came(caller: Any) -> N
     assert 2000 - prompt - written[1] - 30 < left < 2000 - prompt - written[0]
 
 
-async def test_the_day_s_budget(caller: Any) -> None:
+async def test_tokens_per_day_return_insufficient_quota(caller: Any) -> None:
     call = await caller(tokens_per_day=60)
     first = await call(**body(max_tokens=40))
     assert first.status_code == 200
@@ -147,7 +147,7 @@ async def test_the_day_s_budget(caller: Any) -> None:
     assert abs(now().timestamp() + int(refused.headers["retry-after"]) - midnight) < 30
 
 
-async def test_a_refused_request_costs_nothing(caller: Any) -> None:
+async def test_invalid_request_is_not_charged(caller: Any) -> None:
     call = await caller(rpm=10, tpm=1000)
     bad = await call(**body("hi", no_such_parameter=1))
     assert bad.status_code == 400
@@ -156,7 +156,7 @@ async def test_a_refused_request_costs_nothing(caller: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
-async def test_every_way_to_a_model_counts(caller: Any, path: str) -> None:
+async def test_every_path_to_a_model_is_limited(caller: Any, path: str) -> None:
     call = await caller(rpm=1, models=("tiny",))
     asked: dict[str, Any] = {"model": "tiny", "max_tokens": 50}
     if path.endswith("responses"):
@@ -171,7 +171,7 @@ async def test_every_way_to_a_model_counts(caller: Any, path: str) -> None:
     assert (await call(path, **asked)).status_code == 429
 
 
-async def test_a_key_sees_its_own_models(caller: Any) -> None:
+async def test_key_lists_only_its_models(caller: Any) -> None:
     call = await caller(models=("tiny",))
     assert [m["id"] for m in (await call.http.get("/v1/models")).json()["data"]] == ["tiny"]
     everything = await caller()
@@ -179,13 +179,13 @@ async def test_a_key_sees_its_own_models(caller: Any) -> None:
     assert [model["id"] for model in seen] == ["tiny", "down"]
 
 
-async def test_two_keys_do_not_meet(caller: Any) -> None:
+async def test_limits_of_two_keys_are_independent(caller: Any) -> None:
     one, other = await caller(rpm=1), await caller(rpm=1)
     assert (await one()).status_code == (await other()).status_code == 200
     assert (await one()).status_code == (await other()).status_code == 429
 
 
-async def test_changes_reach_the_gateway(
+async def test_changed_key_reaches_the_gateway(
     gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
 ) -> None:
     backend.scripts["hi"] = Script(("Hello",))

@@ -40,7 +40,7 @@ def own_process(command: list[str], backend_url: str, log: Path) -> Iterator[str
         process.wait(20)
 
 
-async def test_litellms_own_command_serves_us_too(
+async def test_litellm_command_serves_our_provider(
     backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""

@@ -1,4 +1,4 @@
-"""Parameters through LiteLLM to the backend, and the fields of answers that are beyond OpenAI's."""
+"""Parameters on their way to the backend, and response fields beyond OpenAI's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.support.sdk_requests import SCRIPTS, WEATHER, asked
 FUNCTION = WEATHER["function"]
 
 
-async def test_parameters_of_vllm_arrive(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
+async def test_vllm_parameters_reach_the_backend(
+    client: openai.AsyncOpenAI, backend: FakeBackend
+) -> None:
     backend.scripts |= SCRIPTS
     await client.chat.completions.create(
         **asked("content", tools=[WEATHER], n=2, temperature=0, logit_bias={"5": 1}),
@@ -56,7 +58,9 @@ async def test_parameters_of_vllm_arrive(client: openai.AsyncOpenAI, backend: Fa
     }
 
 
-async def test_allowed_tools(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
+async def test_allowed_tools_restrict_the_choice(
+    client: openai.AsyncOpenAI, backend: FakeBackend
+) -> None:
     backend.scripts |= SCRIPTS
     other = {"type": "function", "function": {"name": "other"}}
     allowed = {"mode": "required", "tools": [{"type": "function", "function": FUNCTION}]}
@@ -73,7 +77,7 @@ async def test_allowed_tools(client: openai.AsyncOpenAI, backend: FakeBackend) -
     assert sent.prompt.tools == (other, WEATHER)
 
 
-async def test_functions_in_the_older_form(
+async def test_legacy_functions_return_a_function_call(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     backend.scripts |= SCRIPTS
@@ -103,7 +107,7 @@ async def test_functions_in_the_older_form(
     assert (sent.choice, sent.max_calls) == ("required", 1)
 
 
-async def test_a_conversation_in_the_older_form(
+async def test_legacy_conversation_is_accepted(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     backend.scripts |= {"42": Script(("It is sunny",))}
@@ -127,7 +131,9 @@ async def test_a_conversation_in_the_older_form(
     assert told["tool_call_id"] == made["id"]
 
 
-async def test_fields_beyond_openai(http: httpx.AsyncClient, backend: FakeBackend) -> None:
+async def test_responses_have_the_fields_beyond_openai(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
     backend.scripts |= SCRIPTS | {"cut": Script((call("get_weather", {"city": "x" * 60})[:70],))}
     backend.scripts["cut"].finish = "length"
     whole = await http.post(
@@ -147,7 +153,9 @@ async def test_fields_beyond_openai(http: httpx.AsyncClient, backend: FakeBacken
     assert stopped.json()["choices"][0]["stop_reason"] == "the"
 
 
-async def test_usage_with_every_chunk(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
+async def test_continuous_usage_is_in_every_chunk(
+    client: openai.AsyncOpenAI, backend: FakeBackend
+) -> None:
     backend.scripts |= SCRIPTS
     options: Any = {"include_usage": True, "continuous_usage_stats": True}
     stream = await client.chat.completions.create(
@@ -160,7 +168,7 @@ async def test_usage_with_every_chunk(client: openai.AsyncOpenAI, backend: FakeB
     assert chunks[-1].choices == []
 
 
-async def test_a_message_that_is_gone_on_with(
+async def test_last_message_can_be_continued(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     backend.scripts["Once upon"] = Script((" a time",))
@@ -178,7 +186,9 @@ async def test_a_message_that_is_gone_on_with(
     assert prompt.template_kwargs["continue_final_message"] is True
 
 
-async def test_a_format_beside_tools(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
+async def test_response_format_and_tools_go_together(
+    client: openai.AsyncOpenAI, backend: FakeBackend
+) -> None:
     backend.scripts["json"] = Script(('{"a": 1}',))
     fresh = uuid.uuid4().hex  # a name that no gateway has asked the backend for before
     properties = {"a": {"type": "integer"}, fresh: {"type": "integer"}}

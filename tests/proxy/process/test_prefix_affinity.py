@@ -1,4 +1,4 @@
-"""Two gateways, three backends of one model: prompts that begin alike meet at one of them."""
+"""Two gateways and three backends of one model: the same prefix goes to the same backend."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def sent(
     return used.index(1)
 
 
-async def test_conversations_with_one_head_meet(
+async def test_same_prefix_goes_to_one_backend(
     gateways: list[httpx.AsyncClient], backends: Backends
 ) -> None:
     """Turn after turn, streamed or not, by either gateway."""
@@ -135,7 +135,7 @@ async def test_conversations_with_one_head_meet(
     ],
     ids=["responses", "responses with items", "messages"],
 )
-async def test_other_routes(
+async def test_same_prefix_on_other_paths_goes_to_one_backend(
     gateways: list[httpx.AsyncClient], backends: Backends, route: str, body: dict[str, Any]
 ) -> None:
     """Each of 12 heads has its place, whatever is said after it."""
@@ -159,14 +159,14 @@ async def test_other_routes(
         assert others == [first, first]
 
 
-async def test_short_prompts_go_anywhere(
+async def test_short_prompts_are_spread(
     gateways: list[httpx.AsyncClient], backends: Backends
 ) -> None:
     body = asked("hi", system="Be brief.")
     assert len({await sent(gateways[0], backends, body) for _ in range(40)}) > 1
 
 
-async def test_a_loaded_one_is_passed_over(
+async def test_loaded_backend_is_passed_over(
     gateways: list[httpx.AsyncClient], backends: Backends
 ) -> None:
     http = gateways[0]
@@ -184,7 +184,9 @@ async def test_a_loaded_one_is_passed_over(
     assert await sent(http, backends, asked("hi")) == home
 
 
-async def test_a_burst_is_spread(gateways: list[httpx.AsyncClient], backends: Backends) -> None:
+async def test_burst_with_one_prefix_is_spread(
+    gateways: list[httpx.AsyncClient], backends: Backends
+) -> None:
     """Though none of them has reached a backend as the next one is sent its way."""
     body = asked("waits", stream=True)
     waiting = [asyncio.create_task(gateways[0].post(CHAT, json=body)) for _ in range(48)]
@@ -201,7 +203,7 @@ async def all_up(http: httpx.AsyncClient) -> bool:
     return all(each["up"] for each in told["models"][0]["backends"])
 
 
-async def test_one_that_is_lost_and_comes_back(
+async def test_lost_backend_is_replaced_until_it_returns(
     gateways: list[httpx.AsyncClient], backends: Backends
 ) -> None:
     http = gateways[0]
@@ -221,7 +223,9 @@ async def test_one_that_is_lost_and_comes_back(
             await asyncio.sleep(0.1)
 
 
-async def test_what_is_told(gateways: list[httpx.AsyncClient], backends: Backends) -> None:
+async def test_status_and_metrics_report_affinity(
+    gateways: list[httpx.AsyncClient], backends: Backends
+) -> None:
     told = (await gateways[0].get("/toolgate/status")).json()
     assert [each["requests"] for each in told["models"][0]["backends"]] == [0, 0, 0]
     metrics = (await gateways[0].get("/toolgate/metrics")).text

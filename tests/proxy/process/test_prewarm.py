@@ -74,7 +74,7 @@ def shown(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {each["name"]: (each["status"], each.get("code")) for each in report["tools"]}
 
 
-async def test_the_route(http: httpx.AsyncClient, backend: FakeBackend) -> None:
+async def test_prewarm_reports_every_tool(http: httpx.AsyncClient, backend: FakeBackend) -> None:
     answer = await http.post("/toolgate/prewarm", json={"model": "tiny", "tools": ENTRIES})
     assert answer.status_code == 200, answer.text
     (report,) = answer.json()["backends"]
@@ -83,13 +83,17 @@ async def test_the_route(http: httpx.AsyncClient, backend: FakeBackend) -> None:
     assert grammar_key(plain("warm1"), INFO) in backend.loaded
 
 
-async def test_all_models(http: httpx.AsyncClient, backend: FakeBackend) -> None:
+async def test_prewarm_without_a_model_covers_all_models(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
     answer = await http.post("/toolgate/prewarm", json={"tools": [entry("everywhere")]})
     statuses = [shown(report)["everywhere"] for report in answer.json()["backends"]]
     assert sorted(statuses) == [("failed", "backend_unavailable"), ("ready", None)]
 
 
-async def test_the_route_refuses(http: httpx.AsyncClient, gateway: str) -> None:
+async def test_prewarm_refuses_invalid_bodies_and_strangers(
+    http: httpx.AsyncClient, gateway: str
+) -> None:
     unknown = await http.post("/toolgate/prewarm", json={"model": "?", "tools": []})
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
     for body, param in (({"tools": "x"}, "tools"), ({}, "tools"), ({"tools": [], "a": 1}, "a")):
@@ -105,7 +109,7 @@ async def test_the_route_refuses(http: httpx.AsyncClient, gateway: str) -> None:
             assert told.status_code == 401
 
 
-def test_the_command(
+def test_prewarm_command_prints_the_report(
     gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
@@ -129,7 +133,7 @@ def test_the_command(
         settings.cache_clear()
 
 
-def test_a_starting_gateway_loads_what_was_used_most(
+def test_starting_gateway_loads_the_most_used_grammars(
     backend: FakeBackend, redis_of_gateway: RedisServer, gateway: str, tmp_path: Path
 ) -> None:
     """The session's gateway has counted; one that starts anew finds its backend warmed."""

@@ -1,4 +1,4 @@
-"""A running gateway whose Redis hangs, is emptied, dies and comes back while clients ask."""
+"""A running gateway whose Redis hangs, loses its data, stops and restarts under load."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def breaker(http: httpx.AsyncClient, *, becomes: str) -> None:
     raise AssertionError(f"the breaker does not become {becomes}")
 
 
-async def test_no_request_fails(
+async def test_redis_outage_fails_no_request(
     http: httpx.AsyncClient, backend: FakeBackend, redis_of_gateway: RedisServer
 ) -> None:
     backend.scripts["hi"] = Script((call("everyones", {}),))

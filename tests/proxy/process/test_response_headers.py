@@ -42,7 +42,7 @@ async def told(http: httpx.AsyncClient, body: dict[str, Any]) -> tuple[str, int]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_tier_is_told(
+async def test_grammar_header_has_the_cache_tier(
     http: httpx.AsyncClient, answering: FakeBackend, stream: bool
 ) -> None:
     one, two = f"tier_a{stream}", f"tier_b{stream}"
@@ -55,7 +55,7 @@ async def test_the_tier_is_told(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_without_tools_nothing_is_enforced(
+async def test_enforced_header_is_none_without_tools(
     http: httpx.AsyncClient, answering: FakeBackend, stream: bool
 ) -> None:
     body = asked(stream=stream)
@@ -67,7 +67,9 @@ async def test_without_tools_nothing_is_enforced(
     assert none.headers["x-toolgate-enforced"] == "full"
 
 
-async def test_a_refusal_bears_no_receipt(http: httpx.AsyncClient, answering: FakeBackend) -> None:
+async def test_refused_request_has_no_toolgate_headers(
+    http: httpx.AsyncClient, answering: FakeBackend
+) -> None:
     answer = await http.post("/v1/chat/completions", json=asked("refused_here"))
     assert answer.status_code == 400
     assert not [name for name in answer.headers if name.startswith("x-toolgate")]
@@ -75,7 +77,9 @@ async def test_a_refusal_bears_no_receipt(http: httpx.AsyncClient, answering: Fa
     assert not [name for name in models.headers if name.startswith("x-toolgate")]
 
 
-async def test_a_schema_over_its_limits(http: httpx.AsyncClient, answering: FakeBackend) -> None:
+async def test_schema_over_its_limits_returns_400(
+    http: httpx.AsyncClient, answering: FakeBackend
+) -> None:
     nested: dict[str, Any] = {"type": "string"}
     for _ in range(35):
         nested = {"type": "object", "properties": {"a": nested}}
@@ -89,7 +93,7 @@ async def test_a_schema_over_its_limits(http: httpx.AsyncClient, answering: Fake
     assert not answering.loads
 
 
-async def test_a_restart_of_the_backend_costs_clients_nothing(
+async def test_backend_restarts_fail_no_request(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
     """A backend that forgets all it held, again and again, while clients go on asking."""
@@ -118,7 +122,7 @@ async def test_a_restart_of_the_backend_costs_clients_nothing(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
-async def test_bridges_bear_the_receipt(
+async def test_responses_and_messages_have_the_headers(
     http: httpx.AsyncClient, answering: FakeBackend, path: str, stream: bool
 ) -> None:
     schema = {"type": "object", "properties": {}}
@@ -133,7 +137,7 @@ async def test_bridges_bear_the_receipt(
     assert RECEIPT.fullmatch(answer.headers["x-toolgate-grammar"])
 
 
-async def test_metrics(http: httpx.AsyncClient, answering: FakeBackend) -> None:
+async def test_metrics_count_grammars(http: httpx.AsyncClient, answering: FakeBackend) -> None:
     await told(http, asked("counted"))
     await told(http, asked("counted"))
     answer = await http.get("/toolgate/metrics")

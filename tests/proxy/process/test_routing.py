@@ -1,4 +1,4 @@
-"""LiteLLM's routing strategies in front of our provider, with prefix affinity and without it."""
+"""LiteLLM's routing strategies with our provider, with prefix affinity and without it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def counted(backends: list[FakeBackend]) -> Iterator[list[int]]:
     used += [now - then for now, then in zip(counts(backends), before, strict=True)]
 
 
-async def test_weights(http: httpx.AsyncClient, backends: list[FakeBackend]) -> None:
+async def test_requests_follow_the_weights(
+    http: httpx.AsyncClient, backends: list[FakeBackend]
+) -> None:
     with counted(backends) as used:
         for begin in range(0, 120, 24):
             bodies = [asked("tiny", system=f"{at} {LONG}") for at in range(begin, begin + 24)]
@@ -114,7 +116,7 @@ async def test_weights(http: httpx.AsyncClient, backends: list[FakeBackend]) -> 
 @pytest.mark.parametrize(
     ("script", "stream"), [("waits", True), ("waits", False), ("is silent", True)]
 )
-async def test_least_busy(
+async def test_least_busy_goes_to_the_idle_backend(
     http: httpx.AsyncClient,
     backends: list[FakeBackend],
     own_route: bool,
@@ -159,7 +161,9 @@ async def under_way(backends: list[FakeBackend], number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_usage_based(http: httpx.AsyncClient, backends: list[FakeBackend]) -> None:
+async def test_usage_based_routing_spreads_requests(
+    http: httpx.AsyncClient, backends: list[FakeBackend]
+) -> None:
     with counted(backends) as used:
         for _ in range(20):
             response = await http.post(CHAT, json=asked("usage", system=""))
@@ -169,7 +173,7 @@ async def test_usage_based(http: httpx.AsyncClient, backends: list[FakeBackend])
 
 
 @pytest.mark.parametrize("model", ["tiny", *STRATEGIES])
-async def test_all_are_served(
+async def test_every_strategy_serves_a_burst_with_one_prefix(
     http: httpx.AsyncClient, backends: list[FakeBackend], model: str
 ) -> None:
     """One long prefix, many at once: neither its preference nor the limit of one deployment's

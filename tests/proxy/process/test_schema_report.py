@@ -38,7 +38,9 @@ ENTRIES: list[object] = [
 ]
 
 
-async def test_the_route(http: httpx.AsyncClient, backend: FakeBackend) -> None:
+async def test_schema_route_reports_every_tool(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
     backend.residual["set_tags"] = (UNIQUE,)
     answer = await http.post("/toolgate/schema", json={"model": "tiny", "tools": ENTRIES})
     assert answer.status_code == 200, answer.text
@@ -59,13 +61,13 @@ async def test_the_route(http: httpx.AsyncClient, backend: FakeBackend) -> None:
     assert left == UNIQUE.model_dump() | {"why": why, "rewrite": rewrite}
 
 
-async def test_a_backend_that_is_not_there_is_said_to_be(http: httpx.AsyncClient) -> None:
+async def test_unreachable_backend_is_reported_as_failed(http: httpx.AsyncClient) -> None:
     answer = await http.post("/toolgate/schema", json={"tools": ENTRIES[:1]})
     statuses = [report["tools"][0]["status"] for report in answer.json()["backends"]]
     assert sorted(statuses) == ["failed", "masked"]
 
 
-async def test_the_route_takes_the_master_key_and_a_body(
+async def test_schema_route_requires_master_key_and_valid_body(
     http: httpx.AsyncClient, gateway: str
 ) -> None:
     wrong = await http.post("/toolgate/schema", json={"tools": "x"})
@@ -74,7 +76,7 @@ async def test_the_route_takes_the_master_key_and_a_body(
         assert (await stranger.post("/toolgate/schema", json={"tools": []})).status_code == 401
 
 
-def test_the_command_with_a_gateway(
+def test_schema_command_prints_the_report(
     gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend.residual["set_tags"] = (UNIQUE,)

@@ -1,5 +1,5 @@
-"""What a team configured in LiteLLM counts for our models, whichever way their requests go: hooks,
-log events, defaults of deployments, aliases, limits of deployments, cross-origin headers."""
+"""LiteLLM's configuration for our models on both routes: hooks, log events, defaults, aliases, limits
+and cross-origin headers."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def test_one_failure_event_a_request(
 @pytest.mark.parametrize(
     "field", ["rules_obj", "original_function", "litellm_logging_obj", "api_base", "secret_fields"]
 )
-async def test_fields_for_litellm_itself_are_refused_where_hooks_run(
+async def test_control_fields_are_refused_beside_hooks(
     configured: Configured, team: httpx.AsyncClient, backend: FakeBackend, field: str
 ) -> None:
     before = len(backend.requests)
@@ -207,7 +207,7 @@ async def test_fields_for_litellm_itself_are_refused_where_hooks_run(
     assert len(backend.requests) == before
 
 
-async def test_loggers_know_a_refusal_by_its_class(
+async def test_failure_events_have_litellms_error_class(
     configured: Configured, team: httpx.AsyncClient, redis_of_gateway: RedisServer
 ) -> None:
     key, _ = await make_key(
@@ -223,7 +223,7 @@ async def test_loggers_know_a_refusal_by_its_class(
     assert "sk-nobody" not in configured.records.read_text()
 
 
-async def test_defaults_of_a_deployment(
+async def test_deployment_defaults_fill_missing_parameters(
     configured: Configured, team: httpx.AsyncClient, backend: FakeBackend
 ) -> None:
     assert (await team.post(CHAT, json=asked(model="defaults"))).status_code == 200
@@ -235,20 +235,20 @@ async def test_defaults_of_a_deployment(
     assert "team-a" in event["payload"]["request_tags"]
 
 
-async def test_an_alias_of_a_model(configured: Configured, team: httpx.AsyncClient) -> None:
+async def test_model_alias_is_served(configured: Configured, team: httpx.AsyncClient) -> None:
     response = await team.post(CHAT, json=asked(model="short"))
     assert response.status_code == 200
     (event,) = await told(configured, "success")
     assert event["payload"]["model_group"] in ("short", "tiny")
 
 
-async def test_the_limit_of_a_deployment(team: httpx.AsyncClient) -> None:
+async def test_deployment_rpm_returns_429(team: httpx.AsyncClient) -> None:
     said = [(await team.post(CHAT, json=asked(model="limited"))).status_code for _ in range(5)]
     assert said[:2] == [200, 200]
     assert said[-1] == 429
 
 
-async def test_browsers_of_other_origins(team: httpx.AsyncClient) -> None:
+async def test_responses_have_cross_origin_headers(team: httpx.AsyncClient) -> None:
     response = await team.post(CHAT, json=asked(), headers={"Origin": BROWSER_ORIGIN})
     assert response.headers["access-control-allow-origin"] in ("*", BROWSER_ORIGIN)
 
@@ -257,7 +257,9 @@ async def test_browsers_of_other_origins(team: httpx.AsyncClient) -> None:
     "path", ["/chat/completions", "/engines/tiny/chat/completions",
              "/openai/deployments/tiny/chat/completions"],
 )  # fmt: skip
-async def test_litellms_other_spellings(team: httpx.AsyncClient, path: str) -> None:
+async def test_other_paths_for_chat_completions_are_served(
+    team: httpx.AsyncClient, path: str
+) -> None:
     body = asked()
     if path.count("/") > 2:
         del body["model"]
@@ -266,7 +268,9 @@ async def test_litellms_other_spellings(team: httpx.AsyncClient, path: str) -> N
     assert response.json()["choices"][0]["message"]["content"] == "Hello there"
 
 
-async def test_the_way_is_shown(configured: Configured, team: httpx.AsyncClient) -> None:
+async def test_status_and_log_show_the_route(
+    configured: Configured, team: httpx.AsyncClient
+) -> None:
     status = (await team.get("/toolgate/status")).json()
     models = {model["model"]: (model["route"], model["reason"]) for model in status["models"]}
     if configured.way == "own":

@@ -1,4 +1,4 @@
-"""Two gateways as processes, a backend each, one Redis."""
+"""Two gateways over one Redis, each with a backend of its own."""
 
 from __future__ import annotations
 
