@@ -1,5 +1,4 @@
-"""LiteLLM's configuration for our models on both routes: hooks, log events, defaults, aliases, limits
-and cross-origin headers."""
+"""LiteLLM's configuration for our models on both routes: hooks, events, defaults, aliases, limits."""
 
 from __future__ import annotations
 
