@@ -1,4 +1,4 @@
-"""LiteLLM's configuration for our models on both routes: hooks, events, defaults, aliases, limits."""
+"""LiteLLM's configuration on both routes: hooks, events, defaults, aliases, limits and origins."""
 
 from __future__ import annotations
 
