@@ -12,6 +12,7 @@ from typing import Any, Literal
 from . import grammar_key
 from .errors import InvalidRequest, InvalidTools
 from .schema.additional_properties import with_open_objects
+from .schema.canonical import EMPTY_PARAMETERS, TEXT, canonical_parameters, canonical_schema
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}. MCP servers also use dots and longer names. None of these
@@ -63,7 +64,7 @@ def parse_tools(
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
     """The format of JSON content, from its schema. Raises InvalidRequest, which names `param`."""
     try:
-        canonical = grammar_key.canonical_schema(schema, param=param)
+        canonical = canonical_schema(schema, param=param)
         canonical = with_open_objects(canonical) if open_objects else canonical
         tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, canonical)
     except InvalidTools as error:
@@ -73,7 +74,7 @@ def content_format(schema: object, *, param: str, open_objects: bool = False) ->
 
 def text_format(kind: Literal["choice", "regex"], value: list[str] | str) -> Tool:
     """The format of content that is not JSON: one of some texts, or a match of a pattern."""
-    schema = {grammar_key.TEXT: {kind: value}}
+    schema = {TEXT: {kind: value}}
     tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, schema)
     return Tool(grammar_key.CONTENT, schema, tool_hash, {})
 
@@ -127,9 +128,9 @@ def _cached(name: str, text: str, open_objects: bool) -> tuple[dict[str, Any], s
 def _make_canonical(
     name: str, parameters: object, param: str, open_objects: bool
 ) -> tuple[dict[str, Any], str]:
-    canonical = grammar_key.canonical_parameters(parameters, param=param)
+    canonical = canonical_parameters(parameters, param=param)
     if open_objects:
         canonical = with_open_objects(canonical)
     elif canonical == _NO_PROPERTIES:
-        canonical = dict(grammar_key.EMPTY_PARAMETERS)
+        canonical = dict(EMPTY_PARAMETERS)
     return canonical, grammar_key.tool_hash(name, canonical)

@@ -22,8 +22,8 @@ from toolgate_backend.grammars.engines.llguidance_engine import (
 )
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core import grammar_key
+from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import Tool, content_format, parse_tools
 
 
@@ -59,10 +59,10 @@ def compile_tool(
 ) -> Callable[[Tool], MeasuredGrammar]:
     def compile_(tool: Tool) -> MeasuredGrammar:
         compiled: CompiledGrammar
-        if grammar_key.TEXT in tool.parameters:
+        if TEXT in tool.parameters:
             llguidance = engines["llguidance"]
             assert isinstance(llguidance, LLGuidanceEngine)
-            compiled = llguidance.compile_text(tool.parameters[grammar_key.TEXT])
+            compiled = llguidance.compile_text(tool.parameters[TEXT])
         else:
             choice = choose(tool.parameters)
             compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)

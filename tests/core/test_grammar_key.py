@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import InvalidTools, SchemaTooComplex
+from toolgate_core.schema.canonical import EMPTY_PARAMETERS, MAX_NODES, canonical_parameters
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -21,11 +22,11 @@ SCHEMA: dict[str, Any] = {
 
 
 def hashed(schema: object) -> str:
-    return grammar_key.tool_hash("tool", grammar_key.canonical_parameters(schema))
+    return grammar_key.tool_hash("tool", canonical_parameters(schema))
 
 
 def test_annotations_are_removed_and_properties_of_the_same_names_kept() -> None:
-    canonical = grammar_key.canonical_parameters(SCHEMA)
+    canonical = canonical_parameters(SCHEMA)
     assert list(canonical["properties"]) == ["description", "count"]
     assert canonical["properties"]["description"] == {"maxLength": 10, "type": "string"}
     assert canonical["properties"]["count"] == {"minimum": 1, "type": "integer"}
@@ -50,10 +51,7 @@ def test_an_empty_required_is_equal_to_none() -> None:
     schema = part | {"properties": {"part": part}}
     said = part | {"properties": {"part": part | {"required": []}}, "required": []}
     assert hashed(said) == hashed(schema)
-    assert (
-        grammar_key.canonical_parameters(said)["properties"]["part"]["properties"]
-        == part["properties"]
-    )
+    assert canonical_parameters(said)["properties"]["part"]["properties"] == part["properties"]
     assert hashed(schema | {"required": ["part"]}) != hashed(schema)
 
 
@@ -75,20 +73,18 @@ def test_the_name_is_part_of_the_hash() -> None:
 
 
 def test_no_parameters_is_an_empty_object() -> None:
-    assert grammar_key.canonical_parameters(None) == grammar_key.EMPTY_PARAMETERS
+    assert canonical_parameters(None) == EMPTY_PARAMETERS
 
 
 def test_data_inside_enums_is_not_read_as_a_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
-    assert grammar_key.canonical_parameters(schema)["properties"]["a"] == {
-        "enum": [{"title": "x", "b": 1}]
-    }
+    assert canonical_parameters(schema)["properties"]["a"] == {"enum": [{"title": "x", "b": 1}]}
 
 
 @pytest.mark.parametrize("schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}])
 def test_parameters_must_describe_an_object(schema: object) -> None:
     with pytest.raises(InvalidTools):
-        grammar_key.canonical_parameters(schema)
+        canonical_parameters(schema)
 
 
 def test_depth_is_measured_without_recursion() -> None:
@@ -96,14 +92,14 @@ def test_depth_is_measured_without_recursion() -> None:
     for _ in range(20_000):
         deep = {"items": deep}
     with pytest.raises(InvalidTools, match="deeper"):
-        grammar_key.canonical_parameters({"type": "object", "properties": {"a": deep}})
+        canonical_parameters({"type": "object", "properties": {"a": deep}})
 
 
 @pytest.mark.parametrize(
     "number", [float("nan"), float("inf"), 10**5000], ids=["nan", "inf", "huge"]
 )
 def test_values_that_json_cannot_represent_are_refused(number: float) -> None:
-    schema = grammar_key.canonical_parameters({"properties": {"a": {"minimum": number}}})
+    schema = canonical_parameters({"properties": {"a": {"minimum": number}}})
     with pytest.raises(InvalidTools, match="not valid JSON"):
         grammar_key.tool_hash("tool", schema)
 
@@ -119,8 +115,8 @@ json_values = st.recursive(
 
 @given(st.dictionaries(names.filter(lambda name: name != "type"), json_values, max_size=5))
 def test_canonical_is_a_fixed_point(schema: dict[str, Any]) -> None:
-    once = grammar_key.canonical_parameters(schema)
-    assert grammar_key.canonical_parameters(once) == once
+    once = canonical_parameters(schema)
+    assert canonical_parameters(once) == once
 
 
 @given(st.dictionaries(st.sampled_from(["minimum", "enum", "required", "items"]), json_values))
@@ -129,8 +125,8 @@ def test_keyword_order_does_not_matter(schema: dict[str, Any]) -> None:
 
 
 def test_schemas_with_too_many_values_are_refused_early() -> None:
-    enum = list(range(grammar_key.MAX_NODES))
+    enum = list(range(MAX_NODES))
     with pytest.raises(SchemaTooComplex, match="100,000"):
-        grammar_key.canonical_parameters({"properties": {"a": {"enum": enum}}})
-    examples = {"examples": enum[: grammar_key.MAX_NODES // 2]}
-    assert grammar_key.canonical_parameters({"type": "object"} | examples) == {"type": "object"}
+        canonical_parameters({"properties": {"a": {"enum": enum}}})
+    examples = {"examples": enum[: MAX_NODES // 2]}
+    assert canonical_parameters({"type": "object"} | examples) == {"type": "object"}

@@ -8,8 +8,8 @@ from tests import tools
 from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.dialect import DIALECTS, HERMES, PLAIN, QWEN3, detect
 from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.grammar_key import EMPTY_PARAMETERS
 from toolgate_core.plan import make_plan
+from toolgate_core.schema.canonical import EMPTY_PARAMETERS
 from toolgate_core.tools import parse_tools
 
 TOOLS = parse_tools([tools.WEATHER, tools.TAGS])

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from toolgate_backend.enforcement import masks
-from toolgate_backend.grammars.engines.engine import envelope, words_per_row
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.grammars.engines.engine import envelope
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import words_per_row
+from toolgate_backend.tokens.vocabulary import Vocabulary
 
 CLOSERS = b'"}],'
 """What brings a text to its end: without a liking for these, a walk hardly ever gets there."""

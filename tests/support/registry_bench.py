@@ -11,9 +11,10 @@ from toolgate_backend.grammars import store, worker_rpc
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import SchemaLimits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -56,7 +57,7 @@ class Bench:
             return GrammarVerdict(
                 key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code
             )
-        parameters = grammar_key.canonical_json(source.parameters)
+        parameters = canonical_json(source.parameters)
         outcome = self._compiler.compile(source.key, source.name, parameters)
         packed = outcome.grammar and self._compiler.pack(source.key, outcome.grammar)
         return outcome.verdict.model_copy(update={"blob": packed})
@@ -72,7 +73,7 @@ class Clock:
 
 
 def source(name: str, **schema: Any) -> GrammarSource:
-    parameters = grammar_key.canonical_parameters({"properties": {"x": schema or {"type": "null"}}})
+    parameters = canonical_parameters({"properties": {"x": schema or {"type": "null"}}})
     key = grammar_key.grammar_key(grammar_key.tool_hash(name, parameters), **PARTS)
     return GrammarSource(key=key, name=name, parameters=parameters)
 

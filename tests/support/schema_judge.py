@@ -12,10 +12,10 @@ from tests.support.spelling import spelled
 from toolgate_backend.grammars.closed_objects import close_objects
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import envelope
-from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import with_open_objects
+from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.prepare import PreparedSchema
 from toolgate_core.schema.relaxation import Occurrence
 
@@ -57,11 +57,11 @@ class Judge:
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
         try:
-            canonical = grammar_key.canonical_schema(schema, param="schema")
+            canonical = canonical_schema(schema, param="schema")
             canonical = with_open_objects(canonical) if open_objects else canonical
         except SchemaNotEnforceable as error:
             return Judged("refused", reason=error.message)
-        outcome = self._compiler.compile("key", "t", grammar_key.canonical_json(canonical))
+        outcome = self._compiler.compile("key", "t", canonical_json(canonical))
         verdict = outcome.verdict
         if outcome.grammar is None:
             return Judged("refused", reason=verdict.reason or "")

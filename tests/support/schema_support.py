@@ -19,7 +19,7 @@ from tests.support.schema_judge import Judge
 from tests.support.schema_suites import Result
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.choice import XGRAMMAR_KEYWORDS
-from toolgate_backend.vocabulary import make_vocabulary
+from toolgate_backend.tokens.vocabulary import make_vocabulary
 from toolgate_core.schema.advice import ADVICE
 from toolgate_core.schema.coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS

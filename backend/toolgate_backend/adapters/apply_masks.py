@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 import xgrammar
 
-from ..enforcement import masks
-from ..grammars.engines.engine import BitmaskRow
+from ..tokens import masks
+from ..tokens.masks import BitmaskRow
 
 FORBIDDEN = float("-inf")
 CACHED_MASKS = 128

@@ -22,14 +22,15 @@ from vllm.v1.sample.logits_processor.interface import (
     MoveDirectionality,
 )
 
-from ..enforcement import masks, spec
+from ..enforcement import spec
 from ..enforcement.automaton import Automaton
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
 from ..settings import settings
-from ..vocabulary import from_model_config
+from ..tokens import masks
+from ..tokens.vocabulary import from_model_config
 from .apply_masks import MaskApplier
 
 logger = init_logger(__name__)
@@ -108,7 +109,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             constraints = spec.from_extra_args(extra_args)
             if constraints is None:
                 return None
-            grammars, content = self._store.grammars_for(constraints)
+            grammars, content = constraints.grammars_in(self._store)
             return _Row(Automaton(self._static, constraints, grammars, content), output)
         except Exception as error:  # noqa: BLE001 - an exception would end the whole engine
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)

@@ -18,16 +18,16 @@ import torch
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
-from ..enforcement import masks
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.spec import Spec
 from ..enforcement.static_masks import StaticMasks
 from ..grammars import store
-from ..grammars.engines.engine import BitmaskRow
 from ..settings import settings
-from ..vocabulary import from_model_config
+from ..tokens import masks
+from ..tokens.masks import BitmaskRow
+from ..tokens.vocabulary import from_model_config
 
 logger = init_logger(__name__)
 
@@ -120,7 +120,7 @@ class EngineSequences:
 
     def create_grammar(self, spec: Spec) -> EnforcementGrammar:
         """Called in the engine's pool. Raises GrammarNotLoaded, which ends that request only."""
-        grammars, content = self.store.grammars_for(spec)
+        grammars, content = spec.grammars_in(self.store)
         self._static.prepare_prefixes(grammars)
         automaton = Automaton(self._static, spec, grammars, content)
         grammar = EnforcementGrammar(automaton, self._static, self._jump_forward)

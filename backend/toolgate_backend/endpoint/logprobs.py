@@ -8,7 +8,7 @@ from typing import Any
 
 from toolgate_core.wire import PromptLogprob, TokenLogprob, TopLogprob
 
-from ..vocabulary import Vocabulary
+from ..tokens.vocabulary import Vocabulary
 
 PromptLogprobs = tuple[dict[int, PromptLogprob] | None, ...]
 

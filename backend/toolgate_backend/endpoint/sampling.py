@@ -15,7 +15,7 @@ from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedPara
 from ..adapters import vllm_host
 from ..enforcement.budget import AFTER_BODY
 from ..enforcement.spec import ReasoningStart, Spec
-from ..vocabulary import Vocabulary
+from ..tokens.vocabulary import Vocabulary
 
 
 def make_spec(

@@ -29,7 +29,7 @@ from ..grammars.registry import GrammarRegistry
 from ..grammars.store import grammar_format
 from ..grammars.worker_rpc import WorkerRpc
 from ..settings import Settings, settings
-from ..vocabulary import Vocabulary, from_model_config
+from ..tokens.vocabulary import Vocabulary, from_model_config
 from .admission import InFlightRequests
 from .logprobs import LogprobFormat
 from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call

@@ -15,7 +15,7 @@ from toolgate_core.wire import (
     UsageEvent,
 )
 
-from ..vocabulary import Vocabulary
+from ..tokens.vocabulary import Vocabulary
 from .logprobs import LogprobFormat, PromptLogprobs, prompt_logprobs
 
 

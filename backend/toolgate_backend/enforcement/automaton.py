@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from ..errors import BackendError
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.engines.engine import BitmaskRow
-from . import masks
+from ..tokens import masks
+from ..tokens.masks import BitmaskRow
 from .budget import Budget
 from .permissions import Permissions
 from .spec import Spec

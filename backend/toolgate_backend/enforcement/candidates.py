@@ -16,9 +16,11 @@ import numpy as np
 
 from ..errors import NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.engines.engine import BitmaskRow, Matcher
-from . import masks
-from .call_prefix import CallPrefixes, Position, TokenIndex, common_prefix
+from ..grammars.engines.engine import Matcher
+from ..tokens import masks
+from ..tokens.masks import BitmaskRow
+from ..tokens.token_index import TokenIndex
+from .call_prefix import CallPrefixes, Position, common_prefix
 
 
 @dataclass

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from ..tokens.masks import Allow
 from .automaton import Automaton
-from .masks import Allow
 from .state import Phase
 
 CACHED_TEXTS = 4096

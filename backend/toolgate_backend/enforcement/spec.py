@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.store import GrammarStore
+
 EXTRA_ARG = "toolgate"
 
 ReasoningStart = Literal["open", "must", "may", "closed"]
@@ -38,6 +41,13 @@ class Spec:
     """Token ids that end the content."""
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Token sequences that are banned in reasoning and content."""
+
+    def grammars_in(
+        self, store: GrammarStore
+    ) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
+        """The candidates' grammars and the content's grammar. Raises GrammarNotLoaded."""
+        content = None if self.content is None else store.get(self.content)
+        return [store.get(key) for key in self.keys], content
 
     def to_extra_args(self) -> dict[str, Any]:
         return {EXTRA_ARG: asdict(self)}

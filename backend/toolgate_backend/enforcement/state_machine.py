@@ -17,7 +17,7 @@ budget.py contain the limits on calls and tokens.
 from __future__ import annotations
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from . import masks
+from ..tokens import masks
 from .candidates import CandidateSet
 from .permissions import Permissions
 from .spec import Spec

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Completion
-from ..vocabulary import Vocabulary
-from . import masks
+from ..tokens import masks
+from ..tokens.vocabulary import Vocabulary
 from .call_prefix import CallPrefixes
 from .candidates import CandidateSet
 from .spelled_marks import SpelledMark

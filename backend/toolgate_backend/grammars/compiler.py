@@ -19,11 +19,11 @@ import xgrammar
 from toolgate_core import grammar_key
 from toolgate_core.dialect import DIALECTS, Dialect
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.grammar_key import canonical_json
+from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused
-from ..vocabulary import Vocabulary
+from ..tokens.vocabulary import Vocabulary
 from . import blob
 from .completion import Completion
 from .engines.choice import Choice, fallback_choices, make_choice
@@ -163,7 +163,7 @@ class Compiler:
     ) -> CompileResult:
         """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
         schema = json.loads(parameters)
-        if grammar_key.TEXT in schema:
+        if TEXT in schema:
             raise BlobRejected("the blob is for a text format, which xgrammar does not compile")
         choice = next(_choices(schema, rewritten))
         if choice.engine != "xgrammar":
@@ -189,7 +189,7 @@ class Compiler:
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
             schema = json.loads(parameters)
-            if name == grammar_key.CONTENT and grammar_key.TEXT in schema:
+            if name == grammar_key.CONTENT and TEXT in schema:
                 choice, compiled = self._compile_text(schema)
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)
@@ -213,7 +213,7 @@ class Compiler:
 
     def _compile_text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
         choice = Choice("llguidance", "a text format, not JSON", schema)
-        return choice, self._llguidance.compile_text(schema[grammar_key.TEXT])
+        return choice, self._llguidance.compile_text(schema[TEXT])
 
     def _first_compilable(
         self, name: str, candidates: Iterator[Choice]

@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..enforcement import masks
-from ..enforcement.call_prefix import TokenIndex
-from .engines.engine import BitmaskRow, Matcher, words_per_row
+from ..tokens import masks
+from ..tokens.masks import BitmaskRow, words_per_row
+from ..tokens.token_index import TokenIndex
+from .engines.engine import Matcher
 
 MAX_STEPS = 512
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""

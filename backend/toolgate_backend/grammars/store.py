@@ -20,9 +20,8 @@ from threading import Barrier, Lock
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
-from ..enforcement.spec import Spec
 from ..errors import BlobRejected, GrammarNotLoaded
-from ..vocabulary import Vocabulary
+from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
 
@@ -99,11 +98,6 @@ class GrammarStore:
                 "/v1/toolgate/grammars before the request."
             )
         return entry.compiled
-
-    def grammars_for(self, spec: Spec) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
-        """The grammars of a sequence's candidates and of its content. Raises GrammarNotLoaded."""
-        content = None if spec.content is None else self.get(spec.content)
-        return [self.get(key) for key in spec.keys], content
 
     def _load(self, key: str, source: str) -> None:
         compiled: MeasuredGrammar | None = None

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from toolgate_core import grammar_key
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from . import metrics
@@ -40,7 +40,7 @@ class WorkerRpc:
         """The common verdict of all ranks. It is a refusal if one rank refuses."""
         text = {
             "name": source.name,
-            "parameters": grammar_key.canonical_json(source.parameters),
+            "parameters": canonical_json(source.parameters),
             "blob": source.blob,
             "rewritten": source.rewritten,
             "residual": [keyword.model_dump() for keyword in source.residual],

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..errors import SchemaTooComplex
-from ..grammar_key import MAX_DEPTH, MAX_NODES, canonical_json
 from ..pointer import Trail, escape, joined
+from .canonical import MAX_DEPTH, MAX_NODES, canonical_json
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_backend.adapters.apply_masks import MaskApplier
-from toolgate_backend.enforcement import masks
+from toolgate_backend.tokens import masks
 
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's
 tokens = st.sets(st.integers(0, VOCABULARY - 1), min_size=1)

@@ -17,8 +17,9 @@ from tests.models import tiny_model
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
 
 
@@ -40,7 +41,7 @@ def key(processor: EnforcementLogitsProcessor) -> str:
     """A loaded grammar of get_weather."""
     [tool] = parse_tools([tools.WEATHER])
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-    parameters = grammar_key.canonical_json(tool.parameters)
+    parameters = canonical_json(tool.parameters)
     source = {"name": tool.name, "parameters": parameters, "blob": None}
     store.installed_store().load("test", {key: json.dumps(source)})
     while not store.installed_store().verdicts([key]):
@@ -184,7 +185,7 @@ def test_the_applied_mask_is_the_automatons(
     """Sparse or dense, what apply leaves is what fill_bitmask says."""
     import numpy as np
 
-    from toolgate_backend.enforcement.masks import unpack
+    from toolgate_backend.tokens.masks import unpack
 
     output = [vocabulary.marks.call_begin, *vocabulary.encode(prefix)]
     update(processor, [(0, params(choice="required", keys=(key,)), output)])

@@ -13,10 +13,10 @@ from tests import tools
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
-from toolgate_backend.enforcement.masks import unpack
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.settings import settings
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.masks import unpack
+from toolgate_backend.tokens.vocabulary import Vocabulary
 
 MakeAutomaton = Callable[..., Automaton]
 Make = Callable[[Automaton], EnforcementGrammar]

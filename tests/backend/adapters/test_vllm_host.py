@@ -26,6 +26,7 @@ from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import GrammarNotLoaded, IncompatibleServer
 from toolgate_core import grammar_key
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
 
 vllm_host.register()
@@ -131,7 +132,7 @@ def test_a_request_of_ours_gets_our_grammar(manager: Any) -> None:
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
     source = {
         "name": tool.name,
-        "parameters": grammar_key.canonical_json(tool.parameters),
+        "parameters": canonical_json(tool.parameters),
         "blob": None,
     }
     engine = SimpleNamespace(vllm_config=manager.vllm_config)

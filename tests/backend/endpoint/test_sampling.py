@@ -9,7 +9,7 @@ from vllm.sampling_params import SamplingParams
 
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.shared.parameter import Parameter

@@ -13,7 +13,7 @@ from vllm.renderers import renderer_from_config
 from tests.models import tiny_model
 from toolgate_backend.endpoint.service import Service
 from toolgate_backend.settings import Settings
-from toolgate_backend.vocabulary import from_model_config
+from toolgate_backend.tokens.vocabulary import from_model_config
 from toolgate_core import wire
 from toolgate_core.errors import ContextLengthExceeded
 

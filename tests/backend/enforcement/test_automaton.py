@@ -13,11 +13,11 @@ import pytest
 
 from tests import tools
 from toolgate_backend.endpoint.token_stream import TextDecoder
-from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
 from toolgate_core.segmenter import Segmenter
 

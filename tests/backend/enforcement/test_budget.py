@@ -14,11 +14,11 @@ import pytest
 from tests import tools
 from toolgate_backend.endpoint.sampling import check_budget
 from toolgate_backend.endpoint.token_stream import TextDecoder
-from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import ArgumentsDelta, CallStart, Event, Finish, ReasoningDelta
 from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.segmenter import Segmenter

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.call_prefix import CallPrefixes
 from toolgate_backend.enforcement.candidates import CandidateSet
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
 
 NAMES = ("get", "get_weather", "get_weather_now", "set", "s", "settings")

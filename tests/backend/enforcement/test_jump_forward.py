@@ -12,8 +12,8 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import BYTES_PER_TOKEN, JumpForward
-from toolgate_backend.enforcement.masks import unpack
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.masks import unpack
+from toolgate_backend.tokens.vocabulary import Vocabulary
 
 MakeAutomaton = Callable[..., Automaton]
 

@@ -13,9 +13,10 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.deltas import ContentDelta
+from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.tools import text_format
 
 from .test_automaton import SCHEMAS, calls, segment, walk
@@ -128,7 +129,7 @@ def test_what_was_drafted_into_content_is_undone(
 )
 def test_a_text_gets_a_verdict(vocabulary: Vocabulary, form: dict[str, Any], status: str) -> None:
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-    parameters = grammar_key.canonical_json({grammar_key.TEXT: form})
+    parameters = canonical_json({TEXT: form})
     verdict = compiler.compile("key", grammar_key.CONTENT, parameters).verdict
     assert (verdict.status, verdict.residual, verdict.rewritten) == (status, (), None)
     assert (verdict.code == "schema_not_enforceable") is (status == "refused")

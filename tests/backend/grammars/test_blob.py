@@ -12,13 +12,14 @@ import pytest
 
 from tests import tools
 from tests.support import hostile_schemas
-from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
 from toolgate_backend.grammars.compiler import Compiler, CompilerSetup
-from toolgate_backend.grammars.engines.engine import CompiledGrammar, words_per_row
-from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import words_per_row
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.tools import parse_tools
 
 KEY = "k:qwen3:t:f"
@@ -35,7 +36,7 @@ def compiler(vocabulary: Vocabulary) -> Compiler:
 
 
 def parameters(schema: dict[str, Any]) -> str:
-    return grammar_key.canonical_json(grammar_key.canonical_parameters(schema))
+    return canonical_json(canonical_parameters(schema))
 
 
 def compiled(compiler: Compiler, schema: dict[str, Any]) -> CompiledGrammar:

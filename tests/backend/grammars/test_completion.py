@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
 from toolgate_backend.grammars.completion import Scan
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
 
 HARD = [

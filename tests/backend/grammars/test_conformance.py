@@ -13,7 +13,7 @@ from tests.support.schema_judge import Instance, Judge
 from tests.support.schema_suites import Case, Result
 from tests.support.schema_support import document
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.skipif(
     not schema_suites.SUITE.exists(), reason="needs the suite and MaskBench below $TOOLGATE_SHARED"

@@ -9,7 +9,7 @@ import pytest
 from tests.support.registry_bench import Bench, Clock, WorkerRpc, registry_over, source
 from toolgate_backend.grammars import metrics
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 

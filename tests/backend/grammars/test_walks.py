@@ -15,9 +15,9 @@ from tests.support.mask_walks import Walker
 from tests.support.schema_judge import Judge
 from tests.support.schemas import schemas
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.grammar_key import canonical_json, canonical_schema
+from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.document import normalise
 
 FEW = settings(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support import hostile_schemas
 from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.grammar_key import canonical_json, canonical_parameters
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 
 FAR = 10**9

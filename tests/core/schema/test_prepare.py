@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.schemas import TEXTS, instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.grammar_key import canonical_schema
+from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from toolgate_core.schema.prepare import (

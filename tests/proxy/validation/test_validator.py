@@ -1,4 +1,4 @@
-"""The check of one call's arguments: all of JSON Schema, in the draft that the schema is of."""
+"""Validation of arguments: all of JSON Schema, in the draft of the schema."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.grammar_key import canonical_parameters
-from toolgate_proxy.validation.validator import BadSchema, Validator, Violation
+from toolgate_core.schema.canonical import canonical_parameters
+from toolgate_proxy.validation.validator import InvalidSchema, Validator, Violation
 
 
 def check(schema: dict[str, Any], arguments: str) -> Violation | None:
@@ -32,7 +32,7 @@ def check(schema: dict[str, Any], arguments: str) -> Violation | None:
         ({"properties": {"a": {"multipleOf": 0.1}}}, '{"a": 0.35}', "/a", "multipleOf"),
     ],
 )  # fmt: skip
-def test_a_violation_is_named(
+def test_violations_name_location_and_keyword(
     schema: dict[str, Any], arguments: str, pointer: str, keyword: str
 ) -> None:
     violation = check(schema, arguments)
@@ -60,19 +60,19 @@ def test_a_violation_is_named(
         ({"properties": {"a": {"format": "no such format"}}}, '{"a": ""}'),
     ],
 )
-def test_what_is_valid_passes(schema: dict[str, Any], arguments: str) -> None:
+def test_valid_arguments(schema: dict[str, Any], arguments: str) -> None:
     assert check(schema, arguments) is None
 
 
 @pytest.mark.parametrize(
     "arguments", ['{"a": 1, "a": 2}', '{"x": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": 1', ""]
 )
-def test_what_is_not_json_is_a_violation(arguments: str) -> None:
+def test_invalid_json_is_a_violation(arguments: str) -> None:
     assert check({}, arguments) == Violation(pointer="", keyword="", schema_pointer="")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "whole"),
+    ("arguments", "complete"),
     [
         ('{"a": "\\ud83d"}', False),
         ('{"a": [{"b": "x \\uDE42 y"}]}', False),
@@ -87,15 +87,15 @@ def test_what_is_not_json_is_a_violation(arguments: str) -> None:
     ],
 )
 @pytest.mark.parametrize("unique", [True, False])
-def test_half_a_surrogate_pair_is_a_violation(arguments: str, whole: bool, unique: bool) -> None:
-    """Strict JSON parsers refuse it, as does the validator where it reads the text."""
+def test_half_a_surrogate_pair_is_a_violation(arguments: str, complete: bool, unique: bool) -> None:
+    """Strict JSON parsers reject it."""
     validator = Validator(canonical_parameters({"additionalProperties": {"minLength": 1}}))
     violation = validator.check(arguments, unique=unique)
-    expected = None if whole else Violation(pointer="", keyword="", schema_pointer="")
+    expected = None if complete else Violation(pointer="", keyword="", schema_pointer="")
     assert violation == expected
 
 
-def test_where_members_may_come_twice_the_last_one_counts() -> None:
+def test_last_of_duplicate_members_counts_unless_unique() -> None:
     validator = Validator(canonical_parameters({"properties": {"a": {"type": "integer"}}}))
     assert validator.check('{"a": "x", "a": 1}', unique=False) is None
     violation = validator.check('{"a": 1, "a": "x"}', unique=False)
@@ -103,7 +103,7 @@ def test_where_members_may_come_twice_the_last_one_counts() -> None:
     assert violation.keyword == "type"
 
 
-def test_the_draft_is_the_schemas_own() -> None:
+def test_the_draft_in_the_schema_applies() -> None:
     beside_a_reference = {
         "definitions": {"a": {}},
         "properties": {"a": {"$ref": "#/definitions/a", "type": "null"}},
@@ -126,7 +126,7 @@ def test_the_draft_is_the_schemas_own() -> None:
         ),
     ],
 )
-def test_a_schema_that_can_only_be_of_an_older_draft_is_read_as_one(
+def test_schemas_of_older_drafts_are_detected(
     schema: dict[str, Any], valid: str, invalid: str
 ) -> None:
     assert check(schema, valid) is None
@@ -144,9 +144,9 @@ def test_a_schema_that_can_only_be_of_an_older_draft_is_read_as_one(
         ({"$ref": "file:///etc/passwd"}, ""),
     ],
 )
-def test_what_is_no_schema_is_refused_and_nothing_is_fetched(
+def test_invalid_schemas_are_refused_and_nothing_is_fetched(
     schema: dict[str, Any], pointer: str
 ) -> None:
-    with pytest.raises(BadSchema) as bad:
+    with pytest.raises(InvalidSchema) as bad:
         Validator(schema)
     assert bad.value.pointer == pointer

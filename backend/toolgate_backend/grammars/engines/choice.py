@@ -54,7 +54,7 @@ class Choice:
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
-    """`parameters` is canonical (toolgate_core.grammar_key). Raises SchemaNotEnforceable if it is
+    """`parameters` is canonical (toolgate_core.schema.canonical). Raises SchemaNotEnforceable if it is
     no schema, or if nothing satisfies it."""
     return _choice(prepare(parameters))
 

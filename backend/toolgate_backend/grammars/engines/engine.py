@@ -1,8 +1,7 @@
 """The interface between enforcement and the grammar engines.
 
 A grammar describes the whole text of one tool's call: the dialect's envelope with the tool's name,
-and JSON arguments that the schema allows. A bitmask row consists of little-endian int32 words with
-one bit for each token id, which is the layout of both xgrammar and llguidance.
+and JSON arguments that the schema allows.
 """
 
 from __future__ import annotations
@@ -10,23 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from toolgate_core import grammar_key
 from toolgate_core.dialect import Dialect
+
+from ...tokens.masks import BitmaskRow
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
 after them can have a hundred thousand bytes, and each position in a prefix is cached."""
 
 SELF_DELIMITING = ("object", "array")
-
-BitmaskRow = npt.NDArray[np.int32]
-
-
-def words_per_row(vocabulary_size: int) -> int:
-    return (vocabulary_size + 31) // 32
 
 
 class Matcher(Protocol):

@@ -17,8 +17,9 @@ from toolgate_core.dialect import Dialect
 from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
+from ...tokens.masks import BitmaskRow
 from ..closed_objects import close_objects
-from .engine import MAX_PREFIX_BYTES, BitmaskRow, CompiledGrammar, Matcher, envelope
+from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher, envelope
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
@@ -63,7 +64,7 @@ class LLGuidanceEngine:
         return _Compiled(matcher)
 
     def compile_text(self, form: dict[str, Any]) -> CompiledGrammar:
-        """A grammar for `grammar_key.TEXT`: one of several texts, or a regular expression; never
+        """A grammar for `TEXT`: one of several texts, or a regular expression; never
         the empty text. Raises GrammarRefused."""
         if "choice" in form:
             texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in form["choice"])

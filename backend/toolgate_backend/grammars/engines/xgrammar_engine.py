@@ -15,7 +15,8 @@ import xgrammar
 from toolgate_core.dialect import Dialect
 
 from ...errors import BlobRejected, GrammarRefused
-from .engine import MAX_PREFIX_BYTES, BitmaskRow, CompiledGrammar, Matcher, envelope
+from ...tokens.masks import BitmaskRow
+from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher, envelope
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")

@@ -17,7 +17,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from ...errors import QuarantineUnavailable
-from ...vocabulary import Vocabulary
+from ...tokens.vocabulary import Vocabulary
 from ..compiler import CompilerSetup
 from .protocol import MAX_FRAME_BYTES, CompileJob, WorkerReply, encode_frame
 

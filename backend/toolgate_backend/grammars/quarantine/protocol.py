@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolgate_core.grammar_key import canonical_json
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
 from ...errors import BlobRejected

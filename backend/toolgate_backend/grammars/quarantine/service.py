@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from ...errors import QuarantineUnavailable
@@ -84,7 +84,7 @@ class Quarantine:
             CompileJob(
                 key=source.key,
                 name=source.name,
-                parameters=grammar_key.canonical_json(source.parameters),
+                parameters=canonical_json(source.parameters),
                 limits=self._limits,
             )
         )

@@ -6,7 +6,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.grammars.engines.choice import MAX_OPTIONAL_PROPERTIES, choose
-from toolgate_core.grammar_key import canonical_parameters
+from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.walk import find_keyword
 
 

@@ -9,19 +9,15 @@ import jsonschema
 import numpy as np
 import pytest
 
-from toolgate_backend.enforcement import masks
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.closed_objects import close_objects
-from toolgate_backend.grammars.engines.engine import (
-    MAX_PREFIX_BYTES,
-    Engine,
-    envelope,
-    words_per_row,
-)
+from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine, envelope
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import words_per_row
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.dialect import QWEN3
-from toolgate_core.grammar_key import canonical_parameters
+from toolgate_core.schema.canonical import canonical_parameters
 
 SCHEMA = canonical_parameters(
     {

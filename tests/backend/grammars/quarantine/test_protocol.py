@@ -15,8 +15,8 @@ from toolgate_backend.grammars.quarantine.protocol import (
     add_measurements,
     examine,
 )
-from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core.grammar_key import canonical_json
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.schema.canonical import canonical_json
 
 LIMITS = CompileLimits(cpu_seconds=1, wall_seconds=1, memory_bytes=2**30)
 

@@ -20,8 +20,8 @@ from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer
 from toolgate_backend.grammars.quarantine.protocol import CompileLimits
 from toolgate_backend.grammars.quarantine.service import Quarantine
-from toolgate_backend.vocabulary import Vocabulary
-from toolgate_core import grammar_key
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -56,7 +56,7 @@ def limited(quarantine: Quarantine, **limits: float) -> Quarantine:
 
 
 def source(schema: dict[str, Any], name: str = "f") -> GrammarSource:
-    parameters = grammar_key.canonical_parameters(schema)
+    parameters = canonical_parameters(schema)
     return GrammarSource(key=f"key of {name}", name=name, parameters=parameters)
 
 
@@ -182,7 +182,7 @@ async def test_a_blob_comes_with_what_was_dear_to_compile(
     assert verdict.compile_ms is not None
     assert verdict.load_ms * 5 <= verdict.compile_ms
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-    loaded = compiler.load(dear.key, verdict.blob, grammar_key.canonical_json(dear.parameters))
+    loaded = compiler.load(dear.key, verdict.blob, canonical_json(dear.parameters))
     assert loaded.grammar is not None
 
 

@@ -9,9 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ..grammars.engines.engine import BitmaskRow, words_per_row
-
 TokenIds = npt.NDArray[np.int64]
+BitmaskRow = npt.NDArray[np.int32]
+"""One bit for each token id in little-endian words: the layout of both xgrammar and llguidance."""
+
+
+def words_per_row(vocabulary_size: int) -> int:
+    return (vocabulary_size + 31) // 32
 
 
 @dataclass(frozen=True, eq=False)
