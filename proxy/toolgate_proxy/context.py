@@ -1,16 +1,16 @@
-"""The context of one request: whose it is, what it used, and how its response was made.
+"""Context of one request: its API key, its usage, and how its response was generated.
 
-The outermost middleware makes one for each HTTP request and keeps it in the ASGI scope. Everything
-after that gets it as an argument; only code that LiteLLM calls finds it in a context variable
+The outermost middleware creates it for each HTTP request and stores it in the ASGI scope. Later
+steps receive it as an argument. Only code that LiteLLM calls reads it from a context variable
 (litellm_host/context.py).
 
-Response headers made from it:
+Response headers that are derived from it:
 
-- `x-request-id`: the client's own, or one made here; the backend's logs contain it, too.
+- `x-request-id`: the client's own, or a generated one. The backend's logs contain it, too.
 - `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on loading them>`, with the slowest tier
   that was needed.
 - `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
-  keywords are left to validation; there was nothing to enforce.
+  keywords are only validated; there was nothing to enforce.
 - `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
 - `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
@@ -27,17 +27,17 @@ from typing import Any, Literal
 from toolgate_core.wire import ResidualKeyword
 
 from .keys.key import Key
-from .limits.kinds import Tokens
+from .keys.limit_kinds import Tokens
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
 REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
-"""Ids of clients that are used unchanged in logs and headers."""
+"""Client ids that are safe in logs and headers. Others are replaced."""
 
 Tier = Literal["memory", "redis", "compiled"]
 TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
-"""Where a grammar was found, the fastest first."""
+"""Sources of a grammar, the fastest first."""
 
 KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
@@ -59,31 +59,32 @@ class RequestContext:
     key: Key | None = None
     """None for the master key, and before authentication."""
     authenticated: bool = False
-    """`key` was found by our own authentication; if not, LiteLLM's configuration names another."""
+    """Toolgate authenticated the request. False if LiteLLM's configuration uses another
+    authentication."""
     model: str | None = None
-    """As the client named it."""
+    """The model's name in the request."""
 
     reserved_tokens: Tokens = field(default_factory=Tokens)
     admitted: bool = False
-    """The key's limits admitted the request."""
+    """The limits of the key admitted the request."""
     on_settle: Callable[[], Awaitable[None]] | None = None
-    """Settles the reservation by what was used; None once it was called."""
+    """Settles the reservation by the tokens used. None after it was called."""
     extra_headers: dict[str, str] = field(default_factory=dict)
-    """Further headers of the response: rate limits."""
+    """Further response headers: rate limits."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     counted: bool = False
-    """The tokens were counted, by a backend of ours or by LiteLLM."""
+    """The tokens were counted, by a Toolgate backend or by LiteLLM."""
     complete: bool = False
-    """Nothing more will be used: settling is final from here on."""
+    """The token counts are final, so the reservation can be settled."""
 
     status: int | None = None
-    """HTTP status of the response, once it has begun."""
+    """HTTP status of the response. None before its first byte."""
     failed: bool = False
     """The response is an error, even if its status was 200 when it began."""
     sent_whole: bool = False
-    """The response was sent to its end."""
+    """The complete response was sent."""
     first_byte_seconds: float | None = None
 
     enforced: Literal["full", "residual", "none"] | None = None
@@ -93,11 +94,11 @@ class RequestContext:
     grammars: int = 0
     tier: Tier = "memory"
     grammar_ms: float = 0.0
-    """Over all times that grammars had to be loaded for the request."""
+    """Total time of all grammar loads for the request."""
 
     @classmethod
-    def of_request(cls, sent_id: str | None) -> RequestContext:
-        """`sent_id`: the client's `x-request-id`."""
+    def with_request_id(cls, sent_id: str | None) -> RequestContext:
+        """`sent_id`: the client's `x-request-id`. A missing or unsafe id is replaced."""
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
 
@@ -107,19 +108,19 @@ class RequestContext:
         self.first_byte_seconds = round(time.monotonic() - self.began, 4)
 
     def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
-        """Tokens used so far."""
+        """Sets the number of tokens used so far."""
         self.prompt_tokens, self.completion_tokens = prompt, completion
         self.counted = True
         self.complete = self.complete or complete
 
     def used_tokens(self) -> Tokens:
-        """What counts against limits now: the reservation, until the tokens were counted."""
+        """The tokens that count against limits: the reserved ones until the tokens are counted."""
         if self.counted or self.failed:
             return Tokens(self.prompt_tokens, self.completion_tokens)
         return self.reserved_tokens
 
     async def settle(self) -> None:
-        """Once; later calls do nothing."""
+        """Settles the reservation. Later calls do nothing."""
         settle, self.on_settle = self.on_settle, None
         if settle is not None:
             await settle()
@@ -132,8 +133,8 @@ class RequestContext:
     def note_enforcement(
         self, constrained: object, residual: Mapping[str, Sequence[ResidualKeyword]]
     ) -> None:
-        """`constrained`: whether anything is; `residual`: by tool hash, the keywords that masks
-        do not enforce."""
+        """`constrained`: truthy if the request has tools or a content format. `residual`: keywords
+        that masks do not enforce, by tool hash."""
         self.enforced = "residual" if residual else "full" if constrained else "none"
         self.residual_tools = len(residual)
         names = {each.keyword for keywords in residual.values() for each in keywords}
@@ -147,7 +148,7 @@ class RequestContext:
         return f"{self.tier}; n={self.grammars}; ms={self.grammar_ms:.1f}"
 
     def headers(self) -> dict[str, str]:
-        """Headers that this gateway adds to the response."""
+        """The response headers that Toolgate adds."""
         headers = {} if self.request_id is None else {REQUEST_ID: self.request_id}
         headers |= self.extra_headers
         if self.enforced is None:
@@ -164,7 +165,8 @@ class RequestContext:
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:
-    """The context of a request, from its ASGI scope; a new one outside of `toolgate proxy`."""
+    """Returns the context in an ASGI scope. Creates one if the app was not started by `toolgate
+    proxy`."""
     context = scope.get(SCOPE)
     if not isinstance(context, RequestContext):
         context = scope[SCOPE] = RequestContext()

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..keys.key import Key
-from ..limits.kinds import KINDS
+from ..keys.limit_kinds import KINDS
 
 WIDTH = 140
 COLUMNS = (

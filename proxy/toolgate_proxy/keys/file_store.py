@@ -6,7 +6,7 @@ keys:
     hint: sk-tg-…Xy9Q
     team: web
     models: [small]
-    rpm: 600           # any kind of limits/kinds.py; also expires, tags, blocked
+    rpm: 600           # any kind of keys/limit_kinds.py; also expires, tags, blocked
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from ..limits.kinds import KINDS
 from .hashing import MAX_LENGTH, MIN_LENGTH, Hasher, hint
 from .key import Key, Limits, StoredSecret, Terms
+from .limit_kinds import KINDS
 
 LIMITS = tuple(kind.name for kind in KINDS)
 TERMS = tuple(name for name in Terms.model_fields if name != "limits")

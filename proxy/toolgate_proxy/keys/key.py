@@ -16,7 +16,7 @@ from pydantic import (
     create_model,
 )
 
-from ..limits.kinds import KINDS, LimitKind
+from .limit_kinds import KINDS, LimitKind
 
 ALIAS_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._@/-]{0,99}$"
 """Aliases are written to logs, metrics and headers without escaping."""
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
     fields = {kind.name: (PositiveInt | None, None) for kind in KINDS}
     Limits = create_model("Limits", __base__=_Limits, __module__=__name__, **fields)
-    """The limits of a key, with a field for each kind in limits/kinds.py."""
+    """The limits of a key, with a field for each kind in keys/limit_kinds.py."""
 
 
 class Terms(BaseModel):

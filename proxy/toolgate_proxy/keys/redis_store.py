@@ -22,9 +22,9 @@ from typing import cast
 from pydantic import SecretStr, ValidationError
 from redis.asyncio import Redis
 
-from ..limits.kinds import KINDS
 from .hashing import Hasher
 from .key import Key
+from .limit_kinds import KINDS
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from ..polling import keep_looking
+from ..polling import poll_forever
 from ..redis.client import SharedRedis
 from ..settings import Settings
 from . import metrics
@@ -64,7 +64,7 @@ class KeySync:
     async def started(self) -> None:
         """Start polling, and wait for the first keys, for at most FIRST_POLL_TIMEOUT."""
         if self._task is None:
-            polling = keep_looking(
+            polling = poll_forever(
                 self.poll, self._settings.key_poll, logger, "The API keys could not be read"
             )
             self._task = asyncio.create_task(polling)

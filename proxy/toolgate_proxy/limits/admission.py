@@ -8,12 +8,12 @@ from typing import Any
 from toolgate_core.errors import RateLimited
 
 from ..context import RequestContext
-from ..state import GatewayState
 from .estimate import estimate
+from .limiter import Limiter
 
 
 async def reserve(
-    here: GatewayState, context: RequestContext, body: Mapping[str, Any], *, output: bool = True
+    limiter: Limiter, context: RequestContext, body: Mapping[str, Any], *, output: bool = True
 ) -> None:
     """Sets the rate-limit headers. `body`: as the client sent it; `output`: whether the response
     has output tokens. Raises RateLimited and LimitsUnavailable."""
@@ -21,10 +21,9 @@ async def reserve(
     if key is None or context.admitted:
         return  # the master key has no limits
     if key.limits.any:
-        default_output = here.settings.limit_output_estimate
-        context.reserved_tokens = estimate(body, key.limits, default_output, output=output)
+        context.reserved_tokens = estimate(body, key.limits, limiter.output_estimate, output=output)
     try:
-        admission = await here.limiter.admit(
+        admission = await limiter.admit(
             key, context.call_id or "", context.reserved_tokens, context.used_tokens
         )
     except RateLimited as error:
@@ -34,6 +33,6 @@ async def reserve(
         raise
     context.admitted = True
     context.extra_headers |= admission.headers
-    reservation, reservations = admission.reservation, here.limiter.reservations
+    reservation, reservations = admission.reservation, limiter.reservations
 
     context.on_settle = lambda: reservations.close(reservation)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..keys.key import Limits
-from .kinds import KINDS, LimitKind, Tokens
+from ..keys.limit_kinds import KINDS, LimitKind, Tokens
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..keys.key import Limits
+from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer
-from .kinds import KINDS, Tokens
 
 BYTES_PER_TOKEN = 3
 """UTF-8 bytes, a little less than in most texts. A low estimate would admit too many requests:

@@ -11,12 +11,12 @@ from typing import Literal
 from toolgate_core.errors import LimitsUnavailable
 
 from ..keys.key import Key
+from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
 from ..redis.client import SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Counter, Unavailable, costs
 from .headers import headers, refusal
-from .kinds import KINDS, Tokens
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
 from .redis_counter import RedisCounter
@@ -39,6 +39,8 @@ class Limiter:
 
     def __init__(self, settings: Settings) -> None:
         self._fails_open = settings.limits_without_redis == "open"
+        self.output_estimate = settings.limit_output_estimate
+        """Tokens that are reserved for a response whose request has no maximum."""
         self._local = MemoryCounter()
         self._redis: SharedRedis | None = None
         self._shared: Counter | None = None

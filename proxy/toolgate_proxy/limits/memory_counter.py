@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..keys.limit_kinds import SLICES, LimitKind, Window
 from .counter import AdmissionRequest, AdmissionResult, Cost, LimitUsage, UsageUpdate
-from .kinds import SLICES, LimitKind, Window
 
 MAX_KEYS = 10_000
 """Keys with counters; beyond that the least recently used key is dropped."""

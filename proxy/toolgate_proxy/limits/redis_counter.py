@@ -18,10 +18,10 @@ from typing import cast
 
 from redis.exceptions import NoScriptError
 
+from ..keys.limit_kinds import SLICES
 from ..redis.batch import RedisBatch
 from ..redis.client import Argument, Command, SharedRedis
 from .counter import AdmissionRequest, AdmissionResult, LimitUsage, Unavailable, UsageUpdate
-from .kinds import SLICES
 
 
 class _Script:

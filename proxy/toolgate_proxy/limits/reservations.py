@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..keys.limit_kinds import LimitKind, Tokens
 from .counter import AdmissionResult, Change, Cost, Counter, Unavailable, UsageUpdate
-from .kinds import LimitKind, Tokens
 
 logger = logging.getLogger(__name__)
 

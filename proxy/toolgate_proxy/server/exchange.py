@@ -30,7 +30,7 @@ from ..litellm_host.deployments.router import Target
 from ..litellm_host.errors import own_errors
 from ..litellm_host.state import model_routes, selection
 from ..routing.deployments import Deployment, Placement
-from ..state import service
+from ..state import gateway
 from . import body
 from .connection import Disconnect
 
@@ -95,10 +95,10 @@ class Exchange:
             self._report(self._call, failed or (gone if disconnect.happened else None))
 
     async def _respond(self, send: Send, disconnect: Disconnect) -> None:
-        here, context = service(), self.context
+        here, context = gateway(), self.context
         values = await self._admitted()
         if context.key is not None:
-            await reserve(here, context, values)
+            await reserve(here.limiter, context, values)
         target = await self._chosen(values)
         values = {**target.defaults, **values}
         request = self._surface.parse(

@@ -14,20 +14,13 @@ from pydantic import SecretStr
 
 from tests.support.limit_counters import LIMITS, WINDOW, in_redis, refused, request, update
 from tests.support.redis_server import RedisServer
+from toolgate_proxy.keys.limit_kinds import DAY, IN_FLIGHT, KINDS, REQUESTS, SLICES, LimitKind
 from toolgate_proxy.limits import redis_counter
 from toolgate_proxy.limits.counter import (
     AdmissionRequest,
     AdmissionResult,
     Change,
     UsageUpdate,
-)
-from toolgate_proxy.limits.kinds import (
-    DAY,
-    IN_FLIGHT,
-    KINDS,
-    REQUESTS,
-    SLICES,
-    LimitKind,
 )
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter

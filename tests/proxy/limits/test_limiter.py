@@ -17,10 +17,10 @@ from tests.support.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, Limits
+from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
 from toolgate_proxy.limits.counter import UsageUpdate
 from toolgate_proxy.limits.estimate import MAX_TOKENS, OUTPUT_FIELDS, PROMPT_FIELDS, estimate
 from toolgate_proxy.limits.headers import duration
-from toolgate_proxy.limits.kinds import KINDS, Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.reservations import Charge, Reservations

@@ -13,8 +13,8 @@ from tests.support.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits import admission
-from toolgate_proxy.limits.kinds import Tokens
 from toolgate_proxy.litellm_host.callbacks import limit_hook
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
@@ -28,7 +28,7 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_t
 def _service(monkeypatch: pytest.MonkeyPatch) -> None:
     """One without Redis, which counts limits by itself."""
     made = GatewayState(Settings(redis_url=None, limits_without_redis="open"))
-    monkeypatch.setattr(limit_hook, "service", lambda: made)
+    monkeypatch.setattr(limit_hook, "gateway", lambda: made)
 
 
 async def before(context: RequestContext | None, data: dict[str, Any], call: str) -> None:
@@ -138,5 +138,5 @@ async def test_tokens_that_the_engine_counted_are_not_counted_again() -> None:
 async def test_the_master_key_has_no_limits() -> None:
     here: Any = SimpleNamespace()  # no limiter
     context = RequestContext()
-    await admission.reserve(here, context, CHAT)
+    await admission.reserve(here.limiter, context, CHAT)
     assert not context.admitted

@@ -16,7 +16,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from toolgate_core.errors import ToolgateError
 
 from ...limits.admission import reserve
-from ...state import service
+from ...state import gateway
 from ..context import carried
 from ..errors import host_error
 
@@ -34,7 +34,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         context.model = model if isinstance(model, str) else None
         context.call_id = _call_id(data)
         try:
-            await reserve(service(), context, data, output=call_type not in WITHOUT_OUTPUT)
+            await reserve(gateway().limiter, context, data, output=call_type not in WITHOUT_OUTPUT)
         except ToolgateError as error:
             raise host_error(error, context.model or "", ours=False) from error
 

@@ -17,7 +17,7 @@ from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.file_store import read_keys
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import now
-from toolgate_proxy.limits.kinds import KINDS, LimitKind, Tokens
+from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind, Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.settings import Settings, settings
 
