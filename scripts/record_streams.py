@@ -61,9 +61,9 @@ async def record(url: str, key: str) -> None:
     from toolgate_proxy.api.chat_completions.request import parse_request
     from toolgate_proxy.context import RequestContext
     from toolgate_proxy.routing.deployments import Placement
-    from toolgate_proxy.state import service
+    from toolgate_proxy.state import gateway
 
-    here = service()
+    here = gateway()
     deployment = here.deployments.at(Placement("tiny", url, key))
     streams = []
     for name, params in requests(closers(tiny_model())).items():

@@ -1,4 +1,4 @@
-"""Work that must not hold a response back, and that must not be collected before it is done."""
+"""Background tasks: work that must not delay a response."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 logger = logging.getLogger("toolgate")
 
 _tasks: set[asyncio.Task[Any]] = set()
+"""References that prevent garbage collection of running tasks."""
 
 
 def in_background(work: Coroutine[Any, Any, Any]) -> None:
-    """Runs `work` in a task of its own. An exception ends in the log, by its class alone."""
+    """Runs `work` in a separate task. For an exception, only its class is logged."""
     task = asyncio.get_running_loop().create_task(work)
     _tasks.add(task)
     task.add_done_callback(_done)
@@ -22,4 +23,4 @@ def in_background(work: Coroutine[Any, Any, Any]) -> None:
 def _done(task: asyncio.Task[Any]) -> None:
     _tasks.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("Work in the background failed (%s).", type(error).__name__)
+        logger.warning("A background task failed (%s).", type(error).__name__)

@@ -1,4 +1,4 @@
-"""Looking again and again, whatever comes of it."""
+"""Polling that continues after errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 
-async def keep_looking(
-    look: Callable[[], Awaitable[None]], seconds: float, logger: logging.Logger, failed: str
+async def poll_forever(
+    poll: Callable[[], Awaitable[None]], seconds: float, logger: logging.Logger, failed: str
 ) -> None:
-    """Until cancelled, `seconds` apart. `failed` is logged with the name of what went wrong."""
+    """Calls `poll` every `seconds` until cancelled. Logs `failed` and the class of each error."""
     while True:
         try:
-            await look()
-        except Exception as error:  # noqa: BLE001  the watch must outlive whatever it meets
+            await poll()
+        except Exception as error:  # noqa: BLE001  polling must survive all errors
             logger.warning("%s (%s).", failed, type(error).__name__)
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What the gateway's process holds: keys, limits, backends and the engine. Made on first use."""
+"""State of a gateway process: keys, limits, deployments and the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .keys.hashing import Hasher
 from .keys.sync import KeySync
 from .limits.limiter import Limiter
 from .routing.deployments import Deployments
-from .routing.prefix_affinity import Affinity
+from .routing.prefix_affinity import PrefixAffinity
 from .settings import Settings, settings
 
 
@@ -26,16 +26,17 @@ class GatewayState:
             self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
         self.deployments = Deployments(settings)
         self.engine = Engine(settings)
-        self.affinity = Affinity(self.deployments) if settings.prefix_affinity else None
+        self.affinity = PrefixAffinity(self.deployments) if settings.prefix_affinity else None
 
     async def aclose(self) -> None:
         await self.limiter.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
-        if self.deployments.fleet is not None:
-            await self.deployments.fleet.aclose()
+        if self.deployments.shared_cache is not None:
+            await self.deployments.shared_cache.aclose()
 
 
 @lru_cache(maxsize=1)
-def service() -> GatewayState:
+def gateway() -> GatewayState:
+    """The state of this process, created on first use."""
     return GatewayState(settings())

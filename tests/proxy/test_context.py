@@ -9,7 +9,7 @@ import pytest
 
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
-from toolgate_proxy.limits.kinds import Tokens
+from toolgate_proxy.keys.limit_kinds import Tokens
 
 
 def test_the_slowest_tier_counts() -> None:
@@ -61,7 +61,7 @@ def test_residual_keywords_are_listed_once_and_only_safe_ones() -> None:
 
 def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
     assert RequestContext().headers() == {}
-    context = RequestContext.of_request("mine")
+    context = RequestContext.with_request_id("mine")
     context.resamples, context.grammars = 1, 2
     context.extra_headers["x-ratelimit-limit-requests"] = "3"
     assert context.headers() == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
@@ -69,15 +69,15 @@ def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
 
 @pytest.mark.parametrize("sent", ["my-request.7", "a" * 128, "A_b:c/d=e+f"])
 def test_a_safe_request_id_is_kept(sent: str) -> None:
-    assert RequestContext.of_request(sent).request_id == sent
+    assert RequestContext.with_request_id(sent).request_id == sent
 
 
 @pytest.mark.parametrize("sent", [None, "", "no\tgood", "x" * 129, "line\nend", "é"])
 def test_another_request_id_is_replaced(sent: str | None) -> None:
-    made = RequestContext.of_request(sent).request_id
+    made = RequestContext.with_request_id(sent).request_id
     assert made is not None
     assert re.fullmatch(r"req_[0-9a-f]{32}", made)
-    assert made != RequestContext.of_request(sent).request_id
+    assert made != RequestContext.with_request_id(sent).request_id
 
 
 def test_the_reservation_counts_until_tokens_are_counted_or_the_request_failed() -> None:

@@ -19,7 +19,7 @@ from toolgate_proxy import provider
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
-from toolgate_proxy.litellm_host.stream import PassThroughStream
+from toolgate_proxy.litellm_host.provider.stream import PassThroughStream
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -56,7 +56,7 @@ async def recorder(
     here = GatewayState(
         Settings(backend_url=backend.url, backend_key=SecretStr(KEY), redis_url=None)
     )
-    monkeypatch.setattr(provider, "service", lambda: here)
+    monkeypatch.setattr(provider, "gateway", lambda: here)
     reset_litellm(monkeypatch)
     recorder = Recorder()
     monkeypatch.setattr(litellm, "callbacks", [recorder])

@@ -22,7 +22,7 @@ from ..litellm_host.administrator import IsAdministrator
 from ..litellm_host.deployments.router import placements
 from ..routing.deployments import Deployment
 from ..settings import settings
-from ..state import service
+from ..state import gateway
 from . import schema_report, status
 from .exposition import exposition
 from .prewarm import BackendReport, prewarm
@@ -90,7 +90,7 @@ async def _tools_of(
 async def status_route(administrator: IsAdministrator) -> Response:
     if not administrator:
         return _forbidden()
-    return JSONResponse(status.status(service().deployments).model_dump())
+    return JSONResponse(status.status(gateway().deployments).model_dump())
 
 
 @router.get("/metrics")
@@ -102,7 +102,7 @@ async def metrics_route(administrator: IsAdministrator) -> Response:
 
 def deployments_of(model: str | None) -> list[Deployment]:
     """The Toolgate backends of a model, each once; None: of all models."""
-    known = service().deployments
+    known = gateway().deployments
     found = [known.get(place.api_base, place.api_key) for place in placements(model)]
     return list({id(each): each for each in found}.values())
 

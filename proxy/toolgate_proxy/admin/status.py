@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from ..litellm_host.deployments import router
 from ..litellm_host.state import model_routes
 from ..routing.deployments import Deployment, Deployments
-from ..state import service
+from ..state import gateway
 
 
 class BackendStatus(BaseModel):
@@ -53,8 +53,8 @@ class Status(BaseModel):
 
 
 def status(deployments: Deployments) -> Status:
-    here = service()
-    fleet = deployments.fleet
+    here = gateway()
+    fleet = deployments.shared_cache
     return Status(
         models=[
             ModelStatus(

@@ -1,1 +1,1 @@
-"""One chat request, from its plan to the events of its response. Knows no API and no host."""
+"""One chat request, from its plan to the events of its response. Independent of API and host."""

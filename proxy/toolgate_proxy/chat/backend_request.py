@@ -1,4 +1,4 @@
-"""The message that asks a backend to answer a chat request."""
+"""The message that sends a chat request to a backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..grammars.service import LoadedGrammars
 def backend_request(
     request: ChatRequest, plan: EnforcementPlan, loaded: LoadedGrammars, request_id: str | None
 ) -> wire.GenerateRequest:
-    """`request_id`: the client's `x-request-id`, which may come twice; the engine's must not."""
+    """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
+    so the gateway's own id is appended."""
     return wire.GenerateRequest(
         request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
         model=request.model,
@@ -24,8 +25,8 @@ def backend_request(
         ),
         sampling=request.sampling,
         enforcement=plan.wire(loaded.keys),
-        # Only a stream can be closed at a stop string, or at a call that fails validation;
-        # otherwise one response with all tokens costs less.
+        # Only a stream can be closed at a stop string or an invalid call. Otherwise one response
+        # with all tokens costs less.
         stream=request.stream
         or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
         return_prompt_ids=request.return_token_ids,
@@ -37,7 +38,7 @@ def backend_request(
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:
-    """Where in the request's body each schema is, by its tool's name; errors name that place."""
+    """The request parameter that contains each schema, by tool name, for error messages."""
     if request.legacy_functions:
         params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
     else:

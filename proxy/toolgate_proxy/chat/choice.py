@@ -1,4 +1,4 @@
-"""One choice of an answer: its tokens → events, up to where it ends on this side."""
+"""One choice of a response: converts its tokens to events and detects where the choice ends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .retries import Resample, Retries
 
 @dataclass(frozen=True)
 class TokenIds:
-    """The ids behind the events before it."""
+    """The token ids of the preceding events."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class ChoiceStarted:
-    """The model has begun, with tokens that show nothing yet: a mark, a tool's name."""
+    """The first tokens have no visible text: a marker or the name of a tool."""
 
 
 ChoiceEvent = Event | TokenIds | ChoiceStarted
@@ -40,30 +40,31 @@ class Choice:
         calls: HeldCalls,
         retries: Retries | None,
     ) -> None:
-        """`retries`: None where no call may turn out invalid."""
+        """`retries` is None if masks enforce all schemas, so that no call can be invalid."""
         self._segmenter = segmenter
         self._request = request
         self._plan = plan
         self._calls = calls
         self._retries = retries
         self._names = frozenset(tool.name for tool in plan.candidates)
-        # What stops the words before a call that is owed would leave the call out.
+        # A stop string in the text before a required call would prevent the call.
         stopping = plan.choice != "required"
         self._stop_ids = frozenset(request.sampling.stop_token_ids) if stopping else frozenset()
         stops = request.stop if stopping else ()
         self._stops = StopStrings(stops, include=request.include_stop) if stops else None
         self._stop_id: int | None = None
-        self._unsaid = request.echo
-        self._ids_said = 0
-        self._begun = False
+        self._echo = request.echo
+        """Text that precedes the generated content; empty once it was sent."""
+        self._ids_sent = 0
+        self._started = False
         self.finished = False
         self.token_count = 0
-        self.again: Resample | None = None
-        """Set while the choice waits to be sampled again; tokens that still come are none of it."""
+        self.resample: Resample | None = None
+        """Set while the choice waits to be sampled again. Further tokens are then ignored."""
 
     @property
     def stopped(self) -> bool:
-        """Ended on this side, by a stop string or a stop token."""
+        """The gateway ended the choice, at a stop string or stop token."""
         hit = self._stops is not None and self._stops.hit is not None
         return hit or self._stop_id is not None
 
@@ -76,93 +77,101 @@ class Choice:
         return self._segmenter.reasoning_tokens
 
     async def tokens(self, event: wire.TokensEvent) -> list[ChoiceEvent]:
-        """Raises EnforcementFailed where they are not what the plan promised, ToolSchemaViolation
-        where a call breaks its schema and the choice may not be sampled again."""
-        if self.finished or self.again is not None:
+        """Raises EnforcementFailed if the tokens contradict the plan, and ToolSchemaViolation if a
+        call is invalid and the choice can't be sampled again."""
+        if self.finished or self.resample is not None:
             return []
         before = self.token_count
-        if self._stops is None and not self._stop_ids and not self._calls.doubtful:
+        if self._stops is None and not self._stop_ids and not self._calls.may_be_invalid:
             self.token_count += len(event.ids)
             fresh = self._segmenter.feed(event.ids, event.texts, event.logprobs)
-            shown = await self._passed(fresh)
+            events = await self._release(fresh)
         else:
-            shown = await self._one_by_one(event)
-        return self._beginning(self._said(shown, event.ids[: self.token_count - before]))
+            events = await self._feed_one_by_one(event)
+        extended = self._add_extras(events, event.ids[: self.token_count - before])
+        return self._add_start(extended)
 
     async def end(self, event: wire.EndEvent) -> list[ChoiceEvent]:
-        if self.finished or self.again is not None:
+        if self.finished or self.resample is not None:
             return []
-        shown = self._segmenter.finish(event.finish_reason, event.stop_reason, event.text)
-        if event.stop_reason in self._stop_ids and isinstance(last := shown[-1], Finish):
-            shown[-1] = replace(last, stop_reason=event.stop_reason)
-        return self._said(await self._passed(self._stops.filter(shown) if self._stops else shown))
+        events = self._segmenter.finish(event.finish_reason, event.stop_reason, event.text)
+        if event.stop_reason in self._stop_ids and isinstance(last := events[-1], Finish):
+            events[-1] = replace(last, stop_reason=event.stop_reason)
+        if self._stops is not None:
+            events = self._stops.filter(events)
+        return self._add_extras(await self._release(events))
 
-    def _said(self, shown: list[Event], taken: tuple[int, ...] = ()) -> list[ChoiceEvent]:
-        """With what the client asked to have said as well: the message it began, the ids."""
-        unsaid, self._unsaid = self._unsaid, ""
-        said: list[ChoiceEvent] = [*([ContentDelta(unsaid)] if unsaid else ()), *shown]
-        if self._request.return_token_ids and (ids := self._fresh_ids(taken)):
-            # Before the end, which is the last thing that is said of a choice.
-            said.insert(len(said) - self.finished, TokenIds(ids))
-        return said
+    def _add_extras(self, events: list[Event], ids: tuple[int, ...] = ()) -> list[ChoiceEvent]:
+        """Adds what the client requested in addition: the echo and the token ids."""
+        echo, self._echo = self._echo, ""
+        extended: list[ChoiceEvent] = [*([ContentDelta(echo)] if echo else ()), *events]
+        if self._request.return_token_ids and (fresh := self._fresh_ids(ids)):
+            # The finish event must remain the last event of a choice.
+            extended.insert(len(extended) - self.finished, TokenIds(fresh))
+        return extended
 
-    def _beginning(self, said: list[ChoiceEvent]) -> list[ChoiceEvent]:
-        begun, self._begun = self._begun, True
-        return said or ([] if begun else [ChoiceStarted()])
+    def _add_start(self, events: list[ChoiceEvent]) -> list[ChoiceEvent]:
+        started, self._started = self._started, True
+        return events or ([] if started else [ChoiceStarted()])
 
-    def _fresh_ids(self, taken: tuple[int, ...]) -> tuple[int, ...]:
-        """But for those of a call that is held back: they come when it goes, or never."""
+    def _fresh_ids(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """The ids that may be sent now. Those of a held call follow when the call is released."""
         if self._retries is None:
-            return taken
-        if self._calls.holding:
+            return ids
+        if self._calls.is_holding:
             return ()
         accepted = self._retries.accepted
-        fresh, self._ids_said = accepted[self._ids_said :], len(accepted)
+        fresh, self._ids_sent = accepted[self._ids_sent :], len(accepted)
         return fresh
 
-    async def _one_by_one(self, event: wire.TokensEvent) -> list[Event]:
-        """So that the tokens after a stop or a wrong call are not counted."""
-        shown: list[Event] = []
+    async def _feed_one_by_one(self, event: wire.TokensEvent) -> list[Event]:
+        """Feeds single tokens, so that tokens after a stop or an invalid call are not counted."""
+        events: list[Event] = []
         for at, token in enumerate(event.ids):
-            if self.stopped or self.again is not None:
+            if self.stopped or self.resample is not None:
                 break
             retries = self._retries
             if retries is not None and retries.note(token, self._segmenter, self._stops):
                 self._calls.hold()
             self.token_count += 1
-            fresh = self._ended_by(token, event.texts[at])
+            fresh = self._end_at_stop_token(token, event.texts[at])
             if fresh is None:
                 one = slice(at, at + 1)
                 logprobs = event.logprobs[one] if event.logprobs is not None else None
                 fresh = self._segmenter.feed(event.ids[one], event.texts[one], logprobs)
-            shown += await self._passed(self._stops.filter(fresh) if self._stops else fresh)
-        return shown
+            events += await self._release(self._stops.filter(fresh) if self._stops else fresh)
+        return events
 
-    def _ended_by(self, token: int, text: str) -> list[Event] | None:
-        """The end of the content, where this is one of its stop tokens."""
+    def _end_at_stop_token(self, token: int, text: str) -> list[Event] | None:
+        """The last events of the choice if `token` is a stop token in content, otherwise None."""
         if token not in self._stop_ids or not self._segmenter.in_content:
             return None
         self._stop_id = token
-        said = self._segmenter.feed([token], [text]) if self._request.include_stop else []
+        included = self._segmenter.feed([token], [text]) if self._request.include_stop else []
         *before, _ = self._segmenter.finish("stop")
-        return [*said, *before, Finish("stop", token)]
+        return [*included, *before, Finish("stop", token)]
 
-    async def _passed(self, events: list[Event]) -> list[Event]:
-        shown, wrong = await self._calls.passed(self._checked(events))
-        if wrong is not None and self._retries is not None:
-            self.again = self._retries.again(wrong, self.token_count)
-            self._segmenter, self._stops = self._retries.before_call()
+    async def _release(self, events: list[Event]) -> list[Event]:
+        """The events that may be sent. Resets the choice to before an invalid call."""
+        released, invalid = await self._calls.release(self._check_plan(events))
+        if invalid is not None and self._retries is not None:
+            self.resample = self._retries.resample(invalid, self.token_count)
+            self._segmenter, self._stops = self._retries.state_before_call()
             self.finished = False
-        return shown
+        return released
 
-    def _checked(self, events: list[Event]) -> list[Event]:
-        """The masks have seen to the plan; a backend that did not apply them is found out here."""
+    def _check_plan(self, events: list[Event]) -> list[Event]:
+        """Verifies the plan, which masks enforce. Detects a backend that did not apply them."""
         for at, event in enumerate(events):
             if isinstance(event, CallStart):
-                too_many = self._plan.max_calls is not None and event.index >= self._plan.max_calls
+                max_calls = self._plan.max_calls
+                too_many = max_calls is not None and event.index >= max_calls
                 if event.name not in self._names or too_many:
+                    what = f"call number {event.index + 1}" if too_many else "a call"
                     raise EnforcementFailed(
-                        "The model made a call that this request does not allow; send it again."
+                        f"The model made {what} of {event.name!r}, which the request does not "
+                        "allow: the masks were not applied. Send the request again, and check the "
+                        "log of the backend."
                     )
             elif isinstance(event, Finish):
                 self.finished = True

@@ -1,7 +1,7 @@
-"""One chat request, answered by one backend: plan → grammars → backend → segment → validate.
+"""Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
-The engine knows no API and no host. Two wrappers call it: resampling.py samples a choice again
-whose call failed validation, and failover.py moves a request whose backend is lost.
+The engine is independent of API and host. Two wrappers call it: resampling.py samples a choice
+again if its call failed validation, and failover.py moves a request if its backend fails.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .backend_request import backend_request, schema_params
 from .held_calls import CallCheck
 from .images import Images
 from .response import ChatResponse, ResponseEvent
-from .retries import Resample, of_choice, request_again
+from .retries import Resample, choice_events, resample_request
 
-SENDS = 6
-"""Times that a request is sent at most while the backend evicts its grammars."""
+MAX_SENDS = 6
+"""Maximum number of times a request is sent while the backend evicts its grammars."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """A request that a backend has begun to answer."""
+    """A request that a backend has accepted."""
 
     info: wire.Info
     dialect: Dialect
@@ -52,15 +52,15 @@ class Engine:
     async def begin(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
-        """Raises ToolgateError where the request is refused or the backend fails."""
+        """Raises ToolgateError if the request is refused or the backend fails."""
         if request.images:
             info = await deployment.backend.info()
-            messages = await self._images.inlined(request.messages, sees=info.images)
+            messages = await self._images.inlined(request.messages, accepts_images=info.images)
             request = replace(request, messages=messages)
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
-        unsure = [tool.name for tool in plan.candidates if tool.hash in residual]
-        check = CallCheck(plan.candidates, unsure, self._validators)
+        residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
+        check = CallCheck(plan.candidates, residual_tools, self._validators)
         dialect, info = generation.dialect, generation.info
         return ChatResponse(request, plan, dialect, info, check, self._resamples), generation
 
@@ -72,10 +72,10 @@ class Engine:
         resample: Resample | None = None,
         deadline: float | None = None,
     ) -> Generation:
-        """plan → grammars → backend. `resample`: the choice to go on with, and `deadline` the
-        deadline of its first generation, by time.monotonic."""
+        """plan → grammars → backend. With `resample`, continues one choice; `deadline` is then the
+        deadline of the first generation, by time.monotonic."""
         backend, grammars = deployment.backend, deployment.grammars
-        for _ in range(SENDS):
+        for _ in range(MAX_SENDS):
             info = await backend.info()
             dialect = _dialect(info)
             plan = make_plan(request, dialect)
@@ -85,7 +85,7 @@ class Engine:
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             message = backend_request(request, plan, loaded, context.request_id)
             try:
-                message = request_again(message, resample) if resample else message
+                message = resample_request(message, resample) if resample else message
                 events = await backend.generate(message, deadline)
             except GrammarUnknown as unknown:
                 grammars.forget(unknown.keys)
@@ -93,31 +93,34 @@ class Engine:
             context.note_enforcement(request.tools or request.content_format, loaded.residual)
             return Generation(info, dialect, plan, loaded.residual, events)
         raise BackendUnavailable(
-            "The backend keeps evicting grammars that this request needs. Try again in a second.",
+            f"The backend evicted grammars of this request {MAX_SENDS} times before the request "
+            "could start. Try again in a second. If this persists, raise TOOLGATE_MAX_GRAMMARS of "
+            "the backend.",
             retry_after=1,
         )
 
     async def events(
         self,
-        answer: ChatResponse,
+        response: ChatResponse,
         generation: Generation,
         context: RequestContext,
         resample: Resample | None = None,
     ) -> AsyncGenerator[list[ResponseEvent], None]:
-        """segment → validate, in batches: all that had arrived when the backend was read."""
+        """segment → validate. A batch contains everything that had arrived from the backend."""
         async with aclosing(generation.events) as batches:
             async for batch in batches:
-                pieces = await answer.feed(of_choice(batch, resample.choice) if resample else batch)
-                context.note_tokens(answer.counts.prompt, answer.counts.completion)
-                yield pieces
-                if answer.complete:
+                fed = choice_events(batch, resample.choice) if resample else batch
+                events = await response.feed(fed)
+                context.note_tokens(response.counts.prompt, response.counts.completion)
+                yield events
+                if response.complete:
                     return
 
 
 def _dialect(info: wire.Info) -> Dialect:
     if info.dialect not in DIALECTS:
         raise BackendFailed(
-            f"The backend's dialect {info.dialect!r} is not known to this gateway. Install the "
-            "same release of toolgate on both."
+            f"The backend uses the unknown dialect {info.dialect!r}. Install the same release of "
+            "toolgate on the gateway and the backend."
         )
     return DIALECTS[info.dialect]

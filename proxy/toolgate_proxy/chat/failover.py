@@ -1,5 +1,5 @@
-"""A response begun at the first backend that can: a request whose backend is lost before any event
-of its response moves to another backend of the same model."""
+"""Failover: moves a request to another backend of its model if the first one fails before the first
+event of the response."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .response import ChatResponse, ResponseEvent
 
 logger = logging.getLogger(__name__)
 
-LOST_AT_MOST = 2
-"""Backends that may be lost with a request that they had accepted: a request that crashes backends
-must not be passed from one to the next."""
+MAX_LOST = 2
+"""Maximum number of backends that may fail after they accepted a request. The request might have
+crashed them, so it must not be sent to all of them."""
 
 Events = AsyncIterator[list[ResponseEvent]]
 Responding = AbstractAsyncContextManager[tuple[ChatResponse, Events]]
+"""What `respond` returns."""
 Alternatives = Callable[[Deployment], Sequence[Placement]]
-"""The other placements of the model, given the deployment that was tried; asked for only when that
-one is lost."""
+"""Returns the model's other placements, given the deployment that failed."""
 
 
 @asynccontextmanager
@@ -41,52 +41,57 @@ async def respond(
     alternatives: Alternatives,
     context: RequestContext,
 ) -> AsyncIterator[tuple[ChatResponse, Events]]:
-    """The response, begun, and its events in batches, from `first` or one of its alternatives."""
-    left: list[Placement] = [first]
+    """Yields the response and its events in batches, from `first` or one of the alternatives."""
+    remaining: list[Placement] = [first]
     others: Sequence[Placement] | None = None
     lost = 0
     while True:
-        placement = left.pop()
+        placement = remaining.pop()
         deployment = deployments.at(placement)
         async with AsyncExitStack() as stack:
-            stack.enter_context(deployment.load.carried())
+            stack.enter_context(deployment.load.running())
             try:
-                asked = replace(request, model=placement.model)
-                response = resampling.respond(engine, asked, deployment, context)
-                answer, events = await stack.enter_async_context(response)
-                shown = await _first_shown(events)
+                attempt = replace(request, model=placement.model)
+                responding = resampling.respond(engine, attempt, deployment, context)
+                response, events = await stack.enter_async_context(responding)
+                first_batch = await _first_batch(events)
             except (BackendUnavailable, BackendLost) as error:
-                _note(deployment, error)
+                _note_failure(deployment, error)
                 lost += isinstance(error, BackendLost)
                 if others is None:
                     others = alternatives(deployment)
-                    left = [*others] or ([placement] if _broke_off(error) else [])
-                if not left or lost >= LOST_AT_MOST:
+                    retry = [placement] if _kept_connection_closed(error) else []
+                    remaining = [*others] or retry
+                if not remaining or lost >= MAX_LOST:
                     raise
                 metrics.FAILOVERS.inc()
-                logger.warning("A request moves on from %s: %s", deployment.url, error.message)
+                logger.warning(
+                    "Backend %s failed, so the request is sent to another one: %s",
+                    deployment.url,
+                    error.message,
+                )
                 continue
-            yield answer, _all(shown, events)
+            yield response, _chain(first_batch, events)
             return
 
 
-async def _first_shown(events: Events) -> list[ResponseEvent]:
-    """The first batch that is not empty."""
+async def _first_batch(events: Events) -> list[ResponseEvent]:
+    """Waits for the first batch that is not empty."""
     async for batch in events:
         if batch:
             return batch
     return []
 
 
-async def _all(first: list[ResponseEvent], rest: Events) -> Events:
+async def _chain(first: list[ResponseEvent], rest: Events) -> Events:
     yield first
     async for batch in rest:
         yield batch
 
 
-def _broke_off(error: BackendUnavailable | BackendLost) -> bool:
-    """Whether a connection broke before any response: most likely one that was kept open, and that
-    the backend closed as the request was written to it. Then the same backend is worth a try."""
+def _kept_connection_closed(error: BackendUnavailable | BackendLost) -> bool:
+    """Whether an established connection broke before any response. Most likely the backend closed
+    an idle connection while the request was sent on it, so the same backend can be tried again."""
     cause = error.__cause__
     return (
         isinstance(error, BackendUnavailable)
@@ -95,7 +100,7 @@ def _broke_off(error: BackendUnavailable | BackendLost) -> bool:
     )
 
 
-def _note(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
-    """A backend that refuses connections leaves the rotation; the next probe may bring it back."""
+def _note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
+    """Removes a backend that refuses connections from the rotation, until a probe succeeds."""
     if isinstance(error.__cause__, httpx.ConnectError):
-        deployment.state.failed(type(error).__name__, at_once=True)
+        deployment.state.note_failure(type(error).__name__, at_once=True)

@@ -1,8 +1,8 @@
-"""The calls of one choice on their way to the client: each is validated in full when it ends, and a
-call that may turn out invalid is held back until then.
+"""Validation of the calls of one choice before they are sent to the client.
 
-A call whose masks enforce its whole schema can't fail; if one does, that is a bug of ours, and the
-response ends in an error. A call of a tool with residual keywords may well fail.
+Each call is validated when it is complete. A call that can be invalid is held until then. If masks
+enforce the whole schema, a call can't be invalid; a violation is then a bug of Toolgate, and the
+response ends with an error. A call of a tool with residual keywords can be invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.tools import Tool
 
 from ..validation.service import ValidationService
-from ..validation.validator import Violation, half_a_pair
+from ..validation.validator import Violation, has_lone_surrogate
 from . import metrics
 
 logger = logging.getLogger("toolgate")
@@ -33,8 +33,8 @@ class InvalidCall:
 class CallCheck:
     """Validates the calls of one request.
 
-    `residual`: names of the tools with keywords that masks do not enforce; their calls are held
-    back until they are known to be valid."""
+    `residual`: names of the tools with keywords that masks do not enforce. Their calls are held
+    until they are validated."""
 
     def __init__(
         self, tools: Iterable[Tool], residual: Iterable[str], validators: ValidationService
@@ -44,32 +44,33 @@ class CallCheck:
         self._validators = validators
 
     async def check(self, name: str, arguments: str) -> Violation | None:
-        """What is wrong with a residual call, if anything. Raises EnforcementFailed where a call is
-        wrong that can't be, ToolSchemaViolation where it holds half of a surrogate pair,
-        ArgumentsNotChecked where the check went over its limits."""
-        tool, held_back = self._tools[name], name in self.residual
-        # Masks can't rule out that a member of an open object comes twice. Where a call can still
-        # be sampled again, that is wrong; elsewhere the last one counts.
-        violation = await self._validators.check(tool, arguments, unique=held_back)
-        if held_back:
+        """Returns the violation of a call with residual keywords. Raises EnforcementFailed for a
+        violation of any other call, ToolSchemaViolation for half of a surrogate pair in it, and
+        ArgumentsNotChecked if the validation exceeds its limits."""
+        tool, is_residual = self._tools[name], name in self.residual
+        # Masks can't prevent duplicate members in an open object. They are a violation if the call
+        # can be sampled again. Otherwise the last member counts.
+        violation = await self._validators.check(tool, arguments, unique=is_residual)
+        if is_residual:
             metrics.RESIDUAL_CALLS.labels("invalid" if violation else "valid").inc()
             return violation
-        if violation is not None and half_a_pair(arguments):
+        if violation is not None and has_lone_surrogate(arguments):
             raise ToolSchemaViolation(
-                f"The model called {name!r} with half of a surrogate pair in the arguments: no "
-                "mask rules it out, and strict JSON parsers refuse it. Send the request again."
+                f"The arguments of the model's call of {name!r} contain half of a surrogate pair. "
+                "Masks can't prevent it, and strict JSON parsers reject it. Send the request again."
             )
         if violation is not None:
             metrics.VIOLATIONS.inc()
             logger.error(
-                "Toolgate: masks let a violation through: schema %s, keyword %r at %r",
+                "A call violates its schema although masks enforce all of it: schema %s, keyword "
+                "%r at %r. This is a bug of Toolgate.",
                 tool.hash,
                 violation.keyword,
                 violation.schema_pointer,
             )
             raise EnforcementFailed(
-                "A tool call broke its schema although it was enforced: this is a bug of Toolgate. "
-                "Send the request again, and report the tool's schema."
+                f"The model's call of {name!r} violates its schema although masks enforce all of "
+                "it. This is a bug of Toolgate. Send the request again, and report the schema."
             )
         return None
 
@@ -82,22 +83,22 @@ class HeldCalls:
         self._held: list[Event] | None = None
 
     @property
-    def doubtful(self) -> bool:
-        """Whether any call of this request may turn out wrong."""
+    def may_be_invalid(self) -> bool:
+        """Whether the request has a tool whose calls can be invalid."""
         return bool(self._check.residual)
 
     @property
-    def holding(self) -> bool:
+    def is_holding(self) -> bool:
         return self._held is not None
 
     def hold(self) -> None:
-        """A call begins; its tool is not known yet."""
+        """Holds events from here on. A call begins; its tool is unknown yet."""
         self._held = []
 
-    async def passed(self, events: Iterable[Event]) -> tuple[list[Event], InvalidCall | None]:
-        """The events that may go on to the client. With a wrong call, what was held is gone, and so
-        are the events after it."""
-        shown: list[Event] = []
+    async def release(self, events: Iterable[Event]) -> tuple[list[Event], InvalidCall | None]:
+        """Returns the events that may be sent to the client. For an invalid call, the held events
+        and those after the call are discarded."""
+        released: list[Event] = []
         for event in events:
             match event:
                 case CallStart(_, name):
@@ -108,18 +109,18 @@ class HeldCalls:
                     violation = await self._check.check(self._name, "".join(self._arguments))
                     if violation is not None:
                         self._held = None
-                        return shown, InvalidCall(self._name, violation)
+                        return released, InvalidCall(self._name, violation)
             if self._held is None:
-                shown.append(event)
+                released.append(event)
                 continue
             self._held.append(event)
-            if self._settled(event):
-                shown += self._held
+            if self._may_release(event):
+                released += self._held
                 self._held = None
-        return shown, None
+        return released, None
 
-    def _settled(self, event: Event) -> bool:
-        """What is held back may go: the call is valid or cut, or its masks hold all of it."""
+    def _may_release(self, event: Event) -> bool:
+        """The call is valid, was cut off, or is enforced completely by masks."""
         if isinstance(event, CallStart):
             return event.name not in self._check.residual
         return isinstance(event, CallEnd | Finish)

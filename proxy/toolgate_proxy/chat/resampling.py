@@ -1,7 +1,7 @@
-"""A response whose choices are sampled again from just before a call that failed validation.
+"""Resampling: samples a choice again from just before a call that failed validation.
 
-Masks can't enforce a few keywords of JSON Schema; calls of tools with such keywords are held back
-and validated before the client sees them. docs/decisions/0010-residual-calls.md has the reasons.
+Masks can't enforce a few keywords of JSON Schema. Calls of tools with such keywords are held and
+validated before they are sent to the client. docs/decisions/0010-residual-calls.md has the reasons.
 """
 
 from __future__ import annotations
@@ -24,34 +24,36 @@ from .retries import Resample
 async def respond(
     engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
 ) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
-    """The response, begun, and its events in batches. Leaving the context ends the backend's work.
+    """Yields the response and its events in batches. Leaving the context ends the backend's work.
 
-    Raises ToolSchemaViolation from the events where every attempt at a call failed validation.
+    The events raise ToolSchemaViolation if every attempt at a call failed validation.
     """
-    answer, generation = await engine.begin(request, deployment, context)
-    async with aclosing(_events(engine, answer, generation, deployment, context)) as events:
-        yield answer, events
+    response, generation = await engine.begin(request, deployment, context)
+    async with aclosing(_events(engine, response, generation, deployment, context)) as events:
+        yield response, events
 
 
 async def _events(
     engine: Engine,
-    answer: ChatResponse,
+    response: ChatResponse,
     generation: Generation,
     deployment: Deployment,
     context: RequestContext,
 ) -> AsyncGenerator[list[ResponseEvent], None]:
     resample: Resample | None = None
     while True:
-        async with aclosing(engine.events(answer, generation, context, resample)) as batches:
+        async with aclosing(engine.events(response, generation, context, resample)) as batches:
             async for batch in batches:
                 yield batch
-        resample = answer.resample()
+        resample = response.take_resample()
         if resample is None:
             return
-        generation = await _again(engine, answer.request, generation, resample, deployment, context)
+        generation = await _resample(
+            engine, response.request, generation, resample, deployment, context
+        )
 
 
-async def _again(
+async def _resample(
     engine: Engine,
     request: ChatRequest,
     before: Generation,
@@ -64,11 +66,12 @@ async def _again(
     try:
         deadline = before.events.deadline
         generation = await engine.generate(request, deployment, context, resample, deadline)
-    except InvalidRequest as refused:  # for one, too few tokens of its budget are left
+    except InvalidRequest as refused:  # for example if too few tokens of the budget remain
         raise resample.failed from refused
     if generation.info.tokenizer != before.info.tokenizer:
         await generation.events.aclose()
         raise BackendFailed(
-            "The backend was restarted with another model during the response. Try again."
+            "The backend was restarted with another model during the response. Send the request "
+            "again."
         )
     return generation

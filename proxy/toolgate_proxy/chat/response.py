@@ -1,4 +1,4 @@
-"""An answer as it arrives: wire events of all choices → pieces, each of one choice."""
+"""A response in progress: converts the backend's events to response events of single choices."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .retries import Resample, Retries
 
 ALPHABET = string.ascii_letters + string.digits
 MAX_JOINED = 64
-"""Characters up to which neighbouring deltas become one. Tokens that piled up while the process was
-busy go out in fewer chunks, and the arguments of a long call still arrive in parts."""
+"""Maximum length of merged deltas, in characters. Tokens that accumulated while the process was
+busy are sent in fewer chunks, and the arguments of a long call still arrive in parts."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ResponseEvent:
 
 @dataclass(frozen=True)
 class ResponseHead:
-    """What an answer, and every chunk of it, says of itself."""
+    """Fields that a response and all its chunks have in common."""
 
     id: str
     created: int
@@ -45,7 +45,7 @@ class ResponseHead:
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """Tokens of the request: those of the prompt, of them cached; generated, of them reasoning."""
+    """Token counts of a response. `prompt` includes `cached`; `completion` includes `reasoning`."""
 
     prompt: int
     cached: int
@@ -54,11 +54,11 @@ class TokenCounts:
 
 
 class CallIds:
-    """Of one answer."""
+    """Generates the ids of the calls of one response."""
 
     def __init__(self, info: wire.Info, request: ChatRequest) -> None:
         self._numbered = info.call_ids == "kimi_k2"
-        # As vLLM does (renderers/chat_utils.py): numbers go on through a conversation.
+        # As in vLLM (renderers/chat_utils.py), numbering continues through a conversation.
         self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
 
     def id_of(self, start: CallStart) -> str:
@@ -68,10 +68,11 @@ class CallIds:
 
 
 class ChatResponse:
-    """The answer to one request. `feed` it the wire's events, in order and in lists of any length.
+    """The response to one request. `feed` takes the backend's events, in order, in lists of any
+    length.
 
-    Raises EnforcementFailed where a choice is not what the plan promised, ToolSchemaViolation where
-    a call breaks its schema and the choice may not be sampled again.
+    Raises EnforcementFailed if a choice contradicts the plan, and ToolSchemaViolation if a call is
+    invalid and its choice can't be sampled again.
     """
 
     def __init__(
@@ -83,72 +84,73 @@ class ChatResponse:
         check: CallCheck,
         resamples: int = 0,
     ) -> None:
-        """`resamples`: how often a choice may be sampled again at most."""
-        answer_id = request.answer_id or request.request_id
-        self.head = ResponseHead(answer_id, int(time.time()), request.model, _fingerprint(info))
+        """`resamples`: maximum number of times a choice is sampled again."""
+        response_id = request.answer_id or request.request_id
+        self.head = ResponseHead(response_id, int(time.time()), request.model, _fingerprint(info))
         self.request = request
         self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
         self._call_ids = CallIds(info, request)
         self._ids: dict[int, tuple[CallStart, str]] = {}
-        """By identity of the event, which is kept so that no other can have it."""
+        """By `id` of the event. The event is stored, so that its `id` is not reused."""
         self._choices: list[Choice] = []
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._usage: wire.UsageEvent | None = None
         self.prompt_token_ids: tuple[int, ...] | None = None
-        """Where the request asked for them."""
+        """Set if the request asks for them."""
         self.prompt_text: str | None = None
         self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
         self._check = check
-        self._most_resamples = resamples
+        self._max_resamples = resamples
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[ResponseEvent]:
-        """Of one choice, the pieces come in order; neighbours of one kind come joined."""
+        """The events of one choice are in order. Adjacent deltas of one type are merged."""
         fresh: dict[int, list[ChoiceEvent]] = {}
         for event in events:
             match event:
                 case wire.TokensEvent():
                     self._cached_tokens = event.cached_tokens or self._cached_tokens
                     self.prompt_logprobs = event.prompt_logprobs or self.prompt_logprobs
-                    shown = await self._choice(event.choice).tokens(event)
-                    fresh.setdefault(event.choice, []).extend(shown)
+                    new = await self._choice(event.choice).tokens(event)
+                    fresh.setdefault(event.choice, []).extend(new)
                 case wire.EndEvent():
-                    shown = await self._choice(event.choice).end(event)
-                    fresh.setdefault(event.choice, []).extend(shown)
+                    new = await self._choice(event.choice).end(event)
+                    fresh.setdefault(event.choice, []).extend(new)
                 case wire.StartEvent():
                     self._start(event)
                 case wire.UsageEvent():
                     self._usage = event
-        return [ResponseEvent(at, event) for at, shown in fresh.items() for event in _joined(shown)]
+        return [ResponseEvent(at, event) for at, new in fresh.items() for event in _merge(new)]
 
     def call_id(self, start: CallStart) -> str:
-        """The same for the same event, however many shapes are made of it."""
+        """Returns the same id each time for the same event."""
         if id(start) not in self._ids:
             self._ids[id(start)] = (start, self._call_ids.id_of(start))
         return self._ids[id(start)][1]
 
     @property
     def complete(self) -> bool:
-        """Nothing more is to come of this stream, though the backend would go on: stop strings
-        ended choices that it has not ended, or choices are to be sampled again."""
+        """Whether the rest of the backend's stream is not needed: the gateway ended choices that
+        the backend has not ended, or choices must be sampled again."""
         choices = self._choices
-        left = any(c.stopped or c.again for c in choices)
-        return left and all(c.finished or c.again for c in choices)
+        ended_here = any(c.stopped or c.resample for c in choices)
+        return ended_here and all(c.finished or c.resample for c in choices)
 
-    def resample(self) -> Resample | None:
-        """A choice to be sampled again, the next events fed being those of that. None: all done."""
+    def take_resample(self) -> Resample | None:
+        """Returns a choice that must be sampled again, or None. The next events that are fed must
+        be those of that choice."""
         for choice in self._choices:
-            if choice.again is not None:
-                again, choice.again = choice.again, None
-                return again
+            if choice.resample is not None:
+                resample, choice.resample = choice.resample, None
+                return resample
         return None
 
     @property
     def counts(self) -> TokenCounts:
-        """Counted by the backend, or from the tokens up to where stop strings ended choices or
-        calls were found wrong: those of the wrong calls are counted, those after them are not."""
+        """The backend's counts. If the gateway ended or resampled a choice, its tokens are counted
+        here, up to the stop or the end of the invalid call."""
         completion = sum(choice.token_count for choice in self._choices)
         usage = self._usage
         if usage and not any(choice.stopped or choice.resampled for choice in self._choices):
@@ -184,39 +186,44 @@ class ChatResponse:
         if not self._check.residual:
             return None
         budget = event.max_tokens or self.request.sampling.max_tokens
-        return Retries(choice, self._marks, most=self._most_resamples, budget=budget)
+        return Retries(choice, self._marks, max_attempts=self._max_resamples, budget=budget)
 
     def _choice(self, index: int) -> Choice:
         if not 0 <= index < len(self._choices):
-            raise BackendFailed("The backend sent tokens of a choice that was not asked for.")
+            raise BackendFailed(
+                f"The backend sent tokens of choice {index}, but the request has "
+                f"n={len(self._choices)}. Install the same release of toolgate on the gateway and "
+                "the backend."
+            )
         return self._choices[index]
 
 
 def _fingerprint(info: wire.Info) -> str:
-    """Changes with whatever may change the answers of a seeded request (OpenAI API reference)."""
-    made_by = (info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)
-    return "fp_" + hashlib.sha256("\0".join(made_by).encode()).hexdigest()[:10]
+    """Changes with everything that can change the response to a seeded request (OpenAI API
+    reference)."""
+    parts = (info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)
+    return "fp_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
-def _joined(events: list[ChoiceEvent]) -> list[ChoiceEvent]:
-    joined: list[ChoiceEvent] = []
+def _merge(events: list[ChoiceEvent]) -> list[ChoiceEvent]:
+    merged: list[ChoiceEvent] = []
     for event in events:
-        last = joined[-1] if joined else None
+        last = merged[-1] if merged else None
         match last, event:
             case (ContentDelta(a, a_logprobs), ContentDelta(b, b_logprobs)) if _fits(a, b):
-                joined[-1] = ContentDelta(a + b, a_logprobs + b_logprobs)
+                merged[-1] = ContentDelta(a + b, a_logprobs + b_logprobs)
             case (ReasoningDelta(a, a_logprobs), ReasoningDelta(b, b_logprobs)) if _fits(a, b):
-                joined[-1] = ReasoningDelta(a + b, a_logprobs + b_logprobs)
+                merged[-1] = ReasoningDelta(a + b, a_logprobs + b_logprobs)
             case (
                 ArgumentsDelta(index, a, a_logprobs),
                 ArgumentsDelta(same, b, b_logprobs),
             ) if index == same and _fits(a, b):
-                joined[-1] = ArgumentsDelta(index, a + b, a_logprobs + b_logprobs)
+                merged[-1] = ArgumentsDelta(index, a + b, a_logprobs + b_logprobs)
             case _, ContentDelta("", ()):
-                pass  # what a stop string leaves when it begins a delta
+                pass  # the rest of a delta that begins with a stop string
             case _:
-                joined.append(event)
-    return joined
+                merged.append(event)
+    return merged
 
 
 def _fits(a: str, b: str) -> bool:

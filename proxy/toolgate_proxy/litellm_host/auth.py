@@ -32,7 +32,7 @@ from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
 from ..keys.permissions import may_open
-from ..state import GatewayState, service
+from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
 from .errors import proxy_exception
 
@@ -52,7 +52,7 @@ async def identify(sent: str, address: str) -> Key | None:
     InvalidKey, RetiredKey and KeysUnavailable."""
     if is_master_key(sent):
         return None
-    here = service()
+    here = gateway()
     try:
         return await _find(here, sent)
     except RetiredKey:

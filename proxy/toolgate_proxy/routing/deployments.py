@@ -1,4 +1,4 @@
-"""The backends that deployments point to: one client, and one record of grammars, for each."""
+"""Backends of the deployments. Each has one client, one grammar service and one state."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..settings import Settings
 logger = logging.getLogger(__name__)
 
 FAILURES = 2
-"""Probes in a row that must fail before a backend counts as down, unless it can't be reached."""
+"""Number of consecutive failed probes after which a backend is down. One refused connection is
+enough."""
 
-
-ON_ITS_WAY = 2.0
-"""Seconds in which a request that was told where to go should have arrived there."""
+EXPECTED_SECONDS = 2.0
+"""Time for which a selected deployment counts a request that has not arrived yet."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a deployment of ours points to, and what the model is called there."""
+    """Address of a Toolgate deployment, and the model's name at its backend."""
 
     model: str
     api_base: str | None
@@ -37,48 +37,52 @@ class Placement:
 
 
 @dataclass
-class State:
-    """Whether a backend answers; what `health.py` and requests have met."""
+class BackendState:
+    """Whether a backend is available, according to probes (health.py) and requests."""
 
     url: str
     up: bool = True
     since: float = field(default_factory=time.time)
-    """Seconds since 1970; when it last came or went."""
+    """Time of the last change of `up`, in seconds since 1970."""
     error: str | None = None
     probe_ms: float | None = None
     failures: int = 0
 
-    def answered(self, seconds: float) -> None:
+    def note_success(self, seconds: float) -> None:
         self.probe_ms, self.failures, self.error = round(seconds * 1000, 1), 0, None
         if not self.up:
-            logger.warning("The backend %s answers again.", self.url)
+            logger.warning("Backend %s responds again. It gets requests again.", self.url)
             self.up, self.since = True, time.time()
 
-    def failed(self, error: str, *, at_once: bool) -> None:
-        """`at_once`: there is no doubt."""
+    def note_failure(self, error: str, *, at_once: bool) -> None:
+        """`at_once`: one failure is sufficient."""
         self.failures += 1
         self.error = error
         if self.up and (at_once or self.failures >= FAILURES):
-            logger.warning("The backend %s is out of the rotation (%s).", self.url, error)
+            logger.warning(
+                "Backend %s failed its health check (%s). It gets no requests until it responds.",
+                self.url,
+                error,
+            )
             self.up, self.since = False, time.time()
 
 
 class Load:
-    """Requests that a backend answers, and those that were just sent its way: between LiteLLM's
-    choice of a deployment and the provider's work others are chosen for, and without those a whole
-    burst would go to one backend."""
+    """In-flight requests of a backend, including selected ones that have not arrived yet. LiteLLM
+    selects deployments for further requests before the first one arrives. Without counting it, a
+    burst of requests would go to one backend."""
 
     def __init__(self) -> None:
         self._running = 0
         self._expected: deque[float] = deque()
-        """When each was sent its way, by time.monotonic."""
+        """Times of selection, by time.monotonic."""
 
     def expect(self) -> None:
         self._expected.append(time.monotonic())
 
     @contextmanager
-    def carried(self) -> Iterator[None]:
-        """While a request is answered there."""
+    def running(self) -> Iterator[None]:
+        """Counts a request while it is in flight."""
         if self._expected:
             self._expected.popleft()
         self._running += 1
@@ -89,8 +93,8 @@ class Load:
 
     @property
     def requests(self) -> int:
-        late = time.monotonic() - ON_ITS_WAY
-        while self._expected and self._expected[0] < late:
+        expired = time.monotonic() - EXPECTED_SECONDS
+        while self._expected and self._expected[0] < expired:
             self._expected.popleft()
         return self._running + len(self._expected)
 
@@ -98,35 +102,36 @@ class Load:
 @dataclass(frozen=True)
 class Deployment:
     url: str
-    """As it may be shown: without user and password."""
+    """For display: without user and password."""
     backend: Backend
     grammars: GrammarService
-    state: State
+    state: BackendState
     load: Load = field(default_factory=Load)
 
 
 class Deployments:
-    """Deployments by base URL and key, made when they are first asked for."""
+    """Deployments by base URL and key, created on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.fleet = RedisCache.from_settings(settings)
-        self._known: dict[tuple[str, str], Deployment] = {}
+        self.shared_cache = RedisCache.from_settings(settings)
+        self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
-        """What a deployment leaves out comes from the settings."""
+        """Missing values are taken from the settings."""
         url = api_base or self._settings.backend_url
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
-        if name not in self._known:
+        if name not in self._deployments:
+            label = _without_password(url)
             backend = Backend(url, key, self._settings)
-            grammars = GrammarService(backend, self._settings, self.fleet, label=_shown(url))
-            self._known[name] = Deployment(_shown(url), backend, grammars, State(_shown(url)))
-        return self._known[name]
+            grammars = GrammarService(backend, self._settings, self.shared_cache, label=label)
+            self._deployments[name] = Deployment(label, backend, grammars, BackendState(label))
+        return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:
         return self.get(placement.api_base, placement.api_key)
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     return str(httpx.URL(url).copy_with(username=None, password=None))

@@ -1,7 +1,7 @@
-"""Which backends answer: each is asked every second, whether or not requests come.
+"""Health checks: probes every backend once per second, independent of requests.
 
-A backend that does not answer leaves the rotation until it does. Where none answers all stay in,
-and the request ends with the error that says so.
+A backend that does not respond gets no requests until it does. If no backend responds, all stay in
+the rotation, so that the request ends with the backend's error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from toolgate_core.errors import ToolgateError
 
-from ..polling import keep_looking
+from ..polling import poll_forever
 from ..settings import Settings
 from . import metrics
 from .deployments import Deployment, Deployments, Placement
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Health:
-    """`placements` lists all placements that are configured at the moment."""
+    """`placements` returns all placements that are currently configured."""
 
     def __init__(
         self,
@@ -36,19 +36,19 @@ class Health:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        watch = keep_looking(
-            self.look, self._settings.health_interval, logger, "Backends could not be asked"
+        polling = poll_forever(
+            self.probe_all, self._settings.health_interval, logger, "The health check failed"
         )
-        self._task = asyncio.create_task(watch)
+        self._task = asyncio.create_task(polling)
 
     async def aclose(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def look(self) -> None:
-        """Asks every backend once, all at the same time."""
-        known = {id(each): each for each in map(self._deployments.at, self._placements())}
-        await asyncio.gather(*(self._probe(each) for each in known.values()))
+    async def probe_all(self) -> None:
+        """Probes all backends concurrently, each one once."""
+        deployments = {id(each): each for each in map(self._deployments.at, self._placements())}
+        await asyncio.gather(*(self._probe(each) for each in deployments.values()))
 
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()
@@ -57,7 +57,7 @@ class Health:
                 await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"
-            state.failed(type(error).__name__, at_once=refused)
+            state.note_failure(type(error).__name__, at_once=refused)
         else:
-            state.answered(time.monotonic() - began)
+            state.note_success(time.monotonic() - began)
         metrics.BACKEND_UP.labels(deployment.url).set(state.up)

@@ -1,7 +1,8 @@
-"""Prompts with the same beginning go to the same deployment, whose prefix cache then has it.
+"""Prefix affinity: sends prompts with the same prefix to the deployment that has cached the prefix.
 
-docs/decisions/0015-prefix-affinity.md compares it with LiteLLM's own check (`prompt_caching` in
-`optional_pre_call_checks`), which reads only Anthropic's marks and asks Redis for each request.
+docs/decisions/0015-prefix-affinity.md compares it with LiteLLM's check (`prompt_caching` in
+`optional_pre_call_checks`), which supports only Anthropic's markers and reads Redis for each
+request.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from typing import Any
 
 from . import metrics
 from .deployments import Deployments, Placement
-from .prefix_hash import prefix_of
+from .prefix_hash import hash_prefixes
 from .rendezvous import RankedDeployment, Rendezvous
 
 
-class Affinity:
+class PrefixAffinity:
     def __init__(self, deployments: Deployments) -> None:
         self._deployments = deployments
-        self._spreads: dict[str, Rendezvous] = {}
-        """By model, as clients name it."""
+        self._rendezvous: dict[str, Rendezvous] = {}
+        """By the model's name for clients."""
 
     def choose(
         self,
@@ -28,19 +29,21 @@ class Affinity:
         request: Mapping[str, Any],
         messages: object = None,
     ) -> Placement | None:
-        """The placement that the prompt prefers, or None where it prefers none. `weights`: share of
-        the requests that each placement should get; those of weight 0 get none."""
-        seats: dict[str, Placement] = {}
+        """Returns the placement for the prompt, or None if any placement is equally good.
+        `weights`: share of the requests that each placement should get. Those of weight 0 get
+        none."""
+        placements: dict[str, Placement] = {}
         candidates: list[RankedDeployment] = []
         for placement, weight in weights.items():
             if weight > 0:
                 deployment = self._deployments.at(placement)
                 name = f"{placement.model}@{deployment.url}"
-                seats[name] = placement
+                placements[name] = placement
                 candidates.append(RankedDeployment(name, weight, deployment.load.requests))
-        prefix = prefix_of(request, messages) if len(candidates) > 1 else None
-        if prefix is None:
+        hashes = hash_prefixes(request, messages) if len(candidates) > 1 else None
+        if hashes is None:
             return None
-        chosen = self._spreads.setdefault(model, Rendezvous()).choose(prefix, candidates)
-        metrics.AFFINITY.labels(sent="preferred" if chosen.preferred else "other").inc()
-        return seats[chosen.seat.name]
+        rendezvous = self._rendezvous.setdefault(model, Rendezvous())
+        selected = rendezvous.choose(hashes, candidates)
+        metrics.AFFINITY.labels(sent="preferred" if selected.preferred else "other").inc()
+        return placements[selected.deployment.name]

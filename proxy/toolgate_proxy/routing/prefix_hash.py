@@ -1,4 +1,4 @@
-"""What a prompt begins with, as far as it tells where that beginning may be cached already."""
+"""Hashes of a prompt's prefixes, which identify deployments that may have cached them."""
 
 from __future__ import annotations
 
@@ -10,51 +10,52 @@ from typing import Any
 
 import orjson
 
-LEAST = 1024
-"""Bytes of a prompt from which on its beginning counts: some 250 tokens. Less is computed anew in
-no time."""
+MIN_BYTES = 1024
+"""Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
+cache."""
 
-HEAD = ("cache_salt", "tools", "functions", "system", "instructions")
-"""Fields that stand before the messages in every prompt; a `cache_salt` keeps caches apart."""
+HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
+"""Fields that precede the messages in every prompt. A `cache_salt` separates caches."""
 LEADING_ROLES = ("system", "developer")
 
 
 @dataclass(frozen=True)
-class Prefix:
-    """Hashes of two beginnings of a prompt. Later turns of a conversation have the same ones."""
+class PrefixHashes:
+    """Hashes of two prefixes of a prompt. Later turns of a conversation have the same hashes."""
 
     head: bytes
-    """Tools and system prompt, which many conversations share; of a prompt in which they are short,
-    its first `LEAST` bytes."""
+    """Tools and system prompt, which many conversations share. If they are shorter than
+    `MIN_BYTES`, the first `MIN_BYTES` of the prompt."""
     conversation: bytes
-    """Up to the end of the first message of the user's."""
+    """The prompt up to the end of the first user message."""
 
 
-def prefix_of(request: Mapping[str, Any], messages: object = None) -> Prefix | None:
-    """`request`: the body of a chat, a responses or a messages request; None where it is short."""
-    said = messages or request.get("messages") or request.get("input")
-    if isinstance(said, str):
-        said = [said]
-    if not isinstance(said, Sequence):
+def hash_prefixes(request: Mapping[str, Any], messages: object = None) -> PrefixHashes | None:
+    """`request`: the body of a chat, responses or messages request. Returns None for a short
+    prompt."""
+    turns = messages or request.get("messages") or request.get("input")
+    if isinstance(turns, str):
+        turns = [turns]
+    if not isinstance(turns, Sequence):
         return None
     data = bytearray()
-    for name in HEAD:
+    for name in HEAD_FIELDS:
         if request.get(name):
             data += _bytes(request[name])
-    left = iter(said)
-    opening = _leading(left, data)
-    head = max(len(data), LEAST)
-    for message in chain(opening, left):
+    remaining = iter(turns)
+    first = _add_system_messages(remaining, data)
+    head_length = max(len(data), MIN_BYTES)
+    for message in chain(first, remaining):
         data += _bytes(message)
-        if len(data) >= LEAST:
+        if len(data) >= MIN_BYTES:
             break
-    if len(data) < LEAST:
+    if len(data) < MIN_BYTES:
         return None
-    return Prefix(_hash(data[:head]), _hash(data))
+    return PrefixHashes(_hash(data[:head_length]), _hash(data))
 
 
-def _leading(messages: Iterable[Any], data: bytearray) -> list[Any]:
-    """Adds the messages of the system's; returns the one after them."""
+def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
+    """Adds the leading system messages to `data`. Returns a list with the message after them."""
     for message in messages:
         if not isinstance(message, Mapping) or message.get("role") not in LEADING_ROLES:
             return [message]

@@ -1,11 +1,11 @@
-"""Which of a model's deployments a prompt prefers: pure arithmetic on hashes and loads.
+"""Selects a deployment for a prompt, by hashes of its prefixes and the load of the deployments.
 
-Each beginning of a prompt ranks the deployments in an order of its own (weighted rendezvous
-hashing), the same one in every process, and nearly the same one when a deployment comes or goes.
-Requests with the same head go to the first of the head's order while that can hold them all. What
-it can't hold is spread over as many of the order as it takes, and there a conversation, all its
-turns, goes by a hash of its own. A deployment with clearly more under way than its share is passed
-over.
+Weighted rendezvous hashing gives each prefix its own ranking of the deployments. The ranking is the
+same in every process, and changes little when a deployment is added or removed. Requests with the
+same head go to the first deployment of the head's ranking, as long as it has capacity for all of
+them. Otherwise they use as many deployments of the ranking as necessary. Among these the hash of
+the conversation decides, so all its turns go to the same one. A deployment with clearly more
+in-flight requests than its share is skipped.
 """
 
 from __future__ import annotations
@@ -16,89 +16,88 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .prefix_hash import Prefix
+from .prefix_hash import PrefixHashes
 
-SPARE = 4.0
-"""Requests that a deployment may have under way, however little the others have."""
-FACTOR = 1.25
-"""Times its share of what is under way that it may have."""
+MIN_CAPACITY = 4.0
+"""In-flight requests that any deployment may have, even if the others have fewer."""
+MAX_SHARE = 1.25
+"""Maximum of a deployment's in-flight requests, relative to its share of all."""
 SMOOTHING = 64
-"""Requests over which the number that is under way is averaged."""
-MEMORY = 1024
-"""Requests after which those before them count half, in how many have which head."""
+"""Number of requests over which the number of in-flight requests is averaged."""
+HALF_LIFE = 1024
+"""Number of requests after which earlier ones count half in the frequencies of heads."""
 
 
 @dataclass(frozen=True)
 class RankedDeployment:
-    """A deployment as it is at the moment."""
+    """The current state of a deployment."""
 
     name: str
-    """Unique among those of a model, and the same for every gateway."""
+    """Unique among the deployments of a model, and the same in every gateway."""
     weight: float
-    """Above 0."""
+    """Greater than 0."""
     requests: int
-    """Under way there."""
+    """Number of in-flight requests."""
 
 
 @dataclass(frozen=True)
 class Selected:
-    seat: RankedDeployment
+    deployment: RankedDeployment
     preferred: bool
-    """Whether it is the one that the prompt prefers."""
+    """Whether it is the first deployment in the prompt's ranking."""
 
 
 class Rendezvous:
-    """Of one model, in one process. What is remembered is how much the heads ask for; where
-    requests went is not."""
+    """State of one model in one process: the frequencies of heads. It does not record where
+    requests were sent."""
 
     def __init__(self) -> None:
         self._heads: Counter[bytes] = Counter()
         self._seen = 0
-        self._level = 0.0
+        self._average_in_flight = 0.0
 
-    def choose(self, prefix: Prefix, seats: Sequence[RankedDeployment]) -> Selected:
-        """Among one or more."""
-        under_way = sum(seat.requests for seat in seats)
-        weights = sum(seat.weight for seat in seats)
-        demand = self._note(prefix.head, under_way)
-        held, home = 0.0, []
-        for seat in _ranked(prefix.head, seats):
-            home.append(seat)
-            held += _room(seat, self._level, weights)
-            if held >= demand:
+    def choose(self, hashes: PrefixHashes, deployments: Sequence[RankedDeployment]) -> Selected:
+        """`deployments` must not be empty."""
+        in_flight = sum(each.requests for each in deployments)
+        weights = sum(each.weight for each in deployments)
+        demand = self._note(hashes.head, in_flight)
+        capacity, preferred = 0.0, []
+        for deployment in _ranked(hashes.head, deployments):
+            preferred.append(deployment)
+            capacity += _capacity(deployment, self._average_in_flight, weights)
+            if capacity >= demand:
                 break
-        others = [seat for seat in seats if seat not in home]
-        order = _ranked(prefix.conversation, home) + _ranked(prefix.conversation, others)
-        # Together they have room for more than is under way, so one of them has room.
-        roomy = (seat for seat in order if seat.requests < _room(seat, under_way + 1, weights))
-        seat = next(roomy, order[0])
-        return Selected(seat, preferred=seat is order[0])
+        others = [each for each in deployments if each not in preferred]
+        order = _ranked(hashes.conversation, preferred) + _ranked(hashes.conversation, others)
+        # The sum of the capacities exceeds the number of in-flight requests, so one has capacity.
+        free = (each for each in order if each.requests < _capacity(each, in_flight + 1, weights))
+        deployment = next(free, order[0])
+        return Selected(deployment, preferred=deployment is order[0])
 
-    def _note(self, head: bytes, under_way: int) -> float:
-        """How many with this head are under way, on the average."""
-        self._level += (under_way - self._level) / SMOOTHING
+    def _note(self, head: bytes, in_flight: int) -> float:
+        """Counts a request. Returns the average number of in-flight requests with this head."""
+        self._average_in_flight += (in_flight - self._average_in_flight) / SMOOTHING
         self._heads[head] += 1
         self._seen += 1
-        demand = self._level * self._heads[head] / self._seen
-        if self._seen >= MEMORY:
+        demand = self._average_in_flight * self._heads[head] / self._seen
+        if self._seen >= HALF_LIFE:
             self._heads = Counter({head: n // 2 for head, n in self._heads.items() if n > 1})
             self._seen //= 2
         return demand
 
 
-def _room(seat: RankedDeployment, under_way: float, weights: float) -> float:
-    return max(SPARE, FACTOR * under_way * seat.weight / weights)
+def _capacity(deployment: RankedDeployment, in_flight: float, weights: float) -> float:
+    return max(MIN_CAPACITY, MAX_SHARE * in_flight * deployment.weight / weights)
 
 
-def _ranked(key: bytes, seats: Iterable[RankedDeployment]) -> list[RankedDeployment]:
-    return sorted(seats, key=lambda seat: _score(key, seat), reverse=True)
+def _ranked(key: bytes, deployments: Iterable[RankedDeployment]) -> list[RankedDeployment]:
+    return sorted(deployments, key=lambda each: _score(key, each), reverse=True)
 
 
-def _score(key: bytes, seat: RankedDeployment) -> float:
-    """Schindelhauer and Schomaker, Weighted distributed hash tables (2005): the highest score is a
-    seat's with a probability in proportion to its weight."""
-    drawn = hashlib.blake2b(seat.name.encode(), digest_size=8, key=key).digest()
-    uniform = (
-        (int.from_bytes(drawn) >> 12) + 0.5
-    ) / 2**52  # above 0 and below 1, as floats have it
-    return -seat.weight / math.log(uniform)
+def _score(key: bytes, deployment: RankedDeployment) -> float:
+    """Schindelhauer and Schomaker, Weighted distributed hash tables (2005): the probability that a
+    deployment has the highest score is proportional to its weight."""
+    digest = hashlib.blake2b(deployment.name.encode(), digest_size=8, key=key).digest()
+    # 52 bits, so that the float is greater than 0 and less than 1
+    uniform = ((int.from_bytes(digest) >> 12) + 0.5) / 2**52
+    return -deployment.weight / math.log(uniform)

@@ -16,7 +16,7 @@ from ..litellm_host.deployments.selection import SelectionHook
 from ..litellm_host.state import model_routes, selection
 from ..routing.health import Health
 from ..settings import settings
-from ..state import service
+from ..state import gateway
 
 
 def extend_lifespan(app: Any) -> None:
@@ -28,19 +28,19 @@ def extend_lifespan(app: Any) -> None:
         async with lifespan(app) as state:
             _freeze_heap()
             work = asyncio.create_task(_prewarm_at_start())
-            health = Health(service().deployments, settings(), lambda: placements(None))
+            health = Health(gateway().deployments, settings(), lambda: placements(None))
             health.start()
-            add_callback(SelectionHook(selection(), service().deployments))
+            add_callback(SelectionHook(selection(), gateway().deployments))
             _print_routes()
-            await service().limiter.started()
-            if (key_sync := service().key_sync) is not None:
+            await gateway().limiter.started()
+            if (key_sync := gateway().key_sync) is not None:
                 await key_sync.started()
             try:
                 yield state
             finally:
                 work.cancel()
                 await health.aclose()
-                await service().aclose()
+                await gateway().aclose()
 
     app.router.lifespan_context = with_ours
 
@@ -63,7 +63,7 @@ def _freeze_heap() -> None:
 
 
 async def _prewarm_at_start() -> None:
-    fleet, limit = service().deployments.fleet, settings().prewarm_limit
-    if fleet is not None and limit:
-        await fleet.wait_until_connected()
-        await prewarm_most_used(deployments_of(None), fleet, limit)
+    cache, limit = gateway().deployments.shared_cache, settings().prewarm_limit
+    if cache is not None and limit:
+        await cache.wait_until_connected()
+        await prewarm_most_used(deployments_of(None), cache, limit)

@@ -27,7 +27,7 @@ from ..litellm_host.callbacks.request_events import RequestEvents
 from ..litellm_host.context import carry
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
-from ..state import service
+from ..state import gateway
 from . import body, body_guard
 from .connection import KeepAlive
 from .exchange import Exchange
@@ -81,7 +81,7 @@ class OwnRoute:
         if not streamed:
             await self._litellm(scope, receive, send)
             return
-        seconds = service().settings.keepalive_seconds
+        seconds = gateway().settings.keepalive_seconds
         async with KeepAlive(send, seconds, context, _error_event) as stream:
             await self._litellm(scope, receive, stream.send)
 
@@ -92,7 +92,7 @@ async def _answer(
     if not streamed:
         await exchange.run(receive, send)
         return
-    seconds = service().settings.keepalive_seconds
+    seconds = gateway().settings.keepalive_seconds
     async with KeepAlive(send, seconds, exchange.context, surface.error_event) as stream:
         await exchange.run(receive, stream.send)
 

@@ -20,7 +20,7 @@ from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..keys.permissions import may_open
-from ..state import service
+from ..state import gateway
 from . import access_log
 
 CONTROL_HEADERS = b"x-litellm-"
@@ -44,7 +44,7 @@ class RequestScope:
             await JSONResponse(error.body(), error.status)(scope, receive, send)
             return
         scope["headers"] = without_control_headers(scope["headers"])
-        context = RequestContext.of_request(Headers(scope=scope).get(REQUEST_ID))
+        context = RequestContext.with_request_id(Headers(scope=scope).get(REQUEST_ID))
         scope[SCOPE] = context
 
         async def counted(message: Message) -> None:
@@ -68,7 +68,7 @@ class RequestScope:
             if context.on_settle is not None:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
-            access_log.write(context, as_json=service().settings.log_format == "json")
+            access_log.write(context, as_json=gateway().settings.log_format == "json")
 
 
 def check_route(scope: Scope, key: str | None) -> None:
@@ -77,7 +77,7 @@ def check_route(scope: Scope, key: str | None) -> None:
     """
     if key is None or may_open(scope["method"], scope["path"]):
         return
-    key_sync = service().key_sync
+    key_sync = gateway().key_sync
     if key_sync is not None and key in key_sync.key_cache:
         raise PermissionDenied("This route requires the gateway's master key.")
 

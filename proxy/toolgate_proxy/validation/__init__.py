@@ -1,1 +1,1 @@
-"""Validation of finished calls against their tool's schema."""
+"""Validation of complete calls against the schemas of their tools."""

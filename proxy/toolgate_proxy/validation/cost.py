@@ -1,9 +1,9 @@
-"""How many steps checking a value against a schema can take, told from the schema alone.
+"""Upper bound of the cost of a validation, computed from the schema alone.
 
-A check visits a value once for every way in which the schema's root leads to a subschema that
-applies to it. References make those ways many (twenty lines that refer to each other in pairs are
-a million) or endless; a pattern that looks around may backtrack; one with counts in counts is dear
-to compile.
+A validation visits a value once for each path from the root of the schema to a subschema that
+applies to the value. References multiply the paths (twenty definitions that each refer twice to the
+next one make a million), or make them infinite. A pattern with lookaround can backtrack. A pattern
+with nested repetition counts is expensive to compile.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from typing import Any
 from urllib.parse import unquote
 
 UNBOUNDED = 10**12
-"""More than any budget."""
+"""Larger than any limit."""
 
-_LOOKS_AROUND = re.compile(r"\(\?(?!:)|\\[1-9k]")
+_LOOKAROUND = re.compile(r"\(\?(?!:)|\\[1-9k]")
+"""Also matches back references."""
 _COUNT = re.compile(r"\{(\d*),?(\d*)\}")
 MAX_PATTERN = 1_000
-"""Characters times its counts: what a pattern may come to."""
+"""Maximum length of a pattern multiplied by its repetition counts."""
 
-_BEYOND_POINTERS = frozenset({"$dynamicRef", "$recursiveRef", "$id", "id"})
-"""References that are not followed here, and what moves the root that a JSON Pointer starts from:
-anywhere but at that root."""
+_UNSUPPORTED_REFERENCES = frozenset({"$dynamicRef", "$recursiveRef", "$id", "id"})
+"""References that are not followed here, and keywords that change the root of JSON Pointers when
+they are in a subschema."""
 
 
 def steps(schema: dict[str, Any]) -> int:
-    """Ways from the root to its subschemas, each weighed by its own size. UNBOUNDED where there is
-    a cycle, a reference by anything but a JSON Pointer, a chain of references that Python's stack
-    does not hold, or a pattern that is not plain."""
-    named = {name: value for name, value in schema.items() if name not in ("$id", "id")}
+    """The number of paths from the root to its subschemas, weighted by size. UNBOUNDED for a cycle,
+    a reference that is not a JSON Pointer, a chain of references that exceeds Python's stack, and a
+    pattern with lookaround."""
+    without_id = {name: value for name, value in schema.items() if name not in ("$id", "id")}
     try:
-        return _Walk(schema).weight(named, "")
+        return _Walk(schema).weight(without_id, "")
     except RecursionError:
         return UNBOUNDED
 
@@ -40,11 +41,12 @@ class _Walk:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._weights: dict[str, int | None] = {}
-        """By reference; None while its weight is being found: whoever meets that is in a cycle."""
+        """Weights by reference. None while a weight is computed, which means a cycle if it is read
+        then."""
 
     def weight(self, value: Any, keyword: str) -> int:
-        """Recursive: the depth of a schema is limited before this sees it (core/limits.py), and
-        each reference is followed once, which long chains of them take beyond any stack."""
+        """Recursive. The depth of a schema is limited (core/toolgate_core/schema/limits.py), and
+        each reference is followed once, but long chains of references can exceed the stack."""
         if isinstance(value, list):
             return sum((self.weight(child, "") for child in value), 1)
         if isinstance(value, str):
@@ -56,12 +58,12 @@ class _Walk:
             if name == "patternProperties" and isinstance(child, dict):
                 total += sum(_pattern(each) for each in child)
             if name in ("$defs", "definitions"):
-                continue  # what is referred to counts where it is referred to
+                continue  # definitions are counted where they are referenced
             total += self.weight(child, name)
         return min(total, UNBOUNDED)
 
     def _text(self, value: str, keyword: str) -> int:
-        if keyword in _BEYOND_POINTERS:
+        if keyword in _UNSUPPORTED_REFERENCES:
             return UNBOUNDED
         if keyword == "pattern":
             return _pattern(value)
@@ -72,8 +74,8 @@ class _Walk:
             target = self._target(reference)
             self._weights[reference] = None
             self._weights[reference] = UNBOUNDED if target is None else self.weight(target, "")
-        known = self._weights[reference]
-        return UNBOUNDED if known is None else known
+        weight = self._weights[reference]
+        return UNBOUNDED if weight is None else weight
 
     def _target(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):
@@ -91,7 +93,7 @@ class _Walk:
 
 
 def _pattern(pattern: str) -> int:
-    if _LOOKS_AROUND.search(pattern):
+    if _LOOKAROUND.search(pattern):
         return UNBOUNDED
     size = len(pattern)
     for low, high in _COUNT.findall(pattern):

@@ -1,4 +1,4 @@
-"""The gateway's hold on its validation workers: a few processes, killed where they go over."""
+"""Pool of validation workers: a few processes, which are killed if they exceed their limits."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import asynccontextmanager
 from pydantic import ValidationError
 
 from . import worker as validation_worker
-from .worker import Answer, Job
+from .worker import Job, JobResult
 
 LINE_LIMIT = 2**20
-"""Bytes that an answer may take."""
+"""Maximum size of a result in bytes."""
 
 
-class OverLimits(Exception):
-    """The job took more time or memory than it may, or broke the process that was at it."""
+class LimitExceeded(Exception):
+    """The job exceeded its limit on time or memory, or its worker died."""
 
 
-class NoneFree(Exception):
-    """All workers were at others' jobs for as long as one job may take."""
+class NoFreeWorker(Exception):
+    """All workers were busy for as long as one job may take."""
 
 
 class ValidationPool:
-    """Workers start when they are needed first. Each has one job at a time; jobs wait in turn."""
+    """Workers start when they are first needed. Each runs one job at a time; other jobs wait."""
 
     def __init__(self, *, workers: int, cpu_seconds: float, wall_seconds: float) -> None:
         self._free = asyncio.Semaphore(workers)
@@ -37,29 +37,29 @@ class ValidationPool:
     def cpu_seconds(self) -> float:
         return self._cpu_seconds
 
-    async def ask(self, job: Job) -> Answer:
-        """Raises OverLimits and NoneFree."""
-        async with self._worker_free():
+    async def run(self, job: Job) -> JobResult:
+        """Raises LimitExceeded and NoFreeWorker."""
+        async with self._slot():
             self._idle = [worker for worker in self._idle if worker.returncode is None]
             worker = self._idle.pop() if self._idle else await _start()
             try:
                 async with asyncio.timeout(self._wall_seconds):
-                    told = await _exchange(worker, job)
+                    result = await _exchange(worker, job)
             except BaseException as error:
-                await _end(worker)
+                await _kill(worker)
                 if isinstance(error, TimeoutError | OSError | ValueError):
-                    raise OverLimits from error
+                    raise LimitExceeded from error
                 raise
             self._idle.append(worker)
-            return told
+            return result
 
     @asynccontextmanager
-    async def _worker_free(self) -> AsyncIterator[None]:
+    async def _slot(self) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._wall_seconds):
                 await self._free.acquire()
         except TimeoutError as error:
-            raise NoneFree from error
+            raise NoFreeWorker from error
         try:
             yield
         finally:
@@ -78,20 +78,20 @@ async def _start() -> asyncio.subprocess.Process:
     )
 
 
-async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> Answer:
+async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> JobResult:
     assert worker.stdin is not None
     assert worker.stdout is not None
-    # pydantic's writer knows no lone surrogates; those are refused before (grammars.check_tool).
+    # pydantic's serializer fails on lone surrogates. grammars.service.check_tool refuses them.
     worker.stdin.write(job.model_dump_json().encode() + b"\n")
     await worker.stdin.drain()
     line = await worker.stdout.readline()
     try:
-        return Answer.model_validate_json(line)
-    except ValidationError as error:  # an empty line: it died
-        raise OverLimits from error
+        return JobResult.model_validate_json(line)
+    except ValidationError as error:  # the line is empty if the worker died
+        raise LimitExceeded from error
 
 
-async def _end(worker: asyncio.subprocess.Process) -> None:
+async def _kill(worker: asyncio.subprocess.Process) -> None:
     if worker.returncode is None:
         worker.kill()
         await worker.wait()

@@ -1,9 +1,9 @@
-"""Every finished call's arguments, held to their tool's schema within bounds on what that costs.
+"""Validates the arguments of each complete call against its tool's schema, with limited cost.
 
-What is known to be cheap is checked here, by validators that are compiled once: a microsecond.
-What may not be cheap (a schema that refers to itself, a pattern that looks around, arguments of
-many kilobytes) is checked by a process that is killed when it goes over its limits, so that no
-schema and no answer can hold the gateway's event loop up.
+Cheap validations run in this process, by validators that are compiled once; they take about a
+microsecond. Potentially expensive ones (a recursive schema, a pattern with lookaround, arguments of
+many kilobytes) run in a worker process that is killed if it exceeds its limits. Therefore no schema
+and no response can block the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from toolgate_core.tools import Tool
 
 from ..settings import Settings
 from .cost import UNBOUNDED, steps
-from .pool import NoneFree, OverLimits, ValidationPool
-from .validator import BadSchema, Validator, Violation
-from .worker import Answer, Job
+from .pool import LimitExceeded, NoFreeWorker, ValidationPool
+from .validator import InvalidSchema, Validator, Violation
+from .worker import Job, JobResult
 
 MAX_STEPS = 1_000_000
-"""Steps of one check that are taken on the event loop; a step is some ten nanoseconds."""
+"""Maximum number of steps of one validation on the event loop. A step takes about 10 ns."""
 MAX_COMPILED = 20_000
-"""Steps of a schema that is compiled on the event loop: a few milliseconds at the most."""
+"""Maximum number of steps of a schema that is compiled on the event loop, which takes a few
+milliseconds."""
 REASON_LENGTH = 200
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A schema that was seen: its validator where it may be used here, and what a check costs for
-    each character of arguments."""
-
+class _CachedSchema:
     validator: Validator | None
+    """None if the schema is validated only in worker processes."""
     steps: int
+    """Cost of a validation for each character of arguments."""
 
 
 class ValidationService:
-    """By tool, the least recently used go first."""
+    """Caches validators by tool. The least recently used ones are removed first."""
 
     def __init__(self, settings: Settings) -> None:
         self._capacity = settings.validators
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
         self._pool = ValidationPool(
             workers=settings.validation_workers,
             cpu_seconds=settings.validation_cpu_seconds,
@@ -51,61 +51,65 @@ class ValidationService:
         )
 
     async def prepare(self, candidates: Sequence[Tool], param_of: Mapping[str, str]) -> None:
-        """Before tools are used. `param_of` says where in the request a tool's schema stands, by
-        its name, for errors. Raises SchemaNotEnforceable for what is no schema, or none that can be
-        compiled in time, and ChecksBusy."""
+        """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
+        request parameter that has its schema, for errors. Raises ChecksBusy, and
+        SchemaNotEnforceable for a schema that is invalid or can't be compiled in time."""
         for tool in candidates:
-            if tool.hash not in self._known:
+            if tool.hash not in self._cache:
                 await self._prepare(tool, param_of[tool.name])
 
     async def _prepare(self, tool: Tool, param: str) -> None:
+        subject = (
+            f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
+        )
         try:
-            known = self._learn(tool)
-            if known.validator is None:
-                told = await self._ask(tool, None)
-                if told.bad_schema is not None:
-                    raise BadSchema(told.bad_schema, told.bad_pointer)
-        except BadSchema as bad:
-            reason, pointer = bad.reason[:REASON_LENGTH], bad.pointer
-        except OverLimits:
-            reason, pointer = "it can't be compiled within its limits", ""
+            cached = self._add(tool)
+            if cached.validator is None:
+                result = await self._run(tool, None)
+                if result.schema_error is not None:
+                    raise InvalidSchema(result.schema_error, result.schema_error_pointer)
+        except InvalidSchema as invalid:
+            problem = f"are not a valid JSON Schema: {invalid.reason[:REASON_LENGTH]}"
+            pointer = invalid.pointer
+        except LimitExceeded:
+            problem = (
+                "can't be compiled within the limits of this gateway. Simplify the references and "
+                "patterns of the schema."
+            )
+            pointer = ""
         except BaseException:
-            self._known.pop(tool.hash, None)  # whether it is a schema is not known yet
+            self._cache.pop(tool.hash, None)  # the schema was not checked
             raise
         else:
             return
-        self._known.pop(tool.hash, None)
-        raise SchemaNotEnforceable(
-            f"The parameters of {tool.name!r} are not a valid JSON Schema: {reason}",
-            pointer=pointer,
-            param=param,
-        )
+        self._cache.pop(tool.hash, None)
+        raise SchemaNotEnforceable(f"{subject} {problem}", pointer=pointer, param=param)
 
     async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
-        """`unique`: see Validator. Raises ArgumentsNotChecked for a check over its limits, and
-        ChecksBusy."""
-        known = self._known.get(tool.hash) or self._learn(tool)
-        self._known.move_to_end(tool.hash)
-        if known.validator is not None and known.steps * len(arguments) <= MAX_STEPS:
-            return known.validator.check(arguments, unique=unique)
+        """`unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds its
+        limits, and ChecksBusy."""
+        cached = self._cache.get(tool.hash) or self._add(tool)
+        self._cache.move_to_end(tool.hash)
+        if cached.validator is not None and cached.steps * len(arguments) <= MAX_STEPS:
+            return cached.validator.check(arguments, unique=unique)
         try:
-            return (await self._ask(tool, arguments, unique=unique)).violation
-        except OverLimits as error:
+            return (await self._run(tool, arguments, unique=unique)).violation
+        except LimitExceeded as error:
             raise ArgumentsNotChecked(
-                f"The arguments of {tool.name!r} could not be checked against its schema within "
-                "the limits of this gateway; simplify its references and patterns."
+                f"The arguments of {tool.name!r} could not be validated within the limits of this "
+                "gateway. Simplify the references and patterns of its schema."
             ) from error
 
-    def _learn(self, tool: Tool) -> _Known:
-        """Raises BadSchema."""
+    def _add(self, tool: Tool) -> _CachedSchema:
+        """Raises InvalidSchema."""
         cost = steps(tool.parameters)
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
-        known = self._known[tool.hash] = _Known(validator, min(cost, UNBOUNDED))
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
-        return known
+        cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))
+        if len(self._cache) > self._capacity:
+            self._cache.popitem(last=False)
+        return cached
 
-    async def _ask(self, tool: Tool, arguments: str | None, *, unique: bool = False) -> Answer:
+    async def _run(self, tool: Tool, arguments: str | None, *, unique: bool = False) -> JobResult:
         job = Job(
             tool_schema=tool.parameters,
             arguments=arguments,
@@ -113,9 +117,10 @@ class ValidationService:
             cpu_seconds=self._pool.cpu_seconds,
         )
         try:
-            return await self._pool.ask(job)
-        except NoneFree as error:
+            return await self._pool.run(job)
+        except NoFreeWorker as error:
             raise ChecksBusy(
-                "The gateway is busy checking other requests' schemas; send the request again.",
+                "All validation workers are busy with other requests. Send the request again. The "
+                "administrator can raise TOOLGATE_VALIDATION_WORKERS.",
                 retry_after=RETRY_SECONDS,
             ) from error

@@ -1,8 +1,9 @@
-"""One call's arguments against its tool's schema, by jsonschema-rs: the check itself, without any
-bound on what it costs (validators.py has the bounds).
+"""Validation of one call's arguments against its tool's schema by jsonschema-rs, without limits on
+its cost (service.py has them).
 
-Schemas are canonical (core/keys.py): of JSON Schema 2020-12, whatever `$schema` they came with.
-Formats are asserted; references are resolved inside the schema alone: nothing is ever fetched.
+Schemas are canonical (core/toolgate_core/grammar_key.py): JSON Schema 2020-12, whatever their
+original `$schema`. Formats are asserted. References are resolved only inside the schema; nothing is
+ever fetched.
 """
 
 from __future__ import annotations
@@ -20,33 +21,36 @@ from pydantic import BaseModel, ConfigDict
 from toolgate_core.pointer import escape
 
 BEYOND_DOUBLES = 400
-"""A power of ten that is none of a double's (their largest is 1.8E+308)."""
+"""A power of ten beyond the range of doubles (up to 1.8E+308)."""
 MAX_DIGITS = 1_000
-"""Of an integer that is read as one; Python itself stops at 4,300."""
+"""Maximum length of a number that is parsed as an integer. Python's own limit is 4,300."""
 BACKTRACK_LIMIT = 100_000
-"""Steps of one pattern over one string; a pattern that takes more does not match (fancy-regex)."""
+"""Maximum number of steps for one pattern and one string. A pattern that needs more does not match
+(fancy-regex)."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_WHOLE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
-"""A pair of surrogates, or any escape but by a number."""
+_COMPLETE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
+"""A pair of surrogates, or an escape sequence that is not numeric."""
 
 
 class Violation(BaseModel):
-    """What is wrong with arguments: where in them, by which keyword, and where that stands in the
-    schema. Pointers are JSON Pointers (RFC 6901); no value of the arguments is told."""
+    """The first violation in arguments. Pointers are JSON Pointers (RFC 6901). It contains no value
+    of the arguments."""
 
     model_config = ConfigDict(frozen=True)
 
     pointer: str
+    """Location in the arguments."""
     keyword: str
     schema_pointer: str
+    """Location of the keyword in the schema."""
 
 
 _NOT_JSON = Violation(pointer="", keyword="", schema_pointer="")
 
 
-class BadSchema(Exception):
-    """No valid JSON Schema. `pointer` says where, as far as it is known."""
+class InvalidSchema(Exception):
+    """The schema is not valid JSON Schema. `pointer` is the location, "" if it is unknown."""
 
     def __init__(self, reason: str, pointer: str) -> None:
         super().__init__(reason)
@@ -60,7 +64,7 @@ class _NotJson(ValueError):
 
 class Validator:
     def __init__(self, schema: dict[str, Any]) -> None:
-        """Raises BadSchema."""
+        """Raises InvalidSchema."""
         try:
             self._compiled = jsonschema_rs.Draft202012Validator(
                 schema,
@@ -69,25 +73,25 @@ class Validator:
                 pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT),
             )
         except jsonschema_rs.ValidationError as error:
-            raise BadSchema(error.message, _pointer(error.instance_path)) from error
+            raise InvalidSchema(error.message, _pointer(error.instance_path)) from error
         except (jsonschema_rs.ReferencingError, ValueError) as error:
-            raise BadSchema(str(error).partition("\n")[0], "") from error
+            raise InvalidSchema(str(error).partition("\n")[0], "") from error
 
     def check(self, arguments: str, *, unique: bool) -> Violation | None:
-        """The first violation that is found, if there is one. `unique`: no member may come twice;
-        otherwise the last one counts, as in every JSON parser that takes such an object. Half of a
-        surrogate pair is a violation as what is no JSON is."""
+        """Returns the first violation, or None. With `unique`, duplicate members of an object are a
+        violation; otherwise the last one counts, as in most JSON parsers. Invalid JSON and half of
+        a surrogate pair are violations."""
         try:
             value = json.loads(
                 arguments,
                 object_pairs_hook=_members if unique else None,
-                parse_float=_real,
-                parse_int=_whole,
+                parse_float=_decimal,
+                parse_int=_integer,
                 parse_constant=_no_constant,
             )
         except (ValueError, RecursionError):
             return _NOT_JSON
-        if half_a_pair(arguments):
+        if has_lone_surrogate(arguments):
             return _NOT_JSON
         if self._compiled.is_valid(value):
             return None
@@ -100,35 +104,36 @@ class Validator:
         )
 
 
-def _real(text: str) -> Decimal:
-    """Exact, as `multipleOf: 0.01` needs it. What no double can hold is made the like of it that is
-    still cheap to reckon with: 1e999999999 written out would fill the memory."""
+def _decimal(text: str) -> Decimal:
+    """Exact, because `multipleOf: 0.01` requires it. Numbers beyond the range of doubles are
+    replaced by one with a small exponent: 1e999999999 written as digits would fill the memory."""
     double = float(text)
     if isinf(double):
         return Decimal(f"{'-' * text.startswith('-')}1E+{BEYOND_DOUBLES}")
     if double == 0:
-        nothing = Decimal(text.lower().partition("e")[0]) == 0
+        is_zero = Decimal(text.lower().partition("e")[0]) == 0
         sign = "-" * text.startswith("-")
-        return Decimal(0) if nothing else Decimal(f"{sign}1E-{BEYOND_DOUBLES}")
+        return Decimal(0) if is_zero else Decimal(f"{sign}1E-{BEYOND_DOUBLES}")
     return Decimal(text)
 
 
-def _whole(text: str) -> int | Decimal:
-    return int(text) if len(text) <= MAX_DIGITS else _real(text)
+def _integer(text: str) -> int | Decimal:
+    return int(text) if len(text) <= MAX_DIGITS else _decimal(text)
 
 
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _NotJson("a member twice")
+        raise _NotJson("duplicate member")
     return members
 
 
-def half_a_pair(text: str) -> bool:
-    """Whether JSON has one surrogate without the other: no Unicode, so strict parsers refuse it."""
+def has_lone_surrogate(text: str) -> bool:
+    """Whether JSON text contains half of a surrogate pair. That is not valid Unicode, and strict
+    parsers reject it."""
     if not _SURROGATE.search(text):
         return False
-    return _SURROGATE.search(_WHOLE.sub("", text)) is not None
+    return _SURROGATE.search(_COMPLETE.sub("", text)) is not None
 
 
 def _no_constant(name: str) -> None:

@@ -100,9 +100,9 @@ async def test_the_most_used_are_loaded_where_they_fit(
     known = Deployments(
         Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     )
-    assert known.fleet is not None
-    await known.fleet.wait_until_connected()
-    await prewarm_most_used([known.get(other_backend.url, KEY)], known.fleet, 100)
+    assert known.shared_cache is not None
+    await known.shared_cache.wait_until_connected()
+    await prewarm_most_used([known.get(other_backend.url, KEY)], known.shared_cache, 100)
     assert len(other_backend.loaded) == 32, "half of what the backend holds at most"
     assert all(source.examined for source in other_backend.sources)
     other_backend.forget()
@@ -110,9 +110,9 @@ async def test_the_most_used_are_loaded_where_they_fit(
     stranger = Deployments(
         Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     )
-    await prewarm_most_used([stranger.get(other_backend.url, KEY)], known.fleet, 100)
+    await prewarm_most_used([stranger.get(other_backend.url, KEY)], known.shared_cache, 100)
     assert not other_backend.loaded, "compiled for another tokenizer"
-    await known.fleet.aclose()
+    await known.shared_cache.aclose()
 
 
 async def test_a_format_of_content_is_loaded_like_a_tool(
@@ -123,11 +123,11 @@ async def test_a_format_of_content_is_loaded_like_a_tool(
         await first.ask(form, tool("beside"))
     shared = Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     known = Deployments(shared)
-    assert known.fleet is not None
-    await known.fleet.wait_until_connected()
-    await prewarm_most_used([known.get(other_backend.url, KEY)], known.fleet, 100)
+    assert known.shared_cache is not None
+    await known.shared_cache.wait_until_connected()
+    await prewarm_most_used([known.get(other_backend.url, KEY)], known.shared_cache, 100)
     assert {source.name for source in other_backend.sources} == {"", "beside"}
-    await known.fleet.aclose()
+    await known.shared_cache.aclose()
 
 
 async def test_a_users_key_is_not_enough() -> None:

@@ -1,4 +1,4 @@
-"""Images: what is taken, and that nothing leads into the network."""
+"""Images: accepted types and sizes, and protection of the internal network."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from toolgate_proxy.settings import Settings
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 PUBLIC = "93.184.215.14"
-WHERE = "messages[0].content[1].image_url"
-Answer = Callable[[httpx.Request], httpx.Response]
+PARAM = "messages[0].content[1].image_url"
+Handler = Callable[[httpx.Request], httpx.Response]
 
 
-def asking(*urls: str) -> list[dict[str, Any]]:
+def messages_with(*urls: str) -> list[dict[str, Any]]:
     images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
     return [{"role": "user", "content": [{"type": "text", "text": "see"}, *images]}]
 
 
 def images(
-    addresses: tuple[str, ...] = (PUBLIC,), answer: Answer | None = None, **settings: Any
+    addresses: tuple[str, ...] = (PUBLIC,), handler: Handler | None = None, **settings: Any
 ) -> Images:
     async def resolve(host: str, port: int) -> list[str]:
         return [host] if host[0].isdigit() or ":" in host else list(addresses)
 
     transport = httpx.MockTransport(
-        answer or (lambda _: httpx.Response(200, stream=httpx.ByteStream(PNG)))
+        handler or (lambda _: httpx.Response(200, stream=httpx.ByteStream(PNG)))
     )
     return Images(Settings(**settings), resolve, transport)
 
 
-async def refusal(url: str, **how: Any) -> str:
+async def error_for(url: str, **options: Any) -> str:
     with pytest.raises(InvalidRequest) as refused:
-        await images(**how).inlined(asking(url), sees=True)
-    assert refused.value.param == WHERE
+        await images(**options).inlined(messages_with(url), accepts_images=True)
+    assert refused.value.param == PARAM
     return refused.value.message
 
 
-async def test_an_image_at_an_address_becomes_data() -> None:
-    asked: list[httpx.Request] = []
+async def test_images_given_by_url_become_data_uris() -> None:
+    requests: list[httpx.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+    def handler(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
         return httpx.Response(200, stream=httpx.ByteStream(PNG))
 
     url = "https://pictures.example:8443/a.png?x=1"
-    [message] = await images(answer=answer).inlined(asking(url, URI), sees=True)
+    [message] = await images(handler=handler).inlined(messages_with(url, URI), accepts_images=True)
     assert [part.get("image_url") for part in message["content"]] == [
         None,
         {"url": URI},
         {"url": URI},
     ]
-    [request] = asked
-    # To the address that was looked at, by the name that was asked for.
+    [request] = requests
+    # The checked IP address, with the name in the URL.
     assert request.url == f"https://{PUBLIC}:8443/a.png?x=1"
     assert request.headers["host"] == "pictures.example:8443"
     assert request.extensions["sni_hostname"] == "pictures.example"
@@ -68,7 +68,7 @@ async def test_an_image_at_an_address_becomes_data() -> None:
 
 
 def never(_: httpx.Request) -> httpx.Response:
-    raise AssertionError("nothing may be sent there")
+    raise AssertionError("no request may be sent")
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def never(_: httpx.Request) -> httpx.Response:
     ],
 )
 async def test_private_addresses_are_refused(address: str) -> None:
-    message = await refusal("http://innocent.example/a.png", addresses=(address,), answer=never)
+    message = await error_for("http://innocent.example/a.png", addresses=(address,), handler=never)
     assert "not public" in message
-    # Nor where one of several is public.
+    # Also if another address of the host is public.
     both = (PUBLIC, address)
-    await refusal("http://innocent.example/a.png", addresses=both, answer=never)
+    await error_for("http://innocent.example/a.png", addresses=both, handler=never)
 
 
 @pytest.mark.parametrize(
@@ -117,54 +117,54 @@ async def test_private_addresses_are_refused(address: str) -> None:
         "http://exa mple.com\x00/",
     ],
 )
-async def test_other_ways_in_are_refused(url: str) -> None:
+async def test_other_urls_are_refused(url: str) -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"] if host == "2130706433" else [host]
 
-    fetching = Images(Settings(), resolve, httpx.MockTransport(never))
+    fetcher = Images(Settings(), resolve, httpx.MockTransport(never))
     with pytest.raises(InvalidRequest):
-        await fetching.inlined(asking(url), sees=True)
+        await fetcher.inlined(messages_with(url), accepts_images=True)
 
 
 @pytest.mark.parametrize(
     "url", ["http://a..b/a.png", f"http://{'a' * 64}.example/a.png", "http://xn--a/a.png"]
 )
-async def test_names_that_no_host_has(url: str) -> None:
-    fetching = Images(Settings(), transport=httpx.MockTransport(never))
+async def test_invalid_host_names(url: str) -> None:
+    fetcher = Images(Settings(), transport=httpx.MockTransport(never))
     with pytest.raises(InvalidRequest, match="could not be fetched"):
-        await fetching.inlined(asking(url), sees=True)
+        await fetcher.inlined(messages_with(url), accepts_images=True)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 404, 500, 206])
 async def test_redirects_and_failures_are_refused(status: int) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
+    def handler(request: httpx.Request) -> httpx.Response:
         assert request.url.host == PUBLIC
         return httpx.Response(status, headers={"location": "http://10.0.0.1/"}, content=PNG)
 
-    assert str(status) in await refusal("https://pictures.example/a.png", answer=answer)
+    assert str(status) in await error_for("https://pictures.example/a.png", handler=handler)
 
 
-async def test_what_is_no_image_is_not_said() -> None:
-    def answer(_: httpx.Request) -> httpx.Response:
+async def test_errors_do_not_reveal_the_content() -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, stream=httpx.ByteStream(b"secret"))
 
-    assert "secret" not in await refusal("https://pictures.example/a.png", answer=answer)
+    assert "secret" not in await error_for("https://pictures.example/a.png", handler=handler)
 
 
-async def test_nothing_is_unpacked() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
+async def test_compressed_responses_are_not_decompressed() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
         assert request.headers["accept-encoding"] == "identity"
         packed = httpx.ByteStream(gzip.compress(PNG + bytes(10**6)))
         return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=packed)
 
-    assert "is no PNG" in await refusal("https://pictures.example/a.png", answer=answer)
+    assert "is not a PNG" in await error_for("https://pictures.example/a.png", handler=handler)
 
 
-async def test_a_host_that_breaks_off_or_is_not_there() -> None:
-    def answer(_: httpx.Request) -> httpx.Response:
+async def test_connection_errors_do_not_reveal_the_address() -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("10.0.0.1 refused")
 
-    assert "10.0.0.1" not in await refusal("https://pictures.example/a.png", answer=answer)
+    assert "10.0.0.1" not in await error_for("https://pictures.example/a.png", handler=handler)
 
 
 @pytest.mark.parametrize(
@@ -178,20 +178,20 @@ async def test_a_host_that_breaks_off_or_is_not_there() -> None:
         URI.replace("png", "jpeg"),
     ],
 )
-async def test_data_must_be_an_image(url: str) -> None:
-    await refusal(url)
+async def test_data_uris_must_be_images(url: str) -> None:
+    await error_for(url)
 
 
-async def test_limits() -> None:
-    await refusal(URI, image_bytes=20)
-    await refusal("https://pictures.example/a.png", image_bytes=20)
-    assert "data URI" in await refusal("https://pictures.example/a.png", image_urls=False)
+async def test_limits_on_bytes_urls_and_number() -> None:
+    await error_for(URI, image_bytes=20)
+    await error_for("https://pictures.example/a.png", image_bytes=20)
+    assert "data URI" in await error_for("https://pictures.example/a.png", image_urls=False)
     with pytest.raises(InvalidRequest) as refused:
-        await images(image_limit=2).inlined(asking(URI, URI, URI), sees=True)
+        await images(image_limit=2).inlined(messages_with(URI, URI, URI), accepts_images=True)
     assert refused.value.param == "messages[0].content[3].image_url"
 
 
-async def test_a_model_that_does_not_see() -> None:
+async def test_images_for_a_text_model_are_an_error() -> None:
     with pytest.raises(UnsupportedParameter) as refused:
-        await images().inlined(asking("http://10.0.0.1/"), sees=False)
-    assert refused.value.param == WHERE
+        await images().inlined(messages_with("http://10.0.0.1/"), accepts_images=False)
+    assert refused.value.param == PARAM

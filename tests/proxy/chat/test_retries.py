@@ -1,4 +1,4 @@
-"""Sampling a choice again: the same request, however the tokens of the wrong call arrived."""
+"""Sampling a choice again after an invalid call, for any split of its tokens into batches."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
-from toolgate_proxy.chat.retries import Resample, derived_seed, of_choice, request_again
+from toolgate_proxy.chat.retries import Resample, choice_events, derived_seed, resample_request
 
-WRONG = call("look", '{"a": 1, "a": 2}')  # a member twice is wrong by any schema
-RIGHT = call("look", {"where": "north of the old stone bridge"})
+INVALID = call("look", '{"a": 1, "a": 2}')  # duplicate members violate any schema
+VALID = call("look", {"where": "north of the old stone bridge"})
 BEFORE = "I look around.\n" + call("walk", {}) + "\n"
 
 
@@ -31,17 +31,17 @@ def answer(n: int = 1, budget: int = 500, stop: tuple[str, ...] = ()) -> ChatRes
     asked = request(n=n, stop=stop)
     asked = replace(asked, sampling=asked.sampling.model_copy(update={"max_tokens": budget}))
     plan = make_plan(asked, QWEN3)
-    look = CallCheck(TOOLS, ["look"], VALIDATORS)
-    return ChatResponse(asked, plan, QWEN3, INFO, look, resamples=2)
+    check = CallCheck(TOOLS, ["look"], VALIDATORS)
+    return ChatResponse(asked, plan, QWEN3, INFO, check, resamples=2)
 
 
 async def feed(given: ChatResponse, batches: list[list[wire.StreamEvent]]) -> list[ResponseEvent]:
-    pieces: list[ResponseEvent] = []
+    new: list[ResponseEvent] = []
     for batch in batches:
-        pieces += await given.feed(batch)
+        new += await given.feed(batch)
         if given.complete:
             break
-    return pieces
+    return new
 
 
 def split(sent: list[wire.StreamEvent], cuts: list[int]) -> list[list[wire.StreamEvent]]:
@@ -49,44 +49,44 @@ def split(sent: list[wire.StreamEvent], cuts: list[int]) -> list[list[wire.Strea
     return [sent[a:b] for a, b in pairwise(at)]
 
 
-def texts(pieces: list[ResponseEvent]) -> tuple[str, str]:
-    """The content and the arguments of a choice."""
-    shown = [piece.event for piece in pieces]
+def texts(new: list[ResponseEvent]) -> tuple[str, str]:
+    """The text of the content and of the arguments."""
+    deltas = [each.event for each in new]
     return (
-        "".join(event.text for event in shown if isinstance(event, ContentDelta)),
-        "".join(event.text for event in shown if isinstance(event, ArgumentsDelta)),
+        "".join(event.text for event in deltas if isinstance(event, ContentDelta)),
+        "".join(event.text for event in deltas if isinstance(event, ArgumentsDelta)),
     )
 
 
 @pytest.mark.parametrize("stop", [(), ("never",), ("\n\n",)])
 @given(cuts=st.lists(st.integers(0, 60), max_size=10))
-def test_a_wrong_call_is_sampled_again_from_the_same_tokens_for_any_split(
+def test_invalid_calls_are_sampled_again_from_the_same_tokens_for_any_split(
     stop: tuple[str, ...], cuts: list[int]
 ) -> None:
     given = answer(stop=stop)
-    main = events(BEFORE + WRONG + "\n" + RIGHT)
-    pieces = asyncio.run(feed(given, split(main, cuts)))
-    assert texts(pieces) == ("I look around.", "{}")
-    again = given.resample()
+    main = events(BEFORE + INVALID + "\n" + VALID)
+    new = asyncio.run(feed(given, split(main, cuts)))
+    assert texts(new) == ("I look around.", "{}")
+    again = given.take_resample()
     assert again is not None
-    spent = len(tokenize(BEFORE + WRONG))
+    spent = len(tokenize(BEFORE + INVALID))
     assert again.accepted == tuple(token for token, _ in tokenize(BEFORE))
     assert (again.choice, again.attempt, again.max_tokens) == (0, 1, 500 - spent)
-    rest = [[*of_choice(batch, 0)] for batch in split(events(RIGHT), cuts)]
-    pieces = asyncio.run(feed(given, rest))
-    assert texts(pieces) == ("", '{"where": "north of the old stone bridge"}')
-    assert given.resample() is None
-    assert given.counts.completion == spent + len(tokenize(RIGHT + "<|im_end|>"))
+    rest = [[*choice_events(batch, 0)] for batch in split(events(VALID), cuts)]
+    new = asyncio.run(feed(given, rest))
+    assert texts(new) == ("", '{"where": "north of the old stone bridge"}')
+    assert given.take_resample() is None
+    assert given.counts.completion == spent + len(tokenize(VALID + "<|im_end|>"))
 
 
-def test_the_last_attempt_ends_the_request() -> None:
+def test_an_invalid_last_attempt_is_an_error() -> None:
     given = answer()
-    asyncio.run(given.feed(events(WRONG)))
+    asyncio.run(given.feed(events(INVALID)))
     for attempt in (1, 2):
-        again = given.resample()
+        again = given.take_resample()
         assert again is not None
         assert again.attempt == attempt
-        events_of = [*of_choice(events(WRONG), 0)]
+        events_of = [*choice_events(events(INVALID), 0)]
         if attempt == 2:
             with pytest.raises(ToolSchemaViolation):
                 asyncio.run(given.feed(events_of))
@@ -95,26 +95,26 @@ def test_the_last_attempt_ends_the_request() -> None:
 
 
 def test_the_beginning_of_a_stop_string_is_held_back_until_the_call_is_validated() -> None:
-    """The text before the call is held back as a possible beginning of the stop string; sampled
+    """The text before the call is held as a possible beginning of the stop string; sampled
     again, the model completes that."""
     given = answer(stop=("END",))
-    pieces = asyncio.run(feed(given, [events("Hello EN" + WRONG)]))
-    assert texts(pieces)[0] == "Hello "
-    assert given.resample() is not None
-    pieces = asyncio.run(given.feed([*of_choice(events("D and more"), 0)]))
-    assert texts(pieces) == ("", "")
+    new = asyncio.run(feed(given, [events("Hello EN" + INVALID)]))
+    assert texts(new)[0] == "Hello "
+    assert given.take_resample() is not None
+    new = asyncio.run(given.feed([*choice_events(events("D and more"), 0)]))
+    assert texts(new) == ("", "")
     assert given.complete
 
 
 def test_token_counts_of_the_longer_prompt_are_ignored() -> None:
     given = answer()
-    first, *rest = [each for each in events(WRONG) if not isinstance(each, wire.UsageEvent)]
+    first, *rest = [each for each in events(INVALID) if not isinstance(each, wire.UsageEvent)]
     assert isinstance(first, wire.StartEvent)
     tokens = wire.TokensEvent(choice=0, ids=(), texts=(), cached_tokens=16)
     asyncio.run(given.feed([first, tokens, *rest]))
-    assert given.resample() is not None
+    assert given.take_resample() is not None
     more = tokens.model_copy(update={"cached_tokens": 80})
-    asyncio.run(given.feed([*of_choice([more, *events(RIGHT)[1:-1]], 0)]))
+    asyncio.run(given.feed([*choice_events([more, *events(VALID)[1:-1]], 0)]))
     assert (given.counts.prompt, given.counts.cached) == (first.prompt_tokens, 16)
 
 
@@ -127,26 +127,26 @@ def test_the_request_continues_the_choice_with_its_own_sampling() -> None:
         stream=False,
     )
     failed = ToolSchemaViolation("?")
-    again = request_again(first, Resample(2, 1, (4, 5), 77, failed))
+    again = resample_request(first, Resample(2, 1, (4, 5), 77, failed))
     assert again.request_id == "chatcmpl-1-2-1"
     assert again.accepted == (4, 5)
     assert again.stream
     wanted = {"n": 1, "max_tokens": 77, "seed": derived_seed(5, 2, 1)}
     assert again.sampling == first.sampling.model_copy(update=wanted)
     greedy = first.model_copy(update={"sampling": wire.Sampling(temperature=0)})
-    again = request_again(greedy, Resample(0, 1, (), None, failed))
+    again = resample_request(greedy, Resample(0, 1, (), None, failed))
     assert (again.sampling.temperature, again.sampling.seed) == (1.0, derived_seed(0, 0, 1))
     least = wire.Sampling(min_tokens=9, prompt_logprobs=1)
-    again = request_again(
+    again = resample_request(
         first.model_copy(update={"sampling": least}), Resample(0, 1, (4, 5), 3, failed)
     )
     assert (again.sampling.min_tokens, again.sampling.prompt_logprobs) == (3, None)
-    again = request_again(
+    again = resample_request(
         first.model_copy(update={"sampling": least}), Resample(0, 1, (4, 5), None, failed)
     )
     assert again.sampling.min_tokens == 7
     free = first.model_copy(update={"sampling": wire.Sampling()})
-    assert request_again(free, Resample(0, 1, (), None, failed)).sampling.seed is None
+    assert resample_request(free, Resample(0, 1, (), None, failed)).sampling.seed is None
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 127), st.integers(1, 9))

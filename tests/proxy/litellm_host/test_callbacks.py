@@ -26,7 +26,7 @@ from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook
 from toolgate_proxy.litellm_host.state import selection
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.state import service
+from toolgate_proxy.state import gateway
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ def test_callbacks_of_litellms_own_and_of_ours_have_no_effect() -> None:
     logging = ProxyLogging(user_api_key_cache=litellm.DualCache())
     logging._add_proxy_hooks(None)
     litellm.callbacks.append(limit_hook)
-    litellm.callbacks.append(SelectionHook(selection(), service().deployments))
+    litellm.callbacks.append(SelectionHook(selection(), gateway().deployments))
     assert len(litellm.callbacks) > 4
     assert isinstance(selection(), Selection)
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)

@@ -10,7 +10,7 @@ from tests.support.litellm_router import reset_litellm, row, use
 from toolgate_proxy.litellm_host.provider.call import ProviderCall, read_call
 from toolgate_proxy.litellm_host.state import selection
 from toolgate_proxy.routing.deployments import Placement
-from toolgate_proxy.state import service
+from toolgate_proxy.state import gateway
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_alternatives_are_other_deployments_of_the_model_that_was_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(monkeypatch, row("a"), row("b"), row("c", group="other"))
-    tried = service().deployments.at(Placement("tiny", "http://a", "k"))
+    tried = gateway().deployments.at(Placement("tiny", "http://a", "k"))
     made = call(metadata={"model_group": "tiny"})
     assert made.group == "tiny"
     assert [place.api_base for place in made.alternatives(tried)] == ["http://b"]

@@ -16,7 +16,7 @@ from toolgate_proxy.litellm_host.deployments.selection import (
     Selection,
 )
 from toolgate_proxy.routing.deployments import Deployments, Placement
-from toolgate_proxy.routing.prefix_affinity import Affinity
+from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
 
 LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
@@ -36,7 +36,7 @@ def deployments() -> Deployments:
 
 @pytest.fixture
 def selection(deployments: Deployments) -> Selection:
-    return Selection(deployments, Affinity(deployments))
+    return Selection(deployments, PrefixAffinity(deployments))
 
 
 def names(rows: Sequence[Any]) -> list[str]:
@@ -47,7 +47,7 @@ def down(deployments: Deployments, *rows: Row) -> None:
     for each in rows:
         placement = placement_of(each)
         assert placement is not None
-        deployments.at(placement).state.failed("Gone", at_once=True)
+        deployments.at(placement).state.note_failure("Gone", at_once=True)
 
 
 def targets(rows: Sequence[Row]) -> list[Target]:
@@ -97,9 +97,9 @@ def test_least_busy_goes_by_the_requests_in_flight(
     loads = {each["model_info"]["id"]: deployments.at(placement_of(each)).load for each in rows}  # type: ignore[arg-type]
     with ExitStack() as stack:
         for name in ("a", "a", "b", "c"):
-            stack.enter_context(loads[name].carried())
+            stack.enter_context(loads[name].running())
         assert chosen(selection, rows, "least-busy", SHORT, 40) == {"b", "c"}
-        stack.enter_context(loads["c"].carried())
+        stack.enter_context(loads["c"].running())
         assert chosen(selection, rows, "least-busy", SHORT, 20) == {"b"}
         assert chosen(selection, rows, "simple-shuffle", SHORT, 60) == {"a", "b", "c"}
     assert chosen(selection, rows, "least-busy", SHORT, 60) == {"a", "b", "c"}
@@ -113,7 +113,7 @@ def test_least_busy_spreads_requests_one_by_one(
         for _ in range(6):
             placement = selection.choose("tiny", targets(rows), "least-busy", SHORT).placement
             assert placement is not None
-            stack.enter_context(deployments.at(placement).load.carried())
+            stack.enter_context(deployments.at(placement).load.running())
         loads = [deployments.at(placement_of(each)).load.requests for each in rows]  # type: ignore[arg-type]
     assert loads == [3, 3]
 

@@ -16,7 +16,7 @@ from toolgate_proxy.litellm_host.deployments.selection import (
     SelectionHook,
 )
 from toolgate_proxy.routing.deployments import Deployments, Placement
-from toolgate_proxy.routing.prefix_affinity import Affinity
+from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
 
 LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
@@ -24,7 +24,7 @@ LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
 STRATEGIES = ["simple-shuffle", "least-busy", "usage-based-routing-v2", "latency-based-routing"]
 
 
-class Prefers(Affinity):
+class Prefers(PrefixAffinity):
     """Every prompt prefers the backend of that name."""
 
     def __init__(self, name: str) -> None:
@@ -55,7 +55,7 @@ def down(deployments: Deployments, *rows: Row) -> None:
     for each in rows:
         placement = placement_of(each)
         assert placement is not None
-        deployments.at(placement).state.failed("Gone", at_once=True)
+        deployments.at(placement).state.note_failure("Gone", at_once=True)
 
 
 def hooked(prefers: str | None, deployments: Deployments) -> SelectionHook:

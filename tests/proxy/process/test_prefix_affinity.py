@@ -14,7 +14,7 @@ from tests.support.fake_backend import FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
 from tests.support.http_client import http_client
 from tests.support.script import Script
-from toolgate_proxy.routing.rendezvous import FACTOR, SPARE
+from toolgate_proxy.routing.rendezvous import MAX_SHARE, MIN_CAPACITY
 
 CHAT = "/v1/chat/completions"
 TEXT = "Hello there, friend " * 5
@@ -173,7 +173,7 @@ async def test_loaded_backend_is_passed_over(
     home = await sent(http, backends, asked("hi"))
     waiting = [
         asyncio.create_task(http.post(CHAT, json=asked("waits", stream=True)))
-        for _ in range(int(SPARE))
+        for _ in range(int(MIN_CAPACITY))
     ]
     await backends.under_way(len(waiting))
     assert backends.all[home].running == len(waiting)
@@ -191,7 +191,7 @@ async def test_burst_with_one_prefix_is_spread(
     body = asked("waits", stream=True)
     waiting = [asyncio.create_task(gateways[0].post(CHAT, json=body)) for _ in range(48)]
     await backends.under_way(len(waiting))
-    most = max(SPARE, FACTOR * len(waiting) / 3)
+    most = max(MIN_CAPACITY, MAX_SHARE * len(waiting) / 3)
     assert max(each.running for each in backends.all) <= most
     for each in waiting:
         each.cancel()

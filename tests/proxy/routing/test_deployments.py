@@ -1,3 +1,5 @@
+"""Load of a deployment: in-flight and expected requests."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,27 +8,27 @@ from toolgate_proxy.routing import deployments
 from toolgate_proxy.routing.deployments import Load
 
 
-def test_what_is_on_its_way_counts_once() -> None:
-    here = Load()
-    here.expect()
-    here.expect()
-    assert here.requests == 2
-    with here.carried():
-        assert here.requests == 2
-        with here.carried(), here.carried():
-            assert here.requests == 3
-    assert here.requests == 0
+def test_expected_requests_count_once() -> None:
+    load = Load()
+    load.expect()
+    load.expect()
+    assert load.requests == 2
+    with load.running():
+        assert load.requests == 2
+        with load.running(), load.running():
+            assert load.requests == 3
+    assert load.requests == 0
 
 
-def test_what_never_arrives_counts_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Load()
-    here.expect()
-    monkeypatch.setattr(deployments, "ON_ITS_WAY", -1.0)
-    assert here.requests == 0
+def test_expected_requests_that_do_not_arrive_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Load()
+    load.expect()
+    monkeypatch.setattr(deployments, "EXPECTED_SECONDS", -1.0)
+    assert load.requests == 0
 
 
-def test_a_request_that_fails_is_over() -> None:
-    here = Load()
-    with pytest.raises(RuntimeError), here.carried():
+def test_failed_requests_are_not_counted() -> None:
+    load = Load()
+    with pytest.raises(RuntimeError), load.running():
         raise RuntimeError
-    assert here.requests == 0
+    assert load.requests == 0

@@ -1,10 +1,12 @@
+"""Hashes of prompt prefixes: which prompts share them."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
-from toolgate_proxy.routing.prefix_hash import LEAST, Prefix, prefix_of
+from toolgate_proxy.routing.prefix_hash import MIN_BYTES, PrefixHashes, hash_prefixes
 
 LONG = "You are a careful assistant. " * 60
 SYSTEM = {"role": "system", "content": LONG}
@@ -19,27 +21,27 @@ def assistant(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-def of(**request: Any) -> Prefix:
-    found = prefix_of(request)
-    assert found is not None
-    return found
+def hashes(**request: Any) -> PrefixHashes:
+    result = hash_prefixes(request)
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize(
     "first",
     [[SYSTEM, user("Hello.")], [user(LONG)], [user("Hello."), assistant(LONG)], [user(LONG + "?")]],
 )
-def test_later_turns_begin_as_the_first_one(first: list[Any]) -> None:
+def test_later_turns_have_the_hashes_of_the_first(first: list[Any]) -> None:
     later = [*first, assistant("Hello."), user("And now?"), {"role": "tool", "content": "{}"}]
-    assert of(messages=later) == of(messages=first)
-    assert of(messages=later, tools=TOOLS) == of(messages=first, tools=TOOLS)
+    assert hashes(messages=later) == hashes(messages=first)
+    assert hashes(messages=later, tools=TOOLS) == hashes(messages=first, tools=TOOLS)
 
 
-def test_a_conversation_that_grows_long_begins_alike_from_then_on() -> None:
+def test_hashes_stay_the_same_once_a_conversation_is_long_enough() -> None:
     turns = [user("Hello."), *(assistant(f"{at} " * 50) for at in range(40))]
-    found = [prefix_of({"messages": turns[:end]}) for end in range(1, len(turns))]
-    assert found[0] is None
-    assert len({each for each in found if each is not None}) == 1
+    result = [hash_prefixes({"messages": turns[:end]}) for end in range(1, len(turns))]
+    assert result[0] is None
+    assert len({each for each in result if each is not None}) == 1
 
 
 @pytest.mark.parametrize(
@@ -53,17 +55,17 @@ def test_a_conversation_that_grows_long_begins_alike_from_then_on() -> None:
         {"input": [user("A?")], "tools": TOOLS},
     ],
 )
-def test_one_head_many_conversations(request_: dict[str, Any]) -> None:
-    asked = "input" if "input" in request_ else "messages"
-    said = request_[asked]
-    another = "B?" if isinstance(said, str) else [*said[:-1], user("B?")]
-    one, other = of(**request_), of(**request_ | {asked: another})
+def test_conversations_with_one_system_prompt_share_the_head(request_: dict[str, Any]) -> None:
+    field = "input" if "input" in request_ else "messages"
+    turns = request_[field]
+    another = "B?" if isinstance(turns, str) else [*turns[:-1], user("B?")]
+    one, other = hashes(**request_), hashes(**request_ | {field: another})
     assert one.head == other.head
     assert one.conversation != other.conversation
 
 
-def test_a_template_in_the_user_s_message_is_a_head() -> None:
-    one, other = of(messages=[user(LONG + "A?")]), of(messages=[user(LONG + "B?")])
+def test_beginning_of_a_long_user_message_is_a_head() -> None:
+    one, other = hashes(messages=[user(LONG + "A?")]), hashes(messages=[user(LONG + "B?")])
     assert one.head == other.head
     assert one.conversation != other.conversation
 
@@ -76,9 +78,11 @@ def test_a_template_in_the_user_s_message_is_a_head() -> None:
         {"messages": [{"role": "system", "content": "!" + LONG}, user("A?")]},
     ],
 )
-def test_heads_that_differ(other: dict[str, Any]) -> None:
+def test_different_tools_salts_and_system_prompts_have_different_heads(
+    other: dict[str, Any],
+) -> None:
     request = {"messages": [SYSTEM, user("A?")]}
-    assert of(**request).head != of(**request | other).head
+    assert hashes(**request).head != hashes(**request | other).head
 
 
 @pytest.mark.parametrize(
@@ -90,13 +94,13 @@ def test_heads_that_differ(other: dict[str, Any]) -> None:
         {"messages": 7},
         {"messages": [None, 7, "A?"]},
         {"input": "A?"},
-        {"messages": [user("x" * (LEAST // 2))]},
+        {"messages": [user("x" * (MIN_BYTES // 2))]},
     ],
 )
-def test_short_ones_have_none(request_: dict[str, Any]) -> None:
-    assert prefix_of(request_) is None
+def test_short_prompts_have_no_hashes(request_: dict[str, Any]) -> None:
+    assert hash_prefixes(request_) is None
 
 
 @pytest.mark.parametrize("odd", ["\ud800", 2**70, {1: 2}, b"x", [None]])
-def test_nothing_that_a_client_may_send_is_in_the_way(odd: object) -> None:
-    assert prefix_of({"messages": [SYSTEM, {"role": "user", "content": odd}], "tools": odd})
+def test_unusual_values_can_be_hashed(odd: object) -> None:
+    assert hash_prefixes({"messages": [SYSTEM, {"role": "user", "content": odd}], "tools": odd})

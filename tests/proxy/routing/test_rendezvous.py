@@ -1,3 +1,5 @@
+"""Rendezvous hashing: stable and balanced selection of deployments."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -7,12 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_proxy.routing.prefix_hash import Prefix
-from toolgate_proxy.routing.rendezvous import FACTOR, SPARE, RankedDeployment, Rendezvous, Selected
+from toolgate_proxy.routing.prefix_hash import PrefixHashes
+from toolgate_proxy.routing.rendezvous import (
+    MAX_SHARE,
+    MIN_CAPACITY,
+    RankedDeployment,
+    Rendezvous,
+    Selected,
+)
 
-hashes = st.binary(min_size=16, max_size=16)
-prefixes = st.builds(Prefix, hashes, hashes)
-seats = st.lists(
+digests = st.binary(min_size=16, max_size=16)
+prefixes = st.builds(PrefixHashes, digests, digests)
+deployments = st.lists(
     st.builds(
         RankedDeployment,
         st.text(max_size=4),
@@ -21,12 +29,14 @@ seats = st.lists(
     ),
     min_size=1,
     max_size=8,
-    unique_by=lambda seat: seat.name,
+    unique_by=lambda deployment: deployment.name,
 )
 
 
-def prefix(head: int, conversation: int = 0) -> Prefix:
-    return Prefix(f"head {head}".encode(), f"head {head}, conversation {conversation}".encode())
+def prefix(head: int, conversation: int = 0) -> PrefixHashes:
+    return PrefixHashes(
+        f"head {head}".encode(), f"head {head}, conversation {conversation}".encode()
+    )
 
 
 def idle(*weights: float) -> list[RankedDeployment]:
@@ -36,53 +46,60 @@ def idle(*weights: float) -> list[RankedDeployment]:
     ]
 
 
-def name(chosen: Selected) -> str:
-    return chosen.seat.name
+def name(selected: Selected) -> str:
+    return selected.deployment.name
 
 
 class Fleet:
-    """Deployments that answer requests for a while; every gateway chooses for itself."""
+    """Deployments with in-flight requests. Each gateway selects independently."""
 
     def __init__(self, backends: int, gateways: int = 1, at_once: int = 8) -> None:
         self.gateways = [Rendezvous() for _ in range(gateways)]
-        self.names = [seat.name for seat in idle(*[1] * backends)]
+        self.names = [deployment.name for deployment in idle(*[1] * backends)]
         self.running: list[tuple[int, str]] = []
         self.at_once = at_once
-        """Under way at each gateway."""
+        """In-flight requests of each gateway."""
 
-    def send(self, prefix: Prefix, gateway: int = 0) -> str:
+    def send(self, prefix: PrefixHashes, gateway: int = 0) -> str:
         mine = [place for by, place in self.running if by == gateway]
-        seats = [RankedDeployment(each, 1, mine.count(each)) for each in self.names]
-        sent = name(self.gateways[gateway].choose(prefix, seats))
+        deployments = [RankedDeployment(each, 1, mine.count(each)) for each in self.names]
+        sent = name(self.gateways[gateway].choose(prefix, deployments))
         self.running.append((gateway, sent))
         if len(mine) >= self.at_once:
             self.running.remove((gateway, mine[0]))
         return sent
 
 
-@given(prefixes, seats)
-def test_what_is_chosen_has_room(prefix: Prefix, seats: list[RankedDeployment]) -> None:
-    seat = Rendezvous().choose(prefix, seats).seat
-    under_way, weights = sum(s.requests for s in seats) + 1, sum(s.weight for s in seats)
-    assert seat in seats
-    assert seat.requests < max(SPARE, FACTOR * under_way * seat.weight / weights)
-
-
-@given(prefixes, seats, st.randoms(use_true_random=False))
-def test_every_process_ranks_alike(
-    prefix: Prefix, seats: list[RankedDeployment], random: object
+@given(prefixes, deployments)
+def test_selected_deployments_have_capacity(
+    prefix: PrefixHashes, deployments: list[RankedDeployment]
 ) -> None:
-    shuffled = sorted(seats, key=lambda seat: random.random())  # type: ignore[attr-defined]
-    assert Rendezvous().choose(prefix, seats) == Rendezvous().choose(prefix, shuffled)
+    deployment = Rendezvous().choose(prefix, deployments).deployment
+    in_flight, weights = (
+        sum(s.requests for s in deployments) + 1,
+        sum(s.weight for s in deployments),
+    )
+    assert deployment in deployments
+    assert deployment.requests < max(
+        MIN_CAPACITY, MAX_SHARE * in_flight * deployment.weight / weights
+    )
 
 
-def test_a_head_stays_where_it_is_while_there_is_room() -> None:
-    fleet = Fleet(4, at_once=int(SPARE) - 1)
+@given(prefixes, deployments, st.randoms(use_true_random=False))
+def test_the_order_of_deployments_does_not_matter(
+    prefix: PrefixHashes, deployments: list[RankedDeployment], random: object
+) -> None:
+    shuffled = sorted(deployments, key=lambda deployment: random.random())  # type: ignore[attr-defined]
+    assert Rendezvous().choose(prefix, deployments) == Rendezvous().choose(prefix, shuffled)
+
+
+def test_a_head_uses_one_deployment_while_it_has_capacity() -> None:
+    fleet = Fleet(4, at_once=int(MIN_CAPACITY) - 1)
     sent = {fleet.send(prefix(1, conversation)) for conversation in range(500)}
     assert len(sent) == 1
 
 
-def test_heads_are_spread() -> None:
+def test_heads_are_distributed_evenly() -> None:
     fleet = Fleet(4)
     sent = Counter(fleet.send(prefix(head)) for head in range(2000))
     assert min(sent.values()) > 400
@@ -90,8 +107,10 @@ def test_heads_are_spread() -> None:
 
 @pytest.mark.parametrize("backends", [2, 4, 8])
 @pytest.mark.parametrize("gateways", [1, 4])
-def test_conversations_of_one_busy_head_keep_their_place(backends: int, gateways: int) -> None:
-    """Whichever gateway a turn comes to, and though no deployment could hold them all."""
+def test_conversations_of_a_busy_head_stay_at_their_deployment(
+    backends: int, gateways: int
+) -> None:
+    """Turns arrive at different gateways, and one deployment has no capacity for all."""
     fleet = Fleet(backends, gateways, at_once=64)
     for warm in range(500 * gateways):
         fleet.send(prefix(1, warm), warm % gateways)
@@ -109,8 +128,8 @@ def test_conversations_of_one_busy_head_keep_their_place(backends: int, gateways
     assert max(used.values()) < 1.5 * sum(used.values()) / backends
 
 
-def test_a_head_takes_no_more_than_it_needs() -> None:
-    """One of ten that ask for as much: of eight deployments it is on two at most, nearly always."""
+def test_a_head_uses_no_more_deployments_than_necessary() -> None:
+    """One of ten equally frequent heads uses at most two of eight deployments, nearly always."""
     fleet = Fleet(8, at_once=64)
     sent = Counter[str]()
     for at in range(5000):
@@ -120,9 +139,9 @@ def test_a_head_takes_no_more_than_it_needs() -> None:
     assert sum(count for _, count in sent.most_common(2)) > 0.8 * sent.total()
 
 
-def test_one_more_or_less_moves_few() -> None:
-    def sent(seats: Sequence[RankedDeployment]) -> list[str]:
-        return [name(Rendezvous().choose(prefix(head), seats)) for head in range(500)]
+def test_removing_a_deployment_moves_only_its_prompts() -> None:
+    def sent(deployments: Sequence[RankedDeployment]) -> list[str]:
+        return [name(Rendezvous().choose(prefix(head), deployments)) for head in range(500)]
 
     all_of_them = idle(1, 1, 1, 1)
     before, after = sent(all_of_them), sent(all_of_them[1:])
@@ -130,7 +149,7 @@ def test_one_more_or_less_moves_few() -> None:
     assert all(a == b for a, b in zip(before, after, strict=True) if a != lost)
 
 
-def test_weights() -> None:
-    seats = idle(3, 1)
-    sent = Counter(name(Rendezvous().choose(prefix(head), seats)) for head in range(2000))
-    assert 0.7 < sent[seats[0].name] / 2000 < 0.8
+def test_requests_are_distributed_by_weight() -> None:
+    deployments = idle(3, 1)
+    sent = Counter(name(Rendezvous().choose(prefix(head), deployments)) for head in range(2000))
+    assert 0.7 < sent[deployments[0].name] / 2000 < 0.8

@@ -36,7 +36,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (auth, exchange, own_route):
-        monkeypatch.setattr(module, "service", lambda: here)
+        monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(exchange, "selection", lambda: selection)
     monkeypatch.setattr(own_route, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)

@@ -89,7 +89,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> GatewayState:
     reset_litellm(monkeypatch)
     made = GatewayState(Settings(redis_url=None))
     for module in (routes, lifespan):
-        monkeypatch.setattr(module, "service", lambda: made)
+        monkeypatch.setattr(module, "gateway", lambda: made)
     return made
 
 

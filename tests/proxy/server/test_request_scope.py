@@ -46,7 +46,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
     """The contexts whose requests were logged."""
     written: list[RequestContext] = []
     here = SimpleNamespace(settings=SimpleNamespace(log_format="text"), key_sync=None)
-    monkeypatch.setattr(request_scope, "service", lambda: here)
+    monkeypatch.setattr(request_scope, "gateway", lambda: here)
     monkeypatch.setattr(access_log, "write", lambda context, *, as_json: written.append(context))
     return written
 

@@ -1,4 +1,4 @@
-"""What checking a call may cost: little here, or in a process that can be ended."""
+"""Cost of validations: cheap ones in the process, others in workers that can be killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnfor
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
-from toolgate_proxy.validation.pool import NoneFree, ValidationPool
+from toolgate_proxy.validation.pool import NoFreeWorker, ValidationPool
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job
 
@@ -22,7 +22,7 @@ TREE = {"$defs": {"node": NODE}, "properties": {"root": {"$ref": "#/$defs/node"}
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """A schema of so many lines, each of which refers to the next one twice."""
+    """A schema with `levels` definitions, each of which refers to the next one twice."""
     defs: dict[str, Any] = {
         f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}, {"$ref": f"#/$defs/a{i + 1}"}]}
         for i in range(levels)
@@ -54,85 +54,85 @@ def tool(schema: dict[str, Any], name: str = "t") -> Tool:
         ({"patternProperties": {"(?<!a)b": {}}}, UNBOUNDED, UNBOUNDED),
     ],
 )
-def test_steps_are_told_from_the_schema(schema: dict[str, Any], least: int, most: int) -> None:
+def test_cost_is_computed_from_the_schema(schema: dict[str, Any], least: int, most: int) -> None:
     assert least <= min(steps(schema), UNBOUNDED) <= most
 
 
-async def test_both_ways_of_checking_say_the_same() -> None:
+async def test_process_and_workers_find_the_same_violations() -> None:
     validators = ValidationService(Settings())
     for schema in ({"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}, TREE):
-        asked = tool(schema)
-        assert await validators.check(asked, '{"root": {"n": 9}}') is None
-        violation = await validators.check(asked, '{"root": {"n": 10}}')
+        checked = tool(schema)
+        assert await validators.check(checked, '{"root": {"n": 9}}') is None
+        violation = await validators.check(checked, '{"root": {"n": 10}}')
         assert violation is not None
         assert (violation.pointer, violation.keyword) == ("/root/n", "maximum")
 
 
 async def test_long_arguments_of_a_cheap_schema() -> None:
-    asked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
+    checked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
     values = [*range(200_000)]
     validators = ValidationService(Settings())
-    assert await validators.check(asked, json.dumps({"a": values})) is None
-    violation = await validators.check(asked, json.dumps({"a": [*values, 7]}))
+    assert await validators.check(checked, json.dumps({"a": values})) is None
+    violation = await validators.check(checked, json.dumps({"a": [*values, 7]}))
     assert violation is not None
     assert violation.keyword == "uniqueItems"
 
 
-async def test_a_check_without_end_is_ended_and_the_next_one_goes_on() -> None:
+async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> None:
     validators = ValidationService(Settings(validation_cpu_seconds=0.2, validation_workers=1))
     hostile, tree = tool(doubling(60)), tool(TREE)
     ticks = 0
 
-    async def others() -> None:
+    async def count() -> None:
         nonlocal ticks
         while True:
             await asyncio.sleep(0.01)
             ticks += 1
 
-    neighbour = asyncio.create_task(others())
+    counter = asyncio.create_task(count())
     with pytest.raises(ArgumentsNotChecked):
         await validators.check(hostile, "{}")
-    neighbour.cancel()
-    assert ticks > 5, "the event loop went on"
+    counter.cancel()
+    assert ticks > 5, "the event loop was not blocked"
     assert await validators.check(tree, "{}") is None
 
 
-async def test_a_worker_that_dies_is_replaced() -> None:
+async def test_dead_workers_are_replaced() -> None:
     pool = ValidationPool(workers=1, cpu_seconds=5, wall_seconds=20)
     job = Job(tool_schema={"maxProperties": 0}, arguments='{"a": 1}', cpu_seconds=5)
-    assert (await pool.ask(job)).violation is not None
+    assert (await pool.run(job)).violation is not None
     [worker] = pool._idle
     os.kill(worker.pid, 9)
     await worker.wait()
-    answers = await asyncio.gather(*(pool.ask(job) for _ in range(3)))
-    assert all(answer.violation is not None for answer in answers)
+    results = await asyncio.gather(*(pool.run(job) for _ in range(3)))
+    assert all(result.violation is not None for result in results)
 
 
-@pytest.mark.parametrize("wild", [False, True])
-async def test_what_is_no_schema_is_refused_before_it_is_used(wild: bool) -> None:
+@pytest.mark.parametrize("recursive", [False, True])
+async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> None:
     bad: dict[str, Any] = {"properties": {"a": {"type": "text"}}}
-    if wild:
+    if recursive:
         bad["properties"]["b"] = {"$ref": "#"}
     tools = [tool({}), tool(bad, "bad")]
     validators = ValidationService(Settings())
-    for _ in range(2):  # and is not known afterwards
+    for _ in range(2):  # the refusal is not cached
         with pytest.raises(SchemaNotEnforceable) as refused:
             await validators.prepare(tools, {"t": "first", "bad": "second"})
         assert refused.value.pointer == "/properties/a/type"
         assert refused.value.param == "second"
 
 
-async def test_the_least_recently_used_schema_goes_first() -> None:
+async def test_least_recently_used_schemas_are_removed_first() -> None:
     validators = ValidationService(Settings(validators=2))
     tools = [tool({"maxProperties": at}, f"t{at}") for at in range(3)]
     for each in tools:
         assert await validators.check(each, "{}") is None
-    assert len(validators._known) == 2
+    assert len(validators._cache) == 2
     violation = await validators.check(tools[0], '{"a": 1}')
     assert violation is not None
 
 
-async def test_a_long_chain_of_references_is_followed_where_a_stack_may_overflow() -> None:
+async def test_long_chains_of_references_are_validated_in_a_worker() -> None:
     links = 400
     defs: dict[str, Any] = {
         f"a{i}": {"type": "object", "properties": {"x": {"$ref": f"#/$defs/a{i + 1}"}}}
@@ -145,13 +145,13 @@ async def test_a_long_chain_of_references_is_followed_where_a_stack_may_overflow
     assert await validators.check(chain, '{"x": {"x": 3}}') is not None
 
 
-async def test_nobody_waits_for_a_free_worker_without_end() -> None:
+async def test_waiting_for_a_worker_is_limited() -> None:
     validators = ValidationService(Settings(validation_workers=1, validation_wall_seconds=0.2))
     pool, tree = validators._pool, tool(TREE)
-    async with pool._worker_free():
-        with pytest.raises(NoneFree):
-            await pool.ask(Job(tool_schema={}, arguments="{}", cpu_seconds=1))
+    async with pool._slot():
+        with pytest.raises(NoFreeWorker):
+            await pool.run(Job(tool_schema={}, arguments="{}", cpu_seconds=1))
         with pytest.raises(ChecksBusy) as busy:
             await validators.prepare([tree], {"t": "tools"})
         assert (busy.value.status, busy.value.retry_after) == (503, 1)
-        assert tree.hash not in validators._known
+        assert tree.hash not in validators._cache

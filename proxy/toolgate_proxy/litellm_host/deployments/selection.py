@@ -14,7 +14,7 @@ from typing import Any
 from litellm.integrations.custom_logger import CustomLogger
 
 from ...routing.deployments import Deployments, Placement
-from ...routing.prefix_affinity import Affinity
+from ...routing.prefix_affinity import PrefixAffinity
 from .router import Row, Target, is_limited, placement_of, router, weights_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
@@ -24,7 +24,7 @@ OWN_STRATEGIES = ("simple-shuffle", "least-busy")
 class Selection:
     """Selects by health, prefix affinity, load and weight. `affinity`: None if it is disabled."""
 
-    def __init__(self, deployments: Deployments, affinity: Affinity | None) -> None:
+    def __init__(self, deployments: Deployments, affinity: PrefixAffinity | None) -> None:
         self._deployments = deployments
         self._affinity = affinity
 

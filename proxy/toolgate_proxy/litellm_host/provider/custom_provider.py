@@ -17,7 +17,7 @@ from ...api.chat_completions.chunks import Chunk, Chunks
 from ...api.chat_completions.request import parse_request
 from ...api.chat_completions.response import WholeResponse
 from ...chat import failover
-from ...state import service
+from ...state import gateway
 from ..context import current
 from ..errors import errors_raised
 from .call import ProviderCall, read_call
@@ -64,7 +64,7 @@ def _kept(chunk: Chunk) -> Chunk:
 
 def _responding(call: ProviderCall) -> failover.Responding:
     """Responds with the deployment that LiteLLM selected, or with another one if that fails."""
-    here = service()
+    here = gateway()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
     open_objects = here.settings.open_objects
