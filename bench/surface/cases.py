@@ -1,4 +1,4 @@
-"""A case of the surface: one value of one parameter, and what must be seen of it."""
+"""A case: one value of one parameter, and its expected effect on the response."""
 
 import json
 from collections.abc import Callable
@@ -7,24 +7,24 @@ from typing import Any
 
 import jsonschema
 
-from bench.surface.probe import AdmissionRequest, Seen
+from bench.surface.probe import ChatResponse, Send
 
 Body = dict[str, Any]
-Effect = Callable[[AdmissionRequest, Seen], bool]
+Effect = Callable[[Send, ChatResponse], bool]
 
 
 @dataclass(frozen=True)
 class Case:
     parameter: str
     value: str
-    """As the table shows it."""
-    body: Body | Callable[[AdmissionRequest], Body]
+    """Description of the value in the table."""
+    body: Body | Callable[[Send], Body]
     effect: Effect | None = None
-    """Whether the answer shows that the parameter acted. None: nothing is to be seen."""
-    wrong: bool = False
-    """A value that must be refused."""
-    forms: tuple[bool, ...] = (False, True)
-    """In which it is sent: not streamed, streamed."""
+    """Whether the response shows the effect. None: the parameter has no visible effect."""
+    invalid: bool = False
+    """Whether the value must be rejected."""
+    stream_values: tuple[bool, ...] = (False, True)
+    """Values of `stream` with which the case is sent."""
 
 
 USER = [{"role": "user", "content": "Tell me a story."}]
@@ -35,7 +35,7 @@ PLAIN: Body = {
     "seed": 11,
     "chat_template_kwargs": {"enable_thinking": False},
 }
-"""What the cases vary: content without reasoning."""
+"""The request that most cases vary: content without reasoning."""
 GREEDY: Body = {**PLAIN, "temperature": 0}
 
 
@@ -47,36 +47,40 @@ def greedy(**more: Any) -> Body:
     return {**GREEDY, **more}
 
 
-def refused(parameter: str, *values: tuple[str, Body]) -> list[Case]:
-    """Values that must be a 400 each."""
-    return [Case(parameter, value, body, wrong=True) for value, body in values]
+def rejected(parameter: str, *values: tuple[str, Body]) -> list[Case]:
+    """Cases whose values must be rejected."""
+    return [Case(parameter, value, body, invalid=True) for value, body in values]
 
 
 def given(parameter: str, *values: Any, base: Body = PLAIN) -> list[tuple[str, Body]]:
+    """Pairs of description and body, for values of a parameter added to `base`."""
     return [(json.dumps(value), {**base, parameter: value}) for value in values]
 
 
 def differs(**base: Any) -> Effect:
-    """Another text than that of the plain request with `base`."""
-    return lambda ask, seen: bool(seen.text) and seen.text != ask(plain(**base)).text
+    """The text differs from that of the plain request with `base`."""
+    return lambda send, response: bool(response.text) and response.text != send(plain(**base)).text
 
 
 def equals(control: Body) -> Effect:
-    return lambda ask, seen: bool(seen.text) and seen.text == ask(control).text
+    """The text equals that of the request `control`."""
+    return lambda send, response: bool(response.text) and response.text == send(control).text
 
 
-def less_prompt(control: Body) -> Effect:
-    return lambda ask, seen: 0 < seen.prompt < ask(control).prompt
+def shorter_prompt(control: Body) -> Effect:
+    """The prompt has fewer tokens than that of `control`."""
+    return lambda send, response: 0 < response.prompt < send(control).prompt
 
 
-def other_prompt(control: Body) -> Effect:
-    return lambda ask, seen: 0 < seen.prompt != ask(control).prompt
+def different_prompt(control: Body) -> Effect:
+    """The prompt has another number of tokens than that of `control`."""
+    return lambda send, response: 0 < response.prompt != send(control).prompt
 
 
-def valid_calls(seen: Seen, tools: list[Body]) -> bool:
-    """There are calls, and each is one of these tools' and valid by its schema."""
+def valid_calls(response: ChatResponse, tools: list[Body]) -> bool:
+    """Whether each choice has calls, and all are valid calls of `tools`."""
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
-    for choice in seen.choices:
+    for choice in response.choices:
         if not choice.calls:
             return False
         for name, arguments in choice.calls:
@@ -84,4 +88,4 @@ def valid_calls(seen: Seen, tools: list[Body]) -> bool:
                 jsonschema.validate(json.loads(arguments), schemas[name])
             except (ValueError, KeyError, jsonschema.ValidationError):
                 return False
-    return bool(seen.choices)
+    return bool(response.choices)

@@ -1,10 +1,10 @@
-"""Cases of tools, formats and reasoning."""
+"""Cases of tools, response formats and reasoning."""
 
 import json
 from typing import Any
 
-from bench.surface.cases import USER, Body, Case, Effect, given, plain, refused, valid_calls
-from bench.surface.probe import AdmissionRequest, Seen
+from bench.surface.cases import USER, Body, Case, given, plain, rejected, valid_calls
+from bench.surface.probe import ChatResponse, Send
 
 
 def function(name: str, **properties: Any) -> Body:
@@ -30,16 +30,20 @@ UNIQUE["function"]["parameters"]["properties"]["numbers"]["uniqueItems"] = True
 
 
 def cases(closers: dict[str, float]) -> list[Case]:
-    """`closers`: a bias by which a random model ends strings, objects and turns."""
+    """`closers` is a logit_bias for tokens that end strings, objects and turns."""
     base = plain(max_tokens=200, logit_bias=closers)
     return [*_tools(base), *_formats(base), *_reasoning(closers)]
 
 
 def _tools(base: Body) -> list[Case]:
+    def calls(_: Send, response: ChatResponse) -> bool:
+        return valid_calls(response, TOOLS)
+
+    def booked(_: Send, response: ChatResponse) -> bool:
+        return valid_calls(response, [BOOK]) and len(response.choices[0].calls) == 1
+
     offered = {**base, "tools": TOOLS}
     forced = {**offered, "tool_choice": "required"}
-    calls: Effect = lambda _, seen: valid_calls(seen, TOOLS)  # noqa: E731
-    booked: Effect = lambda _, seen: valid_calls(seen, [BOOK]) and len(seen.choices[0].calls) == 1  # noqa: E731
     allowed = {"mode": "required", "tools": [NAMED]}
     old = {**base, "functions": [tool["function"] for tool in TOOLS]}
     strict = {**LIGHT, "function": {**LIGHT["function"], "strict": True}}
@@ -48,22 +52,22 @@ def _tools(base: Body) -> list[Case]:
         Case("tools", "strict", {**forced, "tools": [strict]}, calls),
         Case(
             "tools",
-            "uniqueItems, by ten seeds",
+            "uniqueItems, eleven seeds",
             {**forced, "tools": [UNIQUE], "parallel_tool_calls": False},
-            _never_twice,
+            _always_valid,
         ),
         Case(
             "tools",
             "without parameters",
             {**forced, "tools": [_bare("go")]},
-            lambda _, s: valid_calls(s, [_bare("go")]),
+            lambda _, response: valid_calls(response, [_bare("go")]),
         ),
         Case("tools", "[]", {**base, "tools": []}),
-        *refused(
+        *rejected(
             "tools",
-            ("an entry that is no tool", {**base, "tools": ["x"]}),
-            ("a name twice", {**base, "tools": [BOOK, BOOK]}),
-            ("a schema that is none", {**forced, "tools": [function("a", x={"type": "strange"})]}),
+            ("an entry that is not a tool", {**base, "tools": ["x"]}),
+            ("duplicate names", {**base, "tools": [BOOK, BOOK]}),
+            ("an invalid schema", {**forced, "tools": [function("a", x={"type": "strange"})]}),
             ("required without tools", {**base, "tool_choice": "required"}),
         ),
         Case("tool_choice", "none", {**offered, "tool_choice": "none"}, _no_call),
@@ -76,7 +80,7 @@ def _tools(base: Body) -> list[Case]:
             {**offered, "tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}},
             booked,
         ),
-        *refused(
+        *rejected(
             "tool_choice",
             (
                 "an unknown function",
@@ -88,14 +92,14 @@ def _tools(base: Body) -> list[Case]:
             "parallel_tool_calls",
             "false",
             {**forced, "parallel_tool_calls": False},
-            lambda a, s: calls(a, s) and len(s.choices[0].calls) == 1,
+            lambda send, response: calls(send, response) and len(response.choices[0].calls) == 1,
         ),
-        *refused("parallel_tool_calls", ('"no"', {**forced, "parallel_tool_calls": "no"})),
+        *rejected("parallel_tool_calls", ('"no"', {**forced, "parallel_tool_calls": "no"})),
         Case(
             "functions",
             "with function_call",
             {**old, "function_call": {"name": "book"}},
-            lambda a, s: booked(a, s) and s.choices[0].legacy,
+            lambda send, response: booked(send, response) and response.choices[0].legacy,
         ),
         Case("stop", "inside a call", {**forced, "stop": ['"', ":"]}, calls),
         Case(
@@ -105,7 +109,9 @@ def _tools(base: Body) -> list[Case]:
             calls,
         ),
         Case("logprobs", "of a call", {**forced, "logprobs": True}, _call_logprobs),
-        Case("max_tokens", "too few for the call", {**forced, "max_tokens": 6}, _cut_is_said),
+        Case(
+            "max_tokens", "too small for the call", {**forced, "max_tokens": 6}, _reports_truncation
+        ),
     ]
 
 
@@ -126,14 +132,14 @@ def _formats(base: Body) -> list[Case]:
             {**_thinks(base), "response_format": FORMAT},
             _light,
         ),
-        Case("response_format", "json_schema beside tools", both, _light_or_call),
-        *refused(
+        Case("response_format", "json_schema with tools", both, _light_or_call),
+        *rejected(
             "response_format",
             ("an unknown type", {**base, "response_format": {"type": "yaml"}}),
             ("no schema", {**base, "response_format": {"type": "json_schema"}}),
-            ("a schema that is none", {**base, "response_format": _format({"type": "strange"})}),
+            ("an invalid schema", {**base, "response_format": _format({"type": "strange"})}),
             (
-                "a schema that cannot be held",
+                "an unsupported schema",
                 {
                     **base,
                     "response_format": _format({"type": "array", "uniqueItems": True, "items": {}}),
@@ -169,16 +175,22 @@ def _formats(base: Body) -> list[Case]:
 
 
 def _reasoning(closers: dict[str, float]) -> list[Case]:
+    def reasons(_: Send, response: ChatResponse) -> bool:
+        return bool(response.choices[0].reasoning)
+
+    def silent(_: Send, response: ChatResponse) -> bool:
+        return not response.choices[0].reasoning and bool(response.text)
+
+    def budgeted(_: Send, response: ChatResponse) -> bool:
+        return bool(response.choices[0].reasoning) and bool(response.text)
+
     open_ended = {"messages": USER, "max_tokens": 60, "temperature": 1.0, "seed": 11}
     soon = {**open_ended, "logit_bias": closers, "max_tokens": 200}
-    reasons: Effect = lambda _, seen: bool(seen.choices[0].reasoning)  # noqa: E731
-    silent: Effect = lambda _, seen: not seen.choices[0].reasoning and bool(seen.text)  # noqa: E731
-    budgeted: Effect = lambda _, seen: bool(seen.choices[0].reasoning) and bool(seen.text)  # noqa: E731
     thinking = {**open_ended, "reasoning_effort": "high"}
     return [
         Case("reasoning_effort", "none", {**open_ended, "reasoning_effort": "none"}, silent),
         Case("reasoning_effort", "high", {**open_ended, "reasoning_effort": "high"}, reasons),
-        *refused("reasoning_effort", *given("reasoning_effort", "wild", 3, base=open_ended)),
+        *rejected("reasoning_effort", *given("reasoning_effort", "wild", 3, base=open_ended)),
         Case("enable_thinking", "false", {**open_ended, "enable_thinking": False}, silent),
         Case(
             "chat_template_kwargs",
@@ -186,16 +198,16 @@ def _reasoning(closers: dict[str, float]) -> list[Case]:
             {**open_ended, "chat_template_kwargs": {"enable_thinking": False}},
             silent,
         ),
-        *refused("chat_template_kwargs", *given("chat_template_kwargs", "x", [1])),
+        *rejected("chat_template_kwargs", *given("chat_template_kwargs", "x", [1])),
         Case(
             "include_reasoning",
             "false",
             {**soon, "include_reasoning": False},
-            lambda _, s: not s.choices[0].reasoning,
+            lambda _, response: not response.choices[0].reasoning,
         ),
-        *refused("include_reasoning", *given("include_reasoning", 3)),
+        *rejected("include_reasoning", *given("include_reasoning", 3)),
         Case("thinking_token_budget", "5", {**thinking, "thinking_token_budget": 5}, budgeted),
-        *refused("thinking_token_budget", *given("thinking_token_budget", "x", -7)),
+        *rejected("thinking_token_budget", *given("thinking_token_budget", "x", -7)),
         Case("reasoning_budget", "5", {**thinking, "reasoning_budget": 5}, budgeted),
         Case("thinking", "disabled", {**open_ended, "thinking": {"type": "disabled"}}, silent),
     ]
@@ -213,53 +225,53 @@ def _format(schema: Body) -> Body:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
 
 
-def _never_twice(ask: AdmissionRequest, seen: Seen) -> bool:
-    """No call that breaks its schema; an error that says so is none."""
+def _always_valid(send: Send, response: ChatResponse) -> bool:
+    """All calls are valid, with eleven seeds. The error tool_schema_violation is allowed."""
     forced = {"tool_choice": "required", "tools": [UNIQUE], "parallel_tool_calls": False}
-    found = [seen, *(ask(plain(**forced, max_tokens=200, seed=at)) for at in range(10))]
+    found = [response, *(send(plain(**forced, max_tokens=200, seed=at)) for at in range(10))]
     return all(
         (each.error or {}).get("code") == "tool_schema_violation" or valid_calls(each, [UNIQUE])
         for each in found
     )
 
 
-def _no_call(_: AdmissionRequest, seen: Seen) -> bool:
-    return not seen.choices[0].calls and "<tool_call>" not in seen.text
+def _no_call(_: Send, response: ChatResponse) -> bool:
+    return not response.choices[0].calls and "<tool_call>" not in response.text
 
 
-def _clean(_: AdmissionRequest, seen: Seen) -> bool:
-    calls = seen.choices[0].calls
-    return "<tool_call>" not in seen.text and (not calls or valid_calls(seen, TOOLS))
+def _clean(_: Send, response: ChatResponse) -> bool:
+    calls = response.choices[0].calls
+    return "<tool_call>" not in response.text and (not calls or valid_calls(response, TOOLS))
 
 
-def _call_logprobs(_: AdmissionRequest, seen: Seen) -> bool:
-    """They spell the call, and are told apart from those of the content."""
-    choice = seen.choices[0]
+def _call_logprobs(_: Send, response: ChatResponse) -> bool:
+    """The logprobs of the call are separate from those of the content and match its arguments."""
+    choice = response.choices[0]
     spelled = b"".join(bytes(token.get("bytes") or ()) for token in choice.call_logprobs).decode()
     return bool(choice.calls) and choice.calls[0][1] in spelled
 
 
-def _cut_is_said(_: AdmissionRequest, seen: Seen) -> bool:
-    """No call that is not whole goes as a whole one, and no markup as content."""
-    choice = seen.choices[0]
+def _reports_truncation(_: Send, response: ChatResponse) -> bool:
+    """A truncated call has finish_reason length, and its markup is not in the content."""
+    choice = response.choices[0]
     return choice.finish == "length" and "<tool_call>" not in choice.content
 
 
-def _object(_: AdmissionRequest, seen: Seen) -> bool:
-    return isinstance(_json(seen.text), dict)
+def _object(_: Send, response: ChatResponse) -> bool:
+    return isinstance(_json(response.text), dict)
 
 
-def _light(_: AdmissionRequest, seen: Seen) -> bool:
-    found = _json(seen.text)
+def _light(_: Send, response: ChatResponse) -> bool:
+    found = _json(response.text)
     return isinstance(found, dict) and found.keys() == {"room", "on"}
 
 
-def _light_or_call(ask: AdmissionRequest, seen: Seen) -> bool:
-    return _light(ask, seen) if not seen.choices[0].calls else valid_calls(seen, TOOLS)
+def _light_or_call(send: Send, response: ChatResponse) -> bool:
+    return _light(send, response) if not response.choices[0].calls else valid_calls(response, TOOLS)
 
 
-def _yes_no(_: AdmissionRequest, seen: Seen) -> bool:
-    return seen.text in ("yes", "no")
+def _yes_no(_: Send, response: ChatResponse) -> bool:
+    return response.text in ("yes", "no")
 
 
 def _json(text: str) -> Any:

@@ -1,9 +1,10 @@
-"""Parameter by parameter: what vLLM's own server does with it, and what ours does.
+"""Each request parameter, compared between Toolgate and vLLM's own server.
 
-    python -m bench.surface.run --model MODEL_DIR            both servers, then the table
-    python -m bench.surface.run --report [FILE]  the table of the last results, into FILE
+    python -m bench surface --model MODEL_DIR       run both servers, then print the table
+    python -m bench surface --report [FILE]         the table of the last results, into FILE
 
-Each value is sent as it is, streamed and not. Results go to `.cache/surface/<contender>.json`.
+Each value is sent in a streamed and a non-streamed request. Results are written to
+`.cache/surface/<contender>.json`.
 """
 
 import argparse
@@ -12,17 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.support.contenders import CONTENDERS, NotStarted, Server, leave_on_sigterm, running
-from bench.surface import chat as surface_chat
-from bench.surface import extras as surface_extras
-from bench.surface import messages as surface_messages
-from bench.surface import sampling as surface_sampling
+from bench.support.contenders import CONTENDERS, NotStarted, Server, exit_on_sigterm, running
+from bench.support.data import ROOT
+from bench.surface import chat, extras, messages, sampling
 from bench.surface.cases import Case
-from bench.surface.probe import Prober, Seen
+from bench.surface.probe import ChatResponse, Prober
 from bench.surface.report import document
 from toolgate_proxy.demo.run import closers
 
-ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / ".cache" / "surface"
 
 
@@ -32,38 +30,38 @@ def all_cases(model: Path) -> list[Case]:
     ends = config["eos_token_id"]
     end = {str(token): 100.0 for token in (ends if isinstance(ends, list) else [ends])}
     return [
-        *surface_sampling.cases(end),
-        *surface_chat.cases(bias),
-        *surface_messages.cases(),
-        *surface_extras.cases(),
+        *sampling.cases(end),
+        *chat.cases(bias),
+        *messages.cases(),
+        *extras.cases(),
     ]
 
 
-def outcome(case: Case, ask: Prober) -> tuple[str, str]:
-    """What became of it, and the error's words where there was one."""
-    body = case.body if isinstance(case.body, dict) else case.body(ask)
-    seen = ask(body)
-    said = seen.broken or str((seen.error or {}).get("message", ""))
-    if seen.status == 200 and not seen.broken:
+def outcome(case: Case, send: Prober) -> tuple[str, str]:
+    """Send one case. Returns the kind of outcome, and the error message, if any."""
+    body = case.body if isinstance(case.body, dict) else case.body(send)
+    response = send(body)
+    message = response.broken or str((response.error or {}).get("message", ""))
+    if response.status == 200 and not response.broken:
         if case.effect is None:
             return "taken", ""
-        return ("acts" if _holds(case, ask, seen) else "ignored"), ""
-    if 400 <= seen.status < 500 and not seen.broken:
-        return f"{seen.status}{'' if _clear(case, seen) else ', unclear'}", said
-    return f"fails ({seen.status or 'no answer'})", said
+        return ("acts" if _has_effect(case, send, response) else "ignored"), ""
+    if 400 <= response.status < 500 and not response.broken:
+        return f"{response.status}{'' if _clear(case, response) else ', unclear'}", message
+    return f"fails ({response.status or 'no response'})", message
 
 
-def _holds(case: Case, ask: Prober, seen: Seen) -> bool:
+def _has_effect(case: Case, send: Prober, response: ChatResponse) -> bool:
     assert case.effect is not None
     try:
-        return case.effect(ask, seen)
+        return case.effect(send, response)
     except (KeyError, IndexError, TypeError):
-        return False  # what it looks for is not there
+        return False  # the response lacks the expected field
 
 
-def _clear(case: Case, seen: Seen) -> bool:
-    """In OpenAI's form, naming the parameter, by `param` or in words."""
-    error = seen.error or {}
+def _clear(case: Case, response: ChatResponse) -> bool:
+    """Whether the error is in OpenAI's format and names the parameter."""
+    error = response.error or {}
     if not {"message", "type", "param", "code"} <= error.keys() or not error["message"]:
         return False
     name = case.parameter.split(" ")[0]
@@ -72,22 +70,22 @@ def _clear(case: Case, seen: Seen) -> bool:
 
 def probe(server: Server, cases: list[Case]) -> list[dict[str, Any]]:
     model = server.model_name()
-    askers = {stream: Prober(server, model, stream=stream) for stream in (False, True)}
+    probers = {stream: Prober(server, model, stream=stream) for stream in (False, True)}
     rows: list[dict[str, Any]] = []
     for case in cases:
-        found = {stream: outcome(case, askers[stream]) for stream in case.forms}
+        found = {stream: outcome(case, probers[stream]) for stream in case.stream_values}
         outcomes = list(dict.fromkeys(kind for kind, _ in found.values()))
-        said = next((said for _, said in found.values() if said), "")
+        message = next((message for _, message in found.values() if message), "")
         rows.append(
             {
                 "parameter": case.parameter,
                 "value": case.value,
-                "wrong": case.wrong,
+                "invalid": case.invalid,
                 "outcomes": outcomes,
-                "said": said,
+                "message": message,
             }
         )
-        print(f"{case.parameter} {case.value}: {outcomes} {said[:100]}")
+        print(f"{case.parameter} {case.value}: {outcomes} {message[:100]}")
         if not server.alive():
             print("THE SERVER DIED")
             rows[-1]["outcomes"] = ["dies"]
@@ -99,11 +97,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--model", type=Path, help="model directory")
-    parser.add_argument("--report", nargs="?", const="-", help="only the table, to this file")
+    parser.add_argument("--report", nargs="?", const="-", help="only write the table, to this file")
     options = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     if options.model:
-        leave_on_sigterm()
+        exit_on_sigterm()
         model = options.model.resolve()
         for contender in options.contender or ("vllm-strict", "toolgate"):
             try:
@@ -119,7 +117,3 @@ def main() -> int:
     else:
         Path(options.report).write_text(text)
     return 1 if worse else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
