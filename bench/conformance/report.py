@@ -52,7 +52,7 @@ def report_row(data: dict[str, Any]) -> list[str]:
 
 
 def report(directory: Path) -> int:
-    """Prints the table of every result in `directory`."""
+    """Print the table of all results in `directory`."""
     results = [json.loads(path.read_text()) for path in directory.glob("*.json")]
     results.sort(
         key=lambda data: (

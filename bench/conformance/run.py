@@ -1,16 +1,15 @@
-"""Start a contender, run the black-box evaluation against it, stop it again.
+"""Black-box evaluation of the chat endpoint of Toolgate and vLLM.
 
-    python -m bench.conformance.run --contender vllm --model MODEL_DIR --bias none --bias closers
-    python -m bench.conformance.run --report
+    python -m bench conformance --contender vllm --model MODEL_DIR --bias none --bias closers
+    python -m bench conformance --report
 
-One start serves every bias. Results go to `.cache/conformance/`, as
-`<contender>-<model>-<bias>.{json,txt}`; the evaluation is `eval/gateway_eval.py` of
-`$TOOLGATE_SHARED`.
+Runs `eval/gateway_eval.py` of `$TOOLGATE_SHARED` against each contender. A contender is started
+once for all biases. Results are written to
+`.cache/conformance/<contender>-<model>-<bias>.{json,txt}`.
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -18,16 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.conformance.report import report
-from bench.support.contenders import CONTENDERS, NotStarted, Server, leave_on_sigterm, running
+from bench.support.contenders import CONTENDERS, NotStarted, Server, exit_on_sigterm, running
+from bench.support.data import ROOT, SHARED
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
 OUT = ROOT / ".cache" / "conformance"
 BIASES = ("none", "closers", "hostile")
 
 
 def evaluate(server: Server, contender: str, bias: str, options: argparse.Namespace) -> bool:
-    """One evaluation, its result file marked with how it went; whether the contender lived."""
+    """Run one evaluation and write its result file. Returns whether the contender still runs."""
     label = f"{contender}-{options.model.name}-{bias}"
     result, text = OUT / f"{label}.json", OUT / f"{label}.txt"
     result.unlink(missing_ok=True)
@@ -52,7 +50,7 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
             stdout=sink,
             stderr=subprocess.STDOUT,
         ).returncode
-    lived = server.alive()
+    alive = server.alive()
     data: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {}
     data["run"] = {
         "contender": contender,
@@ -60,20 +58,20 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
         "bias": bias,
         "wall_seconds": round(time.monotonic() - started, 1),
         "exit_code": code,
-        "died": not lived,
+        "died": not alive,
     }
     result.write_text(json.dumps(data, indent=1))
     print(f"{label}: {data['run']['wall_seconds']:.0f} s, exit {code}", end="", flush=True)
-    print("" if lived else "; THE CONTENDER DIED", flush=True)
-    return lived
+    print("" if alive else "; THE CONTENDER DIED", flush=True)
+    return alive
 
 
 def run_all(options: argparse.Namespace) -> int:
     OUT.mkdir(parents=True, exist_ok=True)
     failed = False
     for contender in options.contender:
-        left = list(options.bias or BIASES)
-        while left:  # a contender that died is started again for the biases still to run
+        biases = list(options.bias or BIASES)
+        while biases:  # after a crash, the contender is started again for the remaining biases
             try:
                 with running(
                     contender,
@@ -82,7 +80,7 @@ def run_all(options: argparse.Namespace) -> int:
                     options.ready_timeout,
                     options.nice,
                 ) as server:
-                    while left and evaluate(server, contender, left.pop(0), options):
+                    while biases and evaluate(server, contender, biases.pop(0), options):
                         pass
             except NotStarted as error:
                 print(error, file=sys.stderr)
@@ -95,26 +93,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--model", type=Path, help="model directory")
-    parser.add_argument(
-        "--tokenizer", type=Path, help="where the bias finds its ids; default MODEL"
-    )
+    parser.add_argument("--tokenizer", type=Path, help="tokenizer of the bias; default: MODEL")
     parser.add_argument("--bias", action="append", choices=BIASES, help="default: all three")
     parser.add_argument("--cases", type=int, default=384)
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--max-model-len", type=int, default=4096)
     parser.add_argument("--ready-timeout", type=float, default=300)
-    parser.add_argument("--nice", type=int, default=0, help="niceness of the contender")
-    parser.add_argument("--report", action="store_true", help="only print the table of all results")
+    parser.add_argument("--nice", type=int, default=0, help="niceness of the contender's process")
+    parser.add_argument(
+        "--report", action="store_true", help="only print the table of earlier results"
+    )
     options = parser.parse_args()
     if options.report:
         return report(OUT)
     if not options.contender or not options.model:
-        parser.error("--contender and --model are needed (or --report)")
+        parser.error("--contender and --model are required, except with --report")
     options.model = options.model.resolve()
     options.tokenizer = (options.tokenizer or options.model).resolve()
-    leave_on_sigterm()
+    exit_on_sigterm()
     return run_all(options)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What an answer was promised, checked from the outside: the request's body, the answer's body."""
+"""Checks of a response body against its request body."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>", "<
 REASONS = ("stop", "length", "tool_calls", "function_call")
 
 
-def check_refusal(status: int, answer: Any, request: Request) -> list[str]:
-    """A refusal must be the client's fault, in OpenAI's form, naming the parameter."""
-    error = answer.get("error") if isinstance(answer, dict) else None
+def check_rejection(status: int, response: Any, request: Request) -> list[str]:
+    """A rejection must be a 4xx in OpenAI's format that names the invalid parameter."""
+    error = response.get("error") if isinstance(response, dict) else None
     if not isinstance(error, dict) or not error.get("message") or "code" not in error:
-        return [f"HTTP {status} without an OpenAI error body: {answer}"]
+        return [f"HTTP {status} without an OpenAI error body: {response}"]
     if status == 400 and error["code"] == "max_tokens_too_small":
         budget = request.body.get("max_tokens")
         small = isinstance(budget, int) and budget < error["least_max_tokens"]
-        return [] if small else [f"refused for {budget} tokens: {error}"]
+        return [] if small else [f"rejected for {budget} tokens: {error}"]
     if request.invalid and status == 400 and request.invalid in str(error.get("param")):
         return []
     if 400 <= status < 500 and request.wrong:
@@ -29,17 +29,17 @@ def check_refusal(status: int, answer: Any, request: Request) -> list[str]:
     return [f"HTTP {status}: {error}"]
 
 
-def check_answer(answer: dict[str, Any], request: Request) -> list[str]:
+def check_response(response: dict[str, Any], request: Request) -> list[str]:
     body = request.body
     if request.invalid:
         return [f"no error for an invalid value of {request.invalid}"]
     if request.wrong:
         return []  # its parameters can't be checked
     wrong: list[str] = []
-    choices = answer["choices"]
+    choices = response["choices"]
     if len(choices) != body.get("n", 1):
         wrong.append(f"{len(choices)} choices")
-    used = answer.get("usage")
+    used = response.get("usage")
     if used and used["completion_tokens"] > body["max_tokens"] * len(choices):
         wrong.append(f"{used['completion_tokens']} tokens")
     for choice in choices:
@@ -73,20 +73,20 @@ def _check_calls(
     reason, mark = choice["finish_reason"], (choice.get("toolgate") or {}).get("last_call")
     schemas, mode, single = _allowed(body)
     if mode == "none" and calls:
-        wrong.append("a call that was not to come")
+        wrong.append("a call, though tool_choice is none")
     if mode == "required" and not calls and reason != "length":
-        wrong.append("no call, though one was required")
+        wrong.append("no call, though a call is required")
     if mode == "required" and not calls and body.get("toolgate"):
-        wrong.append("no call, though one was to be closed in time")
+        wrong.append("no call, though on_budget is close")
     if mode == "required" and (choice["message"].get("content") or ""):
-        wrong.append("content beside a required call")
+        wrong.append("content, though a call is required")
     if single and len(calls) > 1:
         wrong.append(f"{len(calls)} calls")
     if mark == "cut" and (reason != "length" or body.get("toolgate")):
-        wrong.append(f"a cut call with {reason}")
+        wrong.append(f"a truncated call with finish_reason {reason}")
     for name, arguments in calls[:-1] if mark == "cut" else calls:
         if name not in schemas:
-            wrong.append(f"a call of {name}")
+            wrong.append(f"a call of the unknown tool {name}")
             continue
         try:
             jsonschema.validate(json.loads(arguments), schemas[name])
@@ -107,7 +107,7 @@ def _check_content(
     if logprobs.get("content"):
         spelled = b"".join(bytes(token["bytes"]) for token in logprobs["content"])
         if content.rstrip("�") not in spelled.decode(errors="replace"):
-            wrong.append("logprobs that spell something else")
+            wrong.append("logprobs that do not match the content")
     form, stopped = body.get("response_format"), choice.get("stop_reason") is not None
     if form is None or choice["finish_reason"] != "stop" or stopped or calls:
         return wrong
@@ -122,7 +122,7 @@ def _check_content(
 
 
 def _allowed(body: dict[str, Any]) -> tuple[dict[str, Any], str, bool]:
-    """The schemas of the tools that may be called, how far they must be, and whether only once."""
+    """Schemas of the allowed tools, mode (none, auto, required), and whether calls are single."""
     functions = body.get("functions") or [tool["function"] for tool in body.get("tools", [])]
     schemas = {function["name"]: function["parameters"] for function in functions}
     choice = body.get("function_call") or body.get("tool_choice") or "auto"
@@ -147,17 +147,17 @@ def _calls(message: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def from_chunks(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """A whole answer from a stream's chunks. Raises ValueError where they break OpenAI's rules."""
+    """Combine the chunks of a stream. Raises ValueError if they violate OpenAI's format."""
     choices: dict[int, dict[str, Any]] = {}
     usage = None
     for chunk in chunks:
         if "error" in chunk:
-            raise ValueError(f"an error in mid-stream: {chunk['error']}")
+            raise ValueError(f"an error in the stream: {chunk['error']}")
         usage = chunk.get("usage") or usage
         for part in chunk["choices"]:
             _merge(choices, part)
     if any(choice["finish_reason"] is None for choice in choices.values()):
-        raise ValueError("a choice without an end")
+        raise ValueError("a choice without a finish_reason")
     return {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
 
 
@@ -165,11 +165,11 @@ def _merge(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
     index, delta = part["index"], part["delta"]
     if index not in choices:
         if delta.get("role") != "assistant":
-            raise ValueError("a choice that does not open with its role")
+            raise ValueError("the first delta of a choice has no role")
         choices[index] = {"index": index, "message": {}, "finish_reason": None}
     choice = choices[index]
     if choice["finish_reason"] is not None:
-        raise ValueError("something after the end of a choice")
+        raise ValueError("a delta after the finish_reason of its choice")
     message = choice["message"]
     for name in ("content", "reasoning_content"):
         if delta.get(name) is not None:
@@ -183,12 +183,12 @@ def _merge(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
         if call["index"] == len(calls):
             calls.append({"id": call["id"], "function": dict(call["function"])})
         elif call["index"] != len(calls) - 1:
-            raise ValueError("calls out of order")
+            raise ValueError("tool calls out of order")
         else:
             calls[-1]["function"]["arguments"] += call["function"]["arguments"]
     if part.get("logprobs"):
-        told = choice.setdefault("logprobs", {"content": []})
-        told["content"] += part["logprobs"].get("content") or []
+        logprobs = choice.setdefault("logprobs", {"content": []})
+        logprobs["content"] += part["logprobs"].get("content") or []
     if part.get("token_ids"):
         choice.setdefault("token_ids", []).extend(part["token_ids"])
     for name in ("stop_reason", "toolgate"):

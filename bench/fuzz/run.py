@@ -1,13 +1,12 @@
-"""Random requests against a running gateway: whatever is asked, the answer keeps its promises.
+"""Random requests to a running gateway, whose responses are checked.
 
-    python -m bench.fuzz.run URL KEY --model NAME [--requests 10000] [--concurrency 32] [--seed 0]
+    python -m bench fuzz URL KEY --model NAME [--requests 10000] [--concurrency 32] [--seed 0]
                          [--backend URL --backend-key KEY] [--bias FILE]
 
-Parameters, messages, tools, budgets from one token up and clients that hang up are drawn at random
-(bench/fuzz_requests.py), and every answer is held to what its request was promised
-(bench/fuzz_checks.py). Ends with status 1 after a violation, an HTTP 5xx, or where the backend
-still holds something when all is over. `--bias` is a JSON file of a logit_bias, for models that
-would never end a string by themselves.
+Parameters, messages, tools, token budgets and disconnecting clients are drawn at random
+(requests.py). Each response is checked against its request (checks.py). The exit status is 1 after
+a violation, after an HTTP 5xx, or if the backend still has requests, sequences or pinned grammars
+in the end. `--bias` is a JSON file with a logit_bias, for models that would rarely end a string.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import argparse
 import asyncio
 import json
 import random
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +22,9 @@ from typing import Any
 
 import httpx
 
-from bench.fuzz.checks import check_answer, check_refusal, from_chunks
+from bench.fuzz.checks import check_rejection, check_response, from_chunks
 from bench.fuzz.requests import Request, make_request
-from bench.support.raw import lines
+from bench.support.backend_client import lines
 from toolgate_core import wire
 
 SHOWN = 20
@@ -67,28 +65,28 @@ async def fuzz(
         async def one(number: int) -> None:
             request = make_request(random.Random(f"{seed}:{number}"), model, bias)
             async with slots:
-                outcome, wrong = await send(http, request)
+                outcome, violations = await send(http, request)
             findings.outcomes[outcome] += 1
             body = json.dumps(request.body, ensure_ascii=False)[:1500]
-            findings.violations += [f"#{number} {each}\n    {body}" for each in wrong]
+            findings.violations += [f"#{number} {each}\n    {body}" for each in violations]
 
         await asyncio.gather(*(one(number) for number in range(requests)))
     return findings
 
 
 async def send(http: httpx.AsyncClient, request: Request) -> tuple[str, list[str]]:
-    """What became of a request, in a word, and what was wrong with its answer."""
+    """Send a request. Returns the kind of outcome, and the violations found in the response."""
     try:
-        status, answer = await asyncio.wait_for(exchange(http, request), request.hang_up)
+        status, response = await asyncio.wait_for(exchange(http, request), request.hang_up)
     except TimeoutError:
-        return "hung up", []
+        return "disconnected", []
     except httpx.TransportError as error:
-        return "broken off", [f"the connection broke: {error!r}"]
+        return "connection error", [f"connection error: {error!r}"]
     except ValueError as error:
-        return "unreadable", [f"unreadable: {error}"]
+        return "invalid response", [f"invalid response: {error}"]
     if status != 200:
-        return f"{status}", check_refusal(status, answer, request)
-    return "200", check_answer(answer, request)
+        return f"{status}", check_rejection(status, response, request)
+    return "200", check_response(response, request)
 
 
 async def exchange(http: httpx.AsyncClient, request: Request) -> tuple[int, Any]:
@@ -110,7 +108,7 @@ async def exchange(http: httpx.AsyncClient, request: Request) -> tuple[int, Any]
 
 
 async def left_behind(backend: str, key: str) -> list[str]:
-    """What the backend still holds, asked after a step of the engine."""
+    """Check that the backend has nothing left. The status is read after an engine step."""
     headers = {"authorization": f"Bearer {key}"}
     probe = {"format": wire.FORMAT, "request_id": "fuzz", "model": "", "stream": False}
     probe |= {"prompt": {"kind": "tokens", "token_ids": [1, 2]}, "sampling": {"max_tokens": 2}}
@@ -120,22 +118,22 @@ async def left_behind(backend: str, key: str) -> list[str]:
             await asyncio.sleep(0.2)
             await http.post("/v1/toolgate/generate", json=probe)
             status = (await http.get("/v1/toolgate/status")).json()
-            held = {name: status[name] for name in ("running", "sequences", "pinned_grammars")}
-            if not any(held.values()):
+            left = {name: status[name] for name in ("running", "sequences", "pinned_grammars")}
+            if not any(left.values()):
                 return []
-    return [f"the backend still holds {held}"]
+    return [f"left in the backend: {left}"]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("url")
-    parser.add_argument("key")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("url", help="URL of the gateway")
+    parser.add_argument("key", help="API key")
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bias", type=Path)
-    parser.add_argument("--backend")
+    parser.add_argument("--bias", type=Path, help="JSON file with a logit_bias")
+    parser.add_argument("--backend", help="URL of the backend, to check that nothing is left")
     parser.add_argument("--backend-key", default="")
     arguments = parser.parse_args()
     findings = asyncio.run(
@@ -153,7 +151,3 @@ def main() -> int:
         findings.violations += asyncio.run(left_behind(arguments.backend, arguments.backend_key))
     print(findings.report())
     return bool(findings.violations)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,9 +1,9 @@
-"""Two upstreams that answer 64 tokens at once, so that what is measured is the hop before them.
+"""An upstream that sends 64 tokens at once, so that only the gateway's cost is measured.
 
-    python -m bench.gateway_overhead.null_upstream PORT
+    python bench/gateway_overhead/null_upstream.py PORT
 
-`/v1/toolgate/*` speaks our wire, `/v1/chat/completions` OpenAI's. Each token is an event of its
-own, written by itself, as a server that samples one token a step would.
+`/v1/toolgate/*` are the endpoints of a Toolgate backend, `/v1/chat/completions` is vLLM's. Each
+token is an event and a write of its own, as from a server that samples one token per step.
 """
 
 import json

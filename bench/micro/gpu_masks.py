@@ -1,19 +1,22 @@
-"""What masks add to a step on a GPU: the mask path alone, beside a stand-in for the forward pass.
+"""Time that masks add to an engine step on a GPU, beside a simulated forward pass.
 
-    python gpu_masks.py [--batches 64 256] [--forward-ms 10] [--fill-us 0] [--blocks 12] > table.md
+    python -m bench gpu-masks [--batches 64 256] [--forward-ms 10] [--fill-us 0] [--blocks 12]
 
-Needs torch, xgrammar and a GPU, nothing else: it can be copied to a bare machine. The path is that
-of vLLM's runners (v1/worker/gpu/structured_outputs.py): while the forward pass, here matrix
-products, runs on the main stream, rows of the bitmask are written into pinned memory and copied on
-a stream of their own; the main stream waits for the copy, and one kernel puts them on the logits of
-the batch (151,936 entries, float32). Rows are sparse (40 tokens allowed, as inside a call) or dense
-(1 % forbidden, as in free text). `--fill-us` is what making one row takes beyond writing it.
+Needs only torch, xgrammar and a GPU, so the file can be copied to another machine and run there. It
+follows vLLM's runners (v1/worker/gpu/structured_outputs.py). The forward pass, here matrix
+products, runs on the main stream. Meanwhile the bitmask's rows are written to pinned memory and
+copied on a second stream. The main stream waits for the copy. Then one kernel applies the rows to
+the logits of the batch (151,936 entries, float32). Rows are sparse (40 tokens allowed, as inside a
+call) or dense (1 % forbidden, as in free text). `--fill-us` is the time to compute one row.
 
-Blocks of steps with masks and without alternate. Prints Markdown: µs that masks add to a step, by
-CUDA events (the median of the blocks' differences of medians, the least and the greatest of them;
-the difference of the 99th percentiles of all steps), the kernel alone, and how long the processor
-is busy with the masks, which the forward pass hides as long as it takes longer. Ends with status 2
-where there is no GPU.
+Blocks of steps with and without masks alternate. Prints Markdown:
+
+- µs that masks add to a step, by CUDA events: median, minimum and maximum of the differences of the
+  medians of blocks, and the difference of the 99th percentiles of all steps
+- time of the kernel
+- processor time of the masks, which the forward pass hides as long as it takes longer
+
+The exit status is 2 if there is no GPU.
 """
 
 import argparse
@@ -32,13 +35,13 @@ import xgrammar
 
 VOCABULARY = 151_936
 STEPS = 20
-"""In a block."""
+"""Steps per block."""
 SIZE = 4096
-"""Of the matrices that are multiplied."""
+"""Rows and columns of the multiplied matrices."""
 ALLOWED, FORBIDDEN = 40, VOCABULARY // 100
-"""Tokens of a sparse row, and those that a dense one lacks."""
+"""Allowed tokens of a sparse row, and forbidden tokens of a dense row."""
 VARIETY = 4
-"""Different bitmasks that take turns."""
+"""Number of bitmasks, used in turn."""
 
 Kind = Literal["sparse", "dense"]
 Bitmask = npt.NDArray[np.int32]
@@ -46,10 +49,10 @@ Bitmask = npt.NDArray[np.int32]
 
 @dataclass
 class Times:
-    """µs."""
+    """Times in µs."""
 
     free: list[list[float]] = field(default_factory=list)
-    """Of the steps without masks, by block."""
+    """Steps without masks, by block."""
     masked: list[list[float]] = field(default_factory=list)
     kernel: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
@@ -59,16 +62,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, nargs="+", default=(64, 256))
     parser.add_argument("--forward-ms", type=float, default=10)
-    parser.add_argument("--fill-us", type=float, default=0, help="to make one row")
-    parser.add_argument("--blocks", type=int, default=12, help=f"of {STEPS} steps, of each kind")
+    parser.add_argument("--fill-us", type=float, default=0, help="time to compute one row")
+    parser.add_argument(
+        "--blocks",
+        type=int,
+        default=12,
+        help=f"blocks of {STEPS} steps, with and without masks each",
+    )
     options = parser.parse_args()
     if not torch.cuda.is_available():
-        print("gpu_masks: no CUDA device here; run it on a machine with a GPU.", file=sys.stderr)
+        print("gpu_masks: no CUDA device found. Run it on a machine with a GPU.", file=sys.stderr)
         return 2
-    forward, took = stand_in(options.forward_ms)
+    forward, took = simulated_forward(options.forward_ms)
     print(
         f"{torch.cuda.get_device_name()}; torch {torch.__version__}; {VOCABULARY:,} entries; a "
-        f"forward pass of {took:.1f} ms; {options.fill_us:g} µs to make a row; "
+        f"forward pass of {took:.1f} ms; {options.fill_us:g} µs to compute a row; "
         f"{options.blocks * STEPS} steps each.\n"
     )
     print("| batch | rows | step without, µs | added, median (blocks) | added at p99 ", end="")
@@ -84,7 +92,7 @@ def main() -> int:
 
 
 def bitmask(kind: Kind, batch: int, rng: np.random.Generator) -> Bitmask:
-    """A row of words for each of the batch; a bit is set for each token that is allowed."""
+    """One row of words per sequence. A bit is set if its token is allowed."""
     rows = np.zeros((batch, VOCABULARY), dtype=bool)
     for row in rows:
         row[rng.choice(VOCABULARY, ALLOWED if kind == "sparse" else FORBIDDEN, replace=False)] = (
@@ -94,8 +102,8 @@ def bitmask(kind: Kind, batch: int, rng: np.random.Generator) -> Bitmask:
     return np.packbits(allowed, axis=1, bitorder="little").view(np.int32)
 
 
-def stand_in(wanted_ms: float) -> tuple[Callable[[], None], float]:
-    """As many matrix products as take so long, and the milliseconds they take."""
+def simulated_forward(wanted_ms: float) -> tuple[Callable[[], None], float]:
+    """Matrix products that take about `wanted_ms`, and the milliseconds that they take."""
     left, right, out = (
         torch.randn(SIZE, SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(3)
     )
@@ -109,7 +117,7 @@ def stand_in(wanted_ms: float) -> tuple[Callable[[], None], float]:
         end.synchronize()
         return float(start.elapsed_time(end))
 
-    products(200)  # the clock rises
+    products(200)  # raises the GPU clock
     count = max(1, round(wanted_ms / (products(200) / 200)))
 
     def forward() -> None:
@@ -120,31 +128,31 @@ def stand_in(wanted_ms: float) -> tuple[Callable[[], None], float]:
 
 
 class Masks:
-    """The rows of a batch on their way to its logits."""
+    """Copies the rows of a batch to the GPU and applies them to the logits."""
 
     def __init__(self, bitmasks: Sequence[Bitmask], fill_us: float) -> None:
         shape = bitmasks[0].shape
         self._bitmasks, self._fill_us = bitmasks, fill_us
         self._staged = torch.empty(shape, dtype=torch.int32, pin_memory=True)
         self._rows = self._staged.numpy()
-        self._there = torch.empty(shape, dtype=torch.int32, device="cuda")
+        self._device_rows = torch.empty(shape, dtype=torch.int32, device="cuda")
         self._logits = torch.zeros((shape[0], VOCABULARY), device="cuda")
         self._copies = torch.cuda.Stream()
         torch.cuda.synchronize()
 
-    def put_on(self, step: int, kernel_begins: Any) -> None:
-        """Called when the forward pass has been launched; returns when the kernel has been."""
+    def apply(self, step: int, kernel_begins: Any) -> None:
+        """Called after the forward pass was launched. Returns when the kernel was launched."""
         for row, made in zip(self._rows, self._bitmasks[step % len(self._bitmasks)], strict=True):
             ready = time.perf_counter() + self._fill_us * 1e-6
             row[:] = made
             while time.perf_counter() < ready:
                 pass
         with torch.cuda.stream(self._copies):
-            self._there.copy_(self._staged, non_blocking=True)
+            self._device_rows.copy_(self._staged, non_blocking=True)
         main = torch.cuda.current_stream()
         main.wait_stream(self._copies)
         kernel_begins.record()
-        xgrammar.apply_token_bitmask_inplace(self._logits, self._there)
+        xgrammar.apply_token_bitmask_inplace(self._logits, self._device_rows)
         self._copies.wait_stream(main)
 
 
@@ -159,7 +167,7 @@ def measure(forward: Callable[[], None], masks: Masks, blocks: int) -> Times:
 
 
 def block(forward: Callable[[], None], masks: Masks | None, times: Times) -> list[float]:
-    """µs of its steps, each ended before the next begins, as a token is needed for the next."""
+    """µs of each step. A step ends before the next begins, because the next one needs its token."""
     steps = []
     for step in range(STEPS):
         start, kernel, end = event(), event(), event()
@@ -167,7 +175,7 @@ def block(forward: Callable[[], None], masks: Masks | None, times: Times) -> lis
         forward()
         began = time.perf_counter()
         if masks is not None:
-            masks.put_on(step, kernel)
+            masks.apply(step, kernel)
             times.processor.append((time.perf_counter() - began) * 1e6)
         end.record()
         end.synchronize()

@@ -1,29 +1,27 @@
-"""What a grammar costs by every way it can come, and how soon a set of tools is ready.
+"""Compile and load times of grammars, and the time until a set of tools is ready.
 
-    python -m bench.micro.grammars MODEL_DIR [--sample N] [--seed N] > report.md
+    python -m bench grammars MODEL_DIR [--sample N] [--seed N] > report.md
 
-Over the BFCL tools and the MaskBench schemas of `$TOOLGATE_SHARED/data`, at the vocabulary of
-MODEL_DIR (`python -m tests.models.tiny_random DIR --tokenizer
-$TOOLGATE_SHARED/data/qwen3-tokenizer`). The parts are the backend's own, the quarantine a real
-process; between registry and workers there is no engine, whose steps would add to every RPC.
-Prints Markdown.
+Uses the BFCL tools and MaskBench schemas of `$TOOLGATE_SHARED/data`, with the vocabulary of
+MODEL_DIR (`make bench-grammars` creates a model with Qwen3's). The backend's own classes run here,
+with a real quarantine process. There is no engine between registry and workers, whose steps would
+delay every RPC. Prints Markdown.
 """
 
 import argparse
 import asyncio
-import gzip
 import json
-import os
 import random
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bench.micro.grammars_report import Row, SetTime, report
+from bench.support.data import BFCL, MASKBENCH, records
+from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler, RewrittenSchema
@@ -33,13 +31,13 @@ from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import ToolgateError
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 SIZES = (1, 8, 60, 300)
 REPEATS = 5
 
@@ -50,22 +48,16 @@ class Tool:
     source: GrammarSource
 
 
-def key_parts(vocabulary: Vocabulary) -> dict[str, str]:
-    return {
-        "dialect": vocabulary.dialect.name,
-        "tokenizer": vocabulary.fingerprint,
-        "grammar_format": store.grammar_format(),
-    }
-
-
 def load_tools(vocabulary: Vocabulary) -> tuple[list[Tool], int]:
-    """Distinct by key, and how many more there are that are over the limits or no schema of an
-    object."""
+    """Tools with distinct keys, and the number of tools left out.
+
+    A tool is left out if it exceeds the limits, or if its schema is not that of an object.
+    """
     found: dict[str, Tool] = {}
     left_out: set[str] = set()
-    for origin, name, schema in _given():
+    for origin, name, schema in _schemas():
         try:
-            parameters = grammar_key.canonical_parameters(schema)
+            parameters = canonical_parameters(schema)
             check_limits(parameters, Settings().schema_limits, param=name)
             digest = grammar_key.tool_hash(name, parameters)
         except ToolgateError:
@@ -76,29 +68,24 @@ def load_tools(vocabulary: Vocabulary) -> tuple[list[Tool], int]:
     return list(found.values()), len(left_out)
 
 
-def _given() -> Iterator[tuple[str, str, Any]]:
-    for case in _lines("bfcl.jsonl.gz"):
+def _schemas() -> Iterator[tuple[str, str, Any]]:
+    for case in records(BFCL):
         for tool in case["tools"]:
             yield "BFCL", tool["function"]["name"], tool["function"].get("parameters")
-    for case in _lines("maskbench.jsonl.gz"):
+    for case in records(MASKBENCH):
         yield "MaskBench", "call", case["schema"]
-
-
-def _lines(name: str) -> Iterator[Any]:
-    with gzip.open(SHARED / "data" / name, "rt") as lines:
-        yield from map(json.loads, lines)
 
 
 async def measure(
     tools: Sequence[Tool], fork_server: ForkServer, compiler: Compiler, limits: CompileLimits
 ) -> list[Row]:
-    """Each on a fork of its own: what a backend pays that has just started."""
+    """Examine each tool in a new quarantine process, as a backend does after its start."""
     rows = []
     for at, tool in enumerate(tools):
         if at % 200 == 0:
             print(f"{at}/{len(tools)}", file=sys.stderr)
         verdict, round_trip = await _examined(fork_server, tool.source, limits)
-        again_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
+        recompile_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
         rows.append(
             Row(
                 origin=tool.origin,
@@ -106,7 +93,7 @@ async def measure(
                 status=verdict.code or verdict.status,
                 compile_ms=verdict.compile_ms or 0.0,
                 round_trip_ms=round_trip,
-                again_ms=again_ms,
+                recompile_ms=recompile_ms,
                 load_ms=load_ms,
                 blob_bytes=size,
                 stored=verdict.blob is not None,
@@ -120,7 +107,7 @@ async def measure(
 async def _examined(
     fork_server: ForkServer, source: GrammarSource, limits: CompileLimits
 ) -> tuple[GrammarVerdict, float]:
-    parameters = grammar_key.canonical_json(source.parameters)
+    parameters = canonical_json(source.parameters)
     job = CompileJob(key=source.key, name=source.name, parameters=parameters, limits=limits)
     began = time.perf_counter()
     worker = await fork_server.fork()
@@ -138,38 +125,23 @@ async def _examined(
 def _reload_costs(
     compiler: Compiler, source: GrammarSource, verdict: GrammarVerdict
 ) -> tuple[float | None, float | None, int]:
-    """Milliseconds that a warm backend spends on what the fleet has examined: by its record alone,
-    and by its blob, whether or not the rule would store that; and the blob's size."""
+    """Costs of a warm backend for an examined tool: compile time without the blob, load time of the
+    blob (both in ms), and the blob's size. The blob is measured even if it would not be stored."""
     if verdict.status == "refused":
         return None, None, 0
-    parameters = grammar_key.canonical_json(source.parameters)
-    made = RewrittenSchema(verdict.rewritten or parameters, verdict.residual)
+    parameters = canonical_json(source.parameters)
+    schema = RewrittenSchema(verdict.rewritten or parameters, verdict.residual)
     began = time.thread_time()
-    grammar = compiler.compile(source.key, source.name, parameters, made).grammar
-    again_ms = (time.thread_time() - began) * 1e3
+    grammar = compiler.compile(source.key, source.name, parameters, schema).grammar
+    recompile_ms = (time.thread_time() - began) * 1e3
     packed = None
     if grammar is not None and verdict.engine == "xgrammar":
         packed = compiler.pack(source.key, grammar)
     if packed is None:
-        return again_ms, None, 0
+        return recompile_ms, None, 0
     began = time.thread_time()
-    compiler.load(source.key, packed, parameters, made)
-    return again_ms, (time.thread_time() - began) * 1e3, len(packed)
-
-
-class LocalWorkers:
-    """One rank's store behind the shape of `collective_rpc`."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._store = store.GrammarStore(vocabulary)
-
-    async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:
-        store.install(self._store)
-        methods: dict[str, Any] = dict(store.WORKER_METHODS)
-        return [methods[method](None, *args)]
-
-    def cache_warmed(self) -> None:
-        self._store.cache_warmed.result()
+    compiler.load(source.key, packed, parameters, schema)
+    return recompile_ms, (time.thread_time() - began) * 1e3, len(packed)
 
 
 @asynccontextmanager
@@ -180,11 +152,11 @@ async def fresh_backend(
         return fork_server
 
     workers = LocalWorkers(vocabulary)
-    await asyncio.to_thread(workers.cache_warmed)
+    await asyncio.to_thread(workers.wait_until_warm)
     configured = Settings()
     quarantine = Quarantine(started, limits, workers=configured.quarantine_workers)
     quarantine.start()
-    await asyncio.sleep(0.2)  # its workers fork ahead of time
+    await asyncio.sleep(0.2)  # until the quarantine has forked its workers
     yield GrammarRegistry(
         WorkerRpc(workers),
         quarantine,
@@ -195,7 +167,7 @@ async def fresh_backend(
         schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
-    for task in quarantine._tasks:  # not `close`: the process is everybody's
+    for task in quarantine._tasks:  # `close` would end the shared fork server
         task.cancel()
     await asyncio.gather(*quarantine._tasks, return_exceptions=True)
 
@@ -207,8 +179,11 @@ async def sets(
     limits: CompileLimits,
     rng: random.Random,
 ) -> list[SetTime]:
-    """Time until a set is ready on a backend that has just started: all of it new, one of it, none
-    (the fleet has it all), and asked for again."""
+    """Time until a set of tools is ready on a fresh backend.
+
+    All, one or none of its tools are new to the fleet. With none, the set is also loaded a second
+    time.
+    """
     ready = [tool.source for tool in tools if tool.source.examined]
     times = []
     for size in SIZES:
@@ -237,12 +212,15 @@ async def _timed(registry: GrammarRegistry, sources: list[GrammarSource]) -> flo
     return took
 
 
-async def main() -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="directory of a model with the vocabulary to measure at")
-    parser.add_argument("--sample", type=int, help="measure so many tools instead of all")
+    parser.add_argument("model", help="directory of a model with the vocabulary")
+    parser.add_argument("--sample", type=int, help="number of tools; default: all")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    asyncio.run(run(parser.parse_args()))
+
+
+async def run(arguments: argparse.Namespace) -> None:
     rng = random.Random(arguments.seed)
     vocabulary = vocabulary_of(arguments.model)
     tools, left_out = load_tools(vocabulary)
@@ -263,7 +241,3 @@ async def main() -> None:
     finally:
         fork_server.kill()
     print(report(rows, times, vocabulary=vocabulary.size, left_out=left_out))
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

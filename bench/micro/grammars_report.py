@@ -1,4 +1,4 @@
-"""The figures of bench/grammars.py as Markdown: distributions, and ratios within one run."""
+"""The measurements of grammars.py as Markdown tables."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,38 +11,38 @@ FLOORS = (0, 10)
 
 @dataclass(frozen=True)
 class Row:
-    """One tool. Milliseconds: the round trip of the clock, the others of the processor."""
+    """Measurements of one tool. The round trip is wall time, the other times are processor time."""
 
     origin: str
     engine: str
     status: str
     compile_ms: float
     round_trip_ms: float
-    again_ms: float | None
-    """Loaded by the fleet's record alone."""
+    recompile_ms: float | None
+    """Compile time with the verdict in Redis, but without a blob."""
     load_ms: float | None
-    """Loaded by its blob."""
+    """Load time of the blob."""
     blob_bytes: int
     stored: bool
 
     @property
     def hit_ms(self) -> float | None:
-        """What a hit in Redis costs the backend."""
-        return self.load_ms if self.stored else self.again_ms
+        """Cost of a Redis hit in the backend."""
+        return self.load_ms if self.stored else self.recompile_ms
 
 
 @dataclass(frozen=True)
 class SetTime:
     size: int
     new: int | None
-    """Of the set; None when the backend holds it all."""
+    """Number of tools that are new to the fleet. None if the backend has the whole set."""
     ms: float
 
 
 def report(rows: Sequence[Row], times: Sequence[SetTime], *, vocabulary: int, left_out: int) -> str:
     parts = [
-        f"{len(rows):,} tools at a vocabulary of {vocabulary:,}; {left_out} more are over the "
-        "limits or no schema of an object.",
+        f"{len(rows):,} tools at a vocabulary of {vocabulary:,}; {left_out} more exceed the "
+        "limits or are not object schemas.",
         costs(rows),
         verdicts(rows),
         hits(rows),
@@ -73,11 +73,11 @@ def costs(rows: Sequence[Row]) -> str:
 def _cost_lines(what: str, rows: Sequence[Row]) -> list[list[str]]:
     kinds = {
         "compile, fresh backend": [row.compile_ms for row in rows],
-        "quarantine, from fork to verdict": [row.round_trip_ms for row in rows],
-        "hit in Redis, a warm backend": [row.hit_ms for row in rows if row.hit_ms is not None],
+        "quarantine, fork to verdict": [row.round_trip_ms for row in rows],
+        "Redis hit, warm backend": [row.hit_ms for row in rows if row.hit_ms is not None],
         "blob load, all": [row.load_ms for row in rows if row.load_ms is not None],
-        "compile, where a blob is stored": [row.compile_ms for row in rows if row.stored],
-        "blob load, where it is stored": [
+        "compile, tools with a stored blob": [row.compile_ms for row in rows if row.stored],
+        "blob load, tools with a stored blob": [
             row.load_ms for row in rows if row.stored and row.load_ms is not None
         ],
     }
@@ -95,12 +95,12 @@ def verdicts(rows: Sequence[Row]) -> str:
 
 
 def hits(rows: Sequence[Row]) -> str:
-    """How much a hit in Redis spares: all, the slowest percent, where a blob is stored."""
-    able = sorted((row for row in rows if row.hit_ms), key=lambda row: -row.compile_ms)
+    """Compile time ÷ cost of a Redis hit, for three groups of tools."""
+    loadable = sorted((row for row in rows if row.hit_ms), key=lambda row: -row.compile_ms)
     groups = {
-        "all": able,
-        "the slowest percent to compile": able[: max(1, len(able) // 100)],
-        "those with a blob": [row for row in able if row.stored],
+        "all": loadable,
+        "slowest percent to compile": loadable[: max(1, len(loadable) // 100)],
+        "with a stored blob": [row for row in loadable if row.stored],
     }
     lines = []
     for what, some in groups.items():
@@ -108,24 +108,24 @@ def hits(rows: Sequence[Row]) -> str:
         if ratios:
             picked = (ratios[0], ratios[len(ratios) // 2], ratios[-1])
             lines.append([what, f"{len(some):,}", *(f"{ratio:,.1f}" for ratio in picked)])
-    return table(["compile ÷ hit in Redis", "n", "min", "p50", "max"], lines)
+    return table(["compile ÷ Redis hit", "n", "min", "p50", "max"], lines)
 
 
 def rule(rows: Sequence[Row]) -> str:
-    """What storing under each rule would keep, and what it would save a fresh backend."""
-    able = [row for row in rows if row.load_ms]
+    """Blobs stored under each rule, and the compile time that they save a fresh backend."""
+    loadable = [row for row in rows if row.load_ms]
     total = sum(row.compile_ms for row in rows if row.status == "ready")
     lines = []
     for margin in MARGINS:
         for floor in FLOORS:
             kept = [
                 row
-                for row in able
+                for row in loadable
                 if row.compile_ms >= floor and row.compile_ms >= margin * (row.load_ms or 0.0)
             ]
             saved = sum(row.compile_ms - (row.load_ms or 0.0) for row in kept)
             ratios = sorted(row.compile_ms / (row.load_ms or 1.0) for row in kept)
-            slowest = sorted(kept, key=lambda row: -row.compile_ms)[: max(1, len(able) // 100)]
+            slowest = sorted(kept, key=lambda row: -row.compile_ms)[: max(1, len(loadable) // 100)]
             slow = sorted(row.compile_ms / (row.load_ms or 1.0) for row in slowest)
             lines.append(
                 [
@@ -137,7 +137,7 @@ def rule(rows: Sequence[Row]) -> str:
                     f"{slow[0]:.0f} / {slow[len(slow) // 2]:.0f}" if slow else "-",
                 ]
             )
-    head = ["stored where compile / load is", "stored", "MB", "compile time saved"]
+    head = ["rule (compile / load)", "stored", "MB", "compile time saved"]
     return table([*head, "ratio min / p50", "slowest percent min / p50"], lines)
 
 
@@ -146,9 +146,9 @@ def ready(times: Sequence[SetTime]) -> str:
     for size in sorted({time.size for time in times}):
         for new in sorted({time.new for time in times if time.size == size}, key=_order):
             some = sorted(t.ms for t in times if (t.size, t.new) == (size, new))
-            what = "held already" if new is None else f"{new} new"
+            what = "all loaded" if new is None else f"{new} new"
             lines.append([str(size), what, *map(_ms, (some[0], some[len(some) // 2], some[-1]))])
-    return table(["tools", "of them", "min ms", "median ms", "max ms"], lines)
+    return table(["tools", "state", "min ms", "median ms", "max ms"], lines)
 
 
 def _order(new: int | None) -> int:

@@ -1,60 +1,57 @@
-"""What enforcement costs in a step of the engine: µs a row, at a vocabulary of real size.
+"""Enforcement time per engine step (µs per sequence) with a large vocabulary.
 
-    python -m bench.micro.masks MODEL_DIR [--steps N] [--seed N] > table.md
+    python -m bench masks MODEL_DIR [--steps N] [--seed N] > table.md
 
-Tools of BFCL, alone and in sets; the tokens are random ones among those allowed, so that strings
-run long and every phase is met. Each step is timed in its parts, as the adapters take them:
+Uses BFCL tools, one and in sets. Tokens are drawn at random from the allowed ones, so that strings
+are long and all phases occur. The parts of a step are timed separately:
 
-- accept: the automaton takes in the token that was sampled last
-- mask: what may come next, in the form of enforcement/masks.py
-- row: that as a row of vLLM's bitmask (adapter structured_output)
-- apply: that on one row of logits on the CPU (adapter logits_processor); on a GPU, rows are applied
-  by one kernel for the batch
+- accept: the automaton accepts the sampled token
+- mask: computes the next mask, in the form of `masks.py`
+- row: writes the mask as a row of vLLM's bitmask (adapter structured_output)
+- apply: applies the mask to one row of logits on the CPU (adapter logits_processor); on a GPU, one
+  kernel applies all rows of the batch
 
-Prints Markdown: the median and the 99th percentile of each part.
+Prints Markdown: median and 99th percentile of each part.
 """
 
 import argparse
-import gzip
 import json
-import os
 import random
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from bench.support.data import BFCL, records
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.adapters.apply_masks import MaskApplier
-from toolgate_backend.enforcement import masks
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engines.engine import words_per_row
-from toolgate_backend.vocabulary import Vocabulary
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import words_per_row
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 SIZES = (1, 8, 60, 300)
 PARTS = ("accept", "mask", "row", "apply")
 CALL_BIAS = 0.25
-"""How often a step takes a token that ends strings, objects and calls, where one may come."""
+"""Probability that a token that ends a string, object or call is chosen where one is allowed."""
 
 Times = dict[str, list[float]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--steps", type=int, default=1500, help="steps for each size of tool set")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="directory of a model with the vocabulary")
+    parser.add_argument("--steps", type=int, default=1500, help="steps per number of tools")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -73,23 +70,22 @@ def main() -> None:
 
 
 def compile_tools(vocabulary: Vocabulary, count: int) -> list[MeasuredGrammar]:
-    """The first `count` tools of different names that an engine takes."""
+    """The first `count` tools with distinct names that an engine supports."""
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**30)
     found: dict[str, MeasuredGrammar] = {}
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt") as lines:
-        for line in lines:
-            for tool in parse_tools(json.loads(line)["tools"]):
-                if tool.name not in found and (grammar := _compiled(compiler, tool)) is not None:
-                    _ = grammar.fixed_prefix
-                    found[tool.name] = grammar
-            if len(found) >= count:
-                break
+    for case in records(BFCL):
+        for tool in parse_tools(case["tools"]):
+            if tool.name not in found and (grammar := _compiled(compiler, tool)) is not None:
+                _ = grammar.fixed_prefix  # computed once, not in a timed step
+                found[tool.name] = grammar
+        if len(found) >= count:
+            break
     return list(found.values())[:count]
 
 
 def _compiled(compiler: Compiler, tool: Tool) -> MeasuredGrammar | None:
     grammar = compiler.compile("key", tool.name, json.dumps(tool.parameters)).grammar
-    # Without a budget nothing is asked about ways out.
+    # There is no token budget, so the shortest call is not needed.
     return None if grammar is None else MeasuredGrammar(grammar, None, 0)
 
 
@@ -100,7 +96,7 @@ def measure(
     rng: random.Random,
     steps: int,
 ) -> dict[str, Times]:
-    """Times by phase. Several answers one after another, each begun when the last has ended."""
+    """Times by phase, of consecutive responses."""
     applied = MaskApplier(torch.device("cpu"))
     found: dict[str, Times] = defaultdict(lambda: defaultdict(list))
     logits = torch.zeros(1, vocabulary.size)
@@ -139,7 +135,7 @@ def measure(
 
 
 def _phase(automaton: Automaton) -> str:
-    """As the automaton's own, but a call is in its name while several tools are left."""
+    """The automaton's phase. A call is in its name while several tools are possible."""
     state = automaton.state
     if state.phase is not Phase.TOOL_CALL or state.candidates is None:
         return "thinking" if state.phase is Phase.THINKING else "marks"
@@ -157,9 +153,5 @@ def _timed(work: Callable[[], Any]) -> float:
 def _cell(times: list[float]) -> str:
     if not times:
         return ""
-    worst = sorted(times)[min(len(times) - 1, int(len(times) * 0.99))]
-    return f"{statistics.median(times):,.0f} / {worst:,.0f}"
-
-
-if __name__ == "__main__":
-    main()
+    p99 = sorted(times)[min(len(times) - 1, int(len(times) * 0.99))]
+    return f"{statistics.median(times):,.0f} / {p99:,.0f}"

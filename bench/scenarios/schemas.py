@@ -1,21 +1,18 @@
-"""Real JSON Schemas as tools, through a whole server: is every finished call valid, at what cost?
+"""Validity and latency of calls with real JSON Schemas, through a whole server.
 
-    python -m bench.scenarios.schemas --contender toolgate --contender vllm-strict --model MODEL_DIR
+    python -m bench schemas --contender toolgate --contender vllm-strict --model MODEL_DIR
 
-Each object schema of MaskBench (`$TOOLGATE_SHARED/data`) is the one tool of a `required` request,
-once streamed and once not. What comes back is validated by python-jsonschema, which no part of
-Toolgate uses, against the schema as given and in its own draft. Prints Markdown; details go to
+Each object schema of MaskBench (`$TOOLGATE_SHARED/data`) is the only tool of two `required`
+requests, one streamed and one not. The calls are validated with python-jsonschema, which Toolgate
+doesn't use, against the original schema in its own draft. Prints Markdown. Details are written to
 `.cache/schemas/<contender>-<bias>.json`.
 """
 
 import argparse
 import asyncio
-import gzip
 import json
-import os
 import random
 import re
-import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -26,12 +23,12 @@ import jsonschema
 import jsonschema.validators
 import openai
 
-from bench.support.contenders import CONTENDERS, ROOT, Server, leave_on_sigterm, running
+from bench.support.contenders import CONTENDERS, Server, exit_on_sigterm, running
+from bench.support.data import MASKBENCH, ROOT, records
 from toolgate_proxy.demo.run import closers
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 OUT = ROOT / ".cache" / "schemas"
-OUTCOMES = ("valid", "invalid", "given up", "refused", "cut", "error")
+OUTCOMES = ("valid", "invalid", "given up", "rejected", "truncated", "error")
 COUNTERS = (
     'toolgate_residual_calls_total{verdict="valid"}',
     'toolgate_residual_calls_total{verdict="invalid"}',
@@ -48,9 +45,9 @@ class Result:
     stratum: str
     stream: bool
     outcome: str
-    why: str = ""
+    reason: str = ""
     enforced: str = ""
-    """The receipt's word, where the server gives one."""
+    """Value of the header `x-toolgate-enforced`, if any."""
     seconds: float = 0.0
     tokens: int = 0
 
@@ -65,24 +62,22 @@ class Run:
 
 
 def cases(limit: int, max_bytes: int, seed: int) -> list[dict[str, Any]]:
-    """Of MaskBench, so many object schemas of at most `max_bytes`, drawn by `seed`."""
+    """A random sample of `limit` object schemas of MaskBench, of at most `max_bytes` each."""
     found: list[dict[str, Any]] = []
-    with gzip.open(SHARED / "data" / "maskbench.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            case = json.loads(line)
-            schema = case["schema"]
-            if not isinstance(schema, dict) or len(json.dumps(schema)) > max_bytes:
-                continue
-            if schema.get("type") == "object" or ("properties" in schema and "type" not in schema):
-                found.append(case)
+    for case in records(MASKBENCH):
+        schema = case["schema"]
+        if not isinstance(schema, dict) or len(json.dumps(schema)) > max_bytes:
+            continue
+        if schema.get("type") == "object" or ("properties" in schema and "type" not in schema):
+            found.append(case)
     random.Random(seed).shuffle(found)
     return found[:limit]
 
 
-async def ask(
+async def send(
     client: openai.AsyncOpenAI, request: dict[str, Any], stream: bool
 ) -> tuple[str | None, str | None, str, int]:
-    """Finish reason, arguments, the receipt's word on enforcement, tokens generated."""
+    """Send one request. Returns finish reason, arguments, `x-toolgate-enforced`, and tokens."""
     raw = client.chat.completions.with_raw_response
     if not stream:
         response = await raw.create(**request)
@@ -108,7 +103,7 @@ async def ask(
 
 def verdict(schema: dict[str, Any], arguments: str | None, finish: str | None) -> tuple[str, str]:
     if finish == "length":
-        return "cut", ""
+        return "truncated", ""
     if arguments is None:
         return "invalid", f"no call, finish_reason {finish}"
     try:
@@ -119,12 +114,12 @@ def verdict(schema: dict[str, Any], arguments: str | None, finish: str | None) -
     validator = jsonschema.validators.validator_for(schema, default=newest)(schema)
     try:
         found = next(iter(validator.iter_errors(value)), None)
-    except Exception as broken:  # noqa: BLE001 - some schemas break the validator
-        return "valid", f"the validator broke: {type(broken).__name__}"
+    except Exception as broken:  # noqa: BLE001 - the validator can't use some schemas
+        return "valid", f"the validator failed: {type(broken).__name__}"
     return ("valid", "") if found is None else ("invalid", f"{found.validator}: {found.message}")
 
 
-async def one(
+async def run_case(
     client: openai.AsyncOpenAI, options: argparse.Namespace, case: dict[str, Any], stream: bool
 ) -> Result:
     function = {"name": "submit", "description": "", "parameters": case["schema"]}
@@ -144,15 +139,15 @@ async def one(
     result = Result(case["id"], case["stratum"], stream, "error")
     began = time.monotonic()
     try:
-        finish, arguments, result.enforced, result.tokens = await ask(client, request, stream)
-        result.outcome, result.why = verdict(case["schema"], arguments, finish)
+        finish, arguments, result.enforced, result.tokens = await send(client, request, stream)
+        result.outcome, result.reason = verdict(case["schema"], arguments, finish)
     except openai.BadRequestError as error:
-        told = error.body.get("message", "") if isinstance(error.body, dict) else error.message
-        result.outcome, result.why = "refused", str(told)
+        message = error.body.get("message", "") if isinstance(error.body, dict) else error.message
+        result.outcome, result.reason = "rejected", str(message)
     except openai.APIError as error:
-        result.outcome, result.why = "error", repr(error)
+        result.outcome, result.reason = "error", repr(error)
         if error.code == GIVEN_UP and isinstance(error.body, dict):
-            result.outcome, result.why = "given up", str(error.body["keyword"])
+            result.outcome, result.reason = "given up", str(error.body["keyword"])
     result.seconds = time.monotonic() - began
     return result
 
@@ -168,15 +163,15 @@ async def measure(server: Server, contender: str, options: argparse.Namespace) -
 
     async def limited(case: dict[str, Any], stream: bool) -> Result:
         async with slots:
-            return await one(client, options, case, stream)
+            return await run_case(client, options, case, stream)
 
     began = time.monotonic()
-    wanted = cases(options.cases, options.max_bytes, options.seed)
-    asked = [limited(case, stream) for case in wanted for stream in (False, True)]
-    run.results = list(await asyncio.gather(*asked))
+    sample = cases(options.cases, options.max_bytes, options.seed)
+    pending = [limited(case, stream) for case in sample for stream in (False, True)]
+    run.results = list(await asyncio.gather(*pending))
     run.seconds = time.monotonic() - began
     if contender == "toolgate":
-        run.counters = {name: told - before[name] for name, told in counters(server).items()}
+        run.counters = {name: count - before[name] for name, count in counters(server).items()}
     return run
 
 
@@ -207,18 +202,18 @@ def report(runs: list[Run]) -> str:
             cells += [f"{percentile(seconds, share):.2f}" for share in (0.5, 0.95)]
             rows.append("| " + " | ".join([*cells, f"{percentile(tokens, 0.5):.0f}"]) + " |")
     for run in runs:
-        rows.append(f"\n{run.contender}: {run.seconds:.0f} s in all")
+        rows.append(f"\n{run.contender}: {run.seconds:.0f} s in total")
         if run.contender == "toolgate":
             enforced = Counter(r.enforced for r in run.results if r.enforced)
-            rows.append(f"answered, by what the receipt said: {dict(enforced)}")
+            rows.append(f"responses by x-toolgate-enforced: {dict(enforced)}")
             rows += [f"{name}: {value:.0f}" for name, value in run.counters.items()]
-        for outcome in ("invalid", "error", "given up", "refused"):
+        for outcome in ("invalid", "error", "given up", "rejected"):
             reasons = Counter(
-                re.sub(r"[0-9a-f]{8,}|'[^']{40,}'", "…", result.why)[:140]
+                re.sub(r"[0-9a-f]{8,}|'[^']{40,}'", "…", result.reason)[:140]
                 for result in run.results
                 if result.outcome == outcome
             )
-            rows += [f"- {outcome}, {n} ×: {why}" for why, n in reasons.most_common(12)]
+            rows += [f"- {outcome}, {n} ×: {reason}" for reason, n in reasons.most_common(12)]
     return "\n".join(rows)
 
 
@@ -237,7 +232,7 @@ def main() -> int:
     options.model = options.model.resolve()
     options.logit_bias = closers(options.model) if options.bias == "closers" else None
     OUT.mkdir(parents=True, exist_ok=True)
-    leave_on_sigterm()
+    exit_on_sigterm()
     runs: list[Run] = []
     for contender in options.contender:
         with running(contender, options.model) as server:
@@ -248,7 +243,3 @@ def main() -> int:
     ours = [run for run in runs if run.contender == "toolgate"]
     bad = [r for run in ours for r in run.results if r.outcome in ("invalid", "error")]
     return 1 if bad else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
-"""The servers that are measured: vLLM as it comes, vLLM with strict tools, and ours.
+"""The servers that are compared: plain vLLM, vLLM with strict tools, and Toolgate.
 
-On a CPU build vLLM gets the same flags from us as under Toolgate: without them seeded requests kill
-it, and on few cores it starves itself.
+vLLM's CPU build gets the same flags as under Toolgate. Without them, seeded requests crash it, and
+on few cores its threads compete with each other.
 """
 
 import json
@@ -21,12 +21,12 @@ from pathlib import Path
 
 import psutil
 
+from bench.support.data import ROOT
 from toolgate_backend import launch
 from toolgate_proxy.stack.processes import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / ".cache" / "contenders"
-"""Their logs."""
+"""Directory of the servers' logs."""
 MASTER_KEY = os.environ.get("TOOLGATE_MASTER_KEY", "sk-bench")
 
 VLLM = [
@@ -40,11 +40,11 @@ CONTENDERS = (*FLAGS, "toolgate")
 
 
 class NotStarted(RuntimeError):
-    pass
+    """A server did not become ready. The message contains the end of its log."""
 
 
-def leave_on_sigterm() -> None:
-    """A terminated bench must still stop what it started."""
+def exit_on_sigterm() -> None:
+    """Exit normally on SIGTERM, so that the started servers are stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
@@ -55,12 +55,12 @@ class Server:
     key: str
 
     def get(self, path: str) -> bytes:
-        """A GET that answers or raises OSError (urllib's errors are OSErrors)."""
+        """The body of the response to a GET. Raises OSError; urllib's errors are OSErrors."""
         request = urllib.request.Request(
             self.url + path, headers={"Authorization": f"Bearer {self.key}"}
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return bytes(answer.read())
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return bytes(response.read())
 
     def model_name(self) -> str:
         return str(json.loads(self.get("/v1/models"))["data"][0]["id"])
@@ -78,7 +78,7 @@ class Server:
 def command(
     contender: str, model: Path, port: int, max_model_len: int, flags: Sequence[str] = ()
 ) -> list[str]:
-    """`flags` are vLLM's, or of `toolgate serve`, which hands on what it does not know."""
+    """`flags` are for vLLM, or for `toolgate serve`, which passes unknown ones on to vLLM."""
     if contender == "toolgate":
         make = ("make", "-C", str(ROOT), "--no-print-directory")
         arguments = shlex.join(flags).replace("$", "$$")  # make would expand it
@@ -98,20 +98,20 @@ def environment(contender: str, extra: Mapping[str, str] = {}) -> dict[str, str]
         "HF_HUB_OFFLINE": "1",
         **launch.cpu_environment(os.environ),
         "VLLM_NO_USAGE_STATS": "1",
-        # Default 5 s: a pooled connection closed just as it is used again would count as an error.
+        # By default idle connections are closed after 5 s, possibly while a client reuses one.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "300",
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "backend"), str(ROOT / "core")]),
     }
     if contender != "toolgate":
-        # Without it vLLM loads every plug-in that is installed, so also ours.
+        # Unset, vLLM loads every installed plug-in, including Toolgate's.
         env["VLLM_PLUGINS"] = ""
-        env.pop("VLLM_API_KEY", None)  # it is asked with any
+        env.pop("VLLM_API_KEY", None)  # any key is accepted
     return {**env, **extra}
 
 
-def family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The process and all it has started, as long as it lives itself."""
+def process_tree(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The process and its descendants. Empty if the process has ended."""
     try:
         own = psutil.Process(process.pid)
         return [own, *own.children(recursive=True)]
@@ -120,29 +120,28 @@ def family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def stop(process: subprocess.Popen[bytes], known: Iterable[psutil.Process]) -> None:
-    """Ask the process group to end, then end whatever is left: of what is `known`, and of the
-    family as it is now."""
-    everybody = {*known, *family(process)}
+    """Terminate the process group. After 30 s, kill what is left of it and of `known`."""
+    processes = {*known, *process_tree(process)}
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
-    _, left = psutil.wait_procs(everybody, timeout=30)
-    for each in left:
+    _, alive = psutil.wait_procs(processes, timeout=30)
+    for each in alive:
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    psutil.wait_procs(left, timeout=10)
+    psutil.wait_procs(alive, timeout=10)
 
 
-def wait_ready(server: Server, contender: str, log: Path, patience: float) -> None:
-    deadline = time.monotonic() + patience
+def wait_ready(server: Server, contender: str, log: Path, ready_timeout: float) -> None:
+    deadline = time.monotonic() + ready_timeout
     while server.process.poll() is None and time.monotonic() < deadline:
-        announced = contender != "toolgate"  # vLLM announces nothing: only asking tells
+        announced = contender != "toolgate"  # vLLM prints no such line
         if match := re.search(r"TOOLGATE READY (http://\S+)", log.read_text(errors="replace")):
             server.url, announced = match[1].rstrip("/"), True
         if announced and server.alive():
             return
         time.sleep(0.5)
     ended = server.process.poll()
-    how = "was not ready in time" if ended is None else f"ended with {ended}"
+    how = "was not ready in time" if ended is None else f"exited with status {ended}"
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
     raise NotStarted(f"{contender} {how}:\n{tail}")
 
@@ -152,16 +151,16 @@ def running(
     contender: str,
     model: Path,
     max_model_len: int = 4096,
-    patience: float = 300,
+    ready_timeout: float = 300,
     nice: int = 0,
     label: str | None = None,
     flags: Sequence[str] = (),
     env: Mapping[str, str] = {},
 ) -> Iterator[Server]:
-    """The contender, ready, its log in `OUT` under `label`; ended after. `patience` in seconds;
-    `flags` and `env` come after what it is started with anyway, and so win.
+    """Start a contender, yield it when it is ready, and stop it in the end.
 
-    Raises NotStarted with the end of the log.
+    The log is in `OUT`; `label` is part of its name. `ready_timeout` is in seconds. `flags` and
+    `env` override the defaults. Raises NotStarted.
     """
     OUT.mkdir(parents=True, exist_ok=True)
     port, known = free_port(), list[psutil.Process]()
@@ -180,11 +179,11 @@ def running(
         key = MASTER_KEY if contender == "toolgate" else "x"
         server = Server(process, f"http://127.0.0.1:{port}", key)
         started = time.monotonic()
-        wait_ready(server, contender, log, patience)
+        wait_ready(server, contender, log, ready_timeout)
         print(
             f"{contender} on {model.name}: ready in {time.monotonic() - started:.0f} s", flush=True
         )
-        known = family(process)
+        known = process_tree(process)
         yield server
     finally:
         stop(process, known)

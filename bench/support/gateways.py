@@ -1,4 +1,4 @@
-"""Gateways without the rest of a stack: ours, and LiteLLM as its users run it before vLLM."""
+"""Gateways without backends: Toolgate's, and plain LiteLLM with `hosted_vllm/` models."""
 
 import os
 import sys
@@ -34,20 +34,20 @@ class Gateway:
         return replace(self, key=key)
 
     def memory_mb(self) -> int:
-        """Resident memory of its process."""
+        """Resident memory of the gateway's process."""
         status = Path(f"/proc/{self.child.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) // 1024
 
     def cpu_seconds(self) -> float:
-        """Of its process, user and system."""
+        """User and system time of the gateway's process."""
         fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
-    def wait(self, patience: float = 180) -> None:
-        """Until it answers. Raises TimeoutError after `patience` seconds."""
-        give_up = time.monotonic() + patience
-        while time.monotonic() < give_up:
+    def wait(self, timeout: float = 180) -> None:
+        """Wait until the gateway responds. Raises TimeoutError after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
             self.child.check()
             try:
                 url = f"{self.url}/v1/models"
@@ -56,13 +56,13 @@ class Gateway:
             except httpx.TransportError:
                 pass  # not listening yet
             time.sleep(0.3)
-        raise TimeoutError(self.name)
+        raise TimeoutError(f"The gateway {self.name} was not ready after {timeout:.0f} s.")
 
 
 def start(
-    name: str, config: Mapping[str, Any], logs: Path, held: ExitStack, more: Mapping[str, str]
+    name: str, config: Mapping[str, Any], logs: Path, stack: ExitStack, env: Mapping[str, str]
 ) -> Gateway:
-    """Ours when it is called `toolgate`, else LiteLLM's own; ended with `held`."""
+    """Start Toolgate's gateway if `name` is `toolgate`, else LiteLLM. `stack` stops it."""
     path = logs / f"{name}.yaml"
     path.write_text(yaml.safe_dump(dict(config)))
     port = free_port()
@@ -70,19 +70,19 @@ def start(
         "TOOLGATE_MASTER_KEY": KEY,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LITELLM_LOG": "ERROR",
-        **more,
+        **env,
     }
-    ours = [sys.executable, "-m", "toolgate_proxy", "proxy"]
-    theirs = [str(Path(sys.executable).with_name("litellm"))]
-    command = ours if name == "toolgate" else theirs
+    toolgate = [sys.executable, "-m", "toolgate_proxy", "proxy"]
+    litellm = [str(Path(sys.executable).with_name("litellm"))]
+    command = toolgate if name == "toolgate" else litellm
     options = ["--config", str(path), "--host", "127.0.0.1", "--port", str(port)]
     child = Child(name, [*command, *options], environment, logs / f"{name}.log")
-    held.callback(child.stop)
+    stack.callback(child.stop)
     return Gateway(name, f"http://127.0.0.1:{port}", child)
 
 
-def stock_config(upstreams: Mapping[str, str], model: str) -> dict[str, Any]:
-    """LiteLLM's `hosted_vllm/` before `model` of each upstream, by the name it has here."""
+def litellm_config(upstreams: Mapping[str, str], model: str) -> dict[str, Any]:
+    """LiteLLM's configuration. `upstreams`: vLLM's URL for each model name; all serve `model`."""
     params = {
         name: {"model": f"hosted_vllm/{model}", "api_base": f"{url}/v1", "api_key": "x"}
         for name, url in upstreams.items()

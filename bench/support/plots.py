@@ -1,7 +1,6 @@
-"""Charts of what was measured, as SVG: small enough for the repository, the same bytes for the same
-figures.
+"""SVG charts. They are small, and equal data gives equal bytes.
 
-Figures are made without pyplot, so no display is looked for.
+Figures are made without pyplot, because pyplot needs a display.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 COLOURS = ("#0b6bcb", "#d9822b", "#4c9a52", "#8e5ba6", "#8a8a8a", "#c23b3b")
 GREY, BLACK = "#e4e4e4", "#333333"
 GROUP_WIDTH = 0.8
-"""Of a group of bars, where the next one begins at 1."""
+"""Width of a group of bars. Groups are 1 apart."""
 
 
 def lines(
@@ -35,7 +34,7 @@ def lines(
             axes.plot(xs, ys, marker="o", color=colour, label=name)
         if log_x:
             axes.set_xscale("log")
-            # What was measured is what is labelled.
+            # One tick for each measured value.
             ticks = sorted({x for points in series.values() for x, _ in points})
             axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
             axes.minorticks_off()
@@ -52,8 +51,10 @@ def bars(
     low_high: Mapping[str, Sequence[tuple[float, float]]] | None = None,
     line_at: float | None = None,
 ) -> None:
-    """Bars side by side, a group of them for each of `groups`; `series[name][i]` stands in group i,
-    with the interval `low_high[name][i]` on it. `line_at`: a dashed line across."""
+    """Groups of bars. `series[name][i]` is a bar of group i; `low_high[name][i]` is its error bar.
+
+    `line_at` is the height of a dashed line.
+    """
     width = GROUP_WIDTH / len(series)
     with _style():
         figure, axes = _begin(title, y_label)
@@ -63,7 +64,7 @@ def bars(
             axes.bar(places, heights, width * 0.92, color=colour, label=name)
             if low_high is not None and name in low_high:
                 ends = list(zip(heights, low_high[name], strict=True))
-                # Cut at 0: an interval of resampled medians may lie beside the height that is drawn
+                # The bootstrap interval can lie completely above or below the bar's height.
                 below = [max(0.0, height - low) for height, (low, _) in ends]
                 above = [max(0.0, high - height) for height, (_, high) in ends]
                 axes.errorbar(

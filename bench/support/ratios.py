@@ -1,4 +1,4 @@
-"""Ratios of what was measured side by side, and how sure they are."""
+"""Ratios of paired measurements, with confidence intervals."""
 
 import random
 import statistics
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 
 def interval(values: Sequence[float], samples: int = 2000) -> tuple[float, float]:
-    """The middle 95 % of the medians of resampled values (bootstrap)."""
+    """The 95 % bootstrap interval of the median."""
     rng = random.Random(0)
     medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(samples))
     return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Of rounds next to each other."""
+    """The ratio in each round."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Their median, and its interval."""
+    """The median ratio and its interval, as Markdown."""
     found = ratios(ours, theirs)
     low, high = interval(found)
     return f"**{statistics.median(found):.2f}** ({low:.2f}–{high:.2f})"

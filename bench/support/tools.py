@@ -1,23 +1,21 @@
-"""Tools to measure with: BFCL's smallest, and one whose calls are long."""
+"""Tools for requests: those of BFCL, copies under other names, and one with long calls."""
 
-import gzip
 import json
-import os
-from pathlib import Path
 from typing import Any
 
-SHARED = Path(os.environ.get("TOOLGATE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+from bench.support.data import BFCL, records
 
 
 def bfcl_tools() -> list[dict[str, Any]]:
-    """All of them, in the OpenAI form."""
-    with gzip.open(SHARED / "data" / "bfcl.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [tool for line in lines for tool in json.loads(line)["tools"]]
+    """All tools of BFCL, in OpenAI's format."""
+    return [tool for case in records(BFCL) for tool in case["tools"]]
 
 
 def small_tools(count: int) -> list[dict[str, Any]]:
-    """BFCL's smallest functions of different names with two required strings that may be any: by
-    random weights, a call that needs one alone may end early."""
+    """The smallest BFCL tools that have two or more required strings, with distinct names.
+
+    With random weights, a call with fewer free strings can end after a few tokens.
+    """
     tools = sorted(bfcl_tools(), key=lambda tool: (len(json.dumps(tool)), json.dumps(tool)))
     found: dict[str, dict[str, Any]] = {}
     for tool in tools:
@@ -32,8 +30,21 @@ def small_tools(count: int) -> list[dict[str, Any]]:
 
 
 def long_tool() -> dict[str, Any]:
-    """Its calls outlast any answer here: string after string, each as long as chance has it."""
+    """A tool whose calls are longer than any response here: 60 required strings."""
     names = [f"part_{number}" for number in range(60)]
     properties = {name: {"type": "string"} for name in names}
     parameters = {"type": "object", "properties": properties, "required": names}
     return {"type": "function", "function": {"name": "write", "parameters": parameters}}
+
+
+def renamed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
+    """The tool with `salt` in the names of its function and properties, so that it is new."""
+    function = tool["function"]
+    parameters = dict(function["parameters"])
+    parameters["properties"] = {f"{k}_{salt}": v for k, v in parameters["properties"].items()}
+    parameters["required"] = [f"{name}_{salt}" for name in parameters.get("required", [])]
+    name = f"{function['name'][:40].replace('.', '_')}_{salt}"
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": parameters, "strict": True},
+    }

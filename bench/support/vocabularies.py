@@ -1,8 +1,8 @@
-"""A model's vocabulary, as the backend sees it, without the model."""
+"""A model's vocabulary as the backend builds it, without the model's weights."""
 
 import transformers
 
-from toolgate_backend.vocabulary import Vocabulary, make_vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 
 
 def vocabulary_of(directory: str) -> Vocabulary:

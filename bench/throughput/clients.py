@@ -1,4 +1,4 @@
-"""Ways to ask for a stream with tools: over OpenAI's API, and over a backend's own wire."""
+"""Clients that stream a response with tools, through OpenAI's API or a backend's own endpoint."""
 
 import itertools
 import json
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import httpx
 
-from bench.support.raw import PATH, RawBackend, lines
+from bench.support.backend_client import GENERATE_PATH, BackendClient, lines
 from toolgate_core import wire
 
 Engine = Literal[
@@ -20,30 +20,37 @@ Engine = Literal[
     "structured_output, drafts",
     "logits_processor",
 ]
-Way = Literal["direct", "direct, free", "hosted_vllm", "toolgate"]
+Route = Literal["direct", "direct, free", "hosted_vllm", "toolgate"]
 Tools = Sequence[dict[str, Any]]
-AdmissionRequest = Callable[[Tools], Awaitable[tuple[float, int]]]
+Send = Callable[[Tools], Awaitable[tuple[float, int]]]
 
 numbers = itertools.count()
 
 
 @dataclass(frozen=True)
-class Lane:
-    """`ask` streams an answer: seconds to its first event, and its tokens."""
+class Client:
+    """`send` streams one response. It returns the seconds to the first event, and the tokens."""
 
     engine: Engine
-    way: Way
-    ask: AdmissionRequest
+    route: Route
+    send: Send
 
     @property
     def name(self) -> str:
-        return f"{self.engine} · {self.way}"
+        return f"{self.engine} · {self.route}"
 
 
-def chat_lane(
-    engine: Engine, way: Way, http: httpx.AsyncClient, url: str, key: str, model: str, tokens: int
-) -> Lane:
-    """`/v1/chat/completions` at `url`. What runs free is asked with tools that bind nothing."""
+def chat_client(
+    engine: Engine,
+    route: Route,
+    http: httpx.AsyncClient,
+    url: str,
+    key: str,
+    model: str,
+    tokens: int,
+) -> Client:
+    """A client of `/v1/chat/completions` at `url`. Engines without enforcement get the same tools,
+    but not strict and with `tool_choice: auto`."""
     free = engine == "vllm, free"
     fixed = {
         "model": model,
@@ -58,21 +65,24 @@ def chat_lane(
         fixed["ignore_eos"] = True
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
-    async def ask(tools: Tools) -> tuple[float, int]:
+    async def send(tools: Tools) -> tuple[float, int]:
         body = fixed | {"messages": [{"role": "user", "content": _text()}]}
-        body["tools"] = [_unbound(tool) for tool in tools] if free else list(tools)
+        body["tools"] = [_not_strict(tool) for tool in tools] if free else list(tools)
         content = json.dumps(body).encode()
         first, usage = await _streamed(
             http, f"{url}/v1/chat/completions", content, headers, b'"usage":{'
         )
         return first, int(usage["usage"]["completion_tokens"])
 
-    return Lane(engine, way, ask)
+    return Client(engine, route, send)
 
 
-def raw_lanes(engine: Engine, http: httpx.AsyncClient, tokens: int) -> list[Lane]:
-    """Our backend's own wire, enforced and free. `http` as RawBackend takes it."""
-    backend = RawBackend(http)
+def backend_clients(engine: Engine, http: httpx.AsyncClient, tokens: int) -> list[Client]:
+    """Clients of a backend's own endpoint, with and without enforcement.
+
+    `http` is that of `BackendClient`.
+    """
+    backend = BackendClient(http)
     loaded: dict[int, wire.Enforcement] = {}
 
     async def enforced(tools: Tools) -> tuple[float, int]:
@@ -81,39 +91,42 @@ def raw_lanes(engine: Engine, http: httpx.AsyncClient, tokens: int) -> list[Lane
             loaded[len(tools)] = wire.Enforcement(
                 choice="required", candidates=candidates, reasoning="off"
             )
-        return await ask(tools, loaded[len(tools)])
+        return await send(tools, loaded[len(tools)])
 
     async def free(tools: Tools) -> tuple[float, int]:
-        return await ask(tools, None)
+        return await send(tools, None)
 
-    async def ask(tools: Tools, enforcement: wire.Enforcement | None) -> tuple[float, int]:
+    async def send(tools: Tools, enforcement: wire.Enforcement | None) -> tuple[float, int]:
         sampling = wire.Sampling(max_tokens=tokens, temperature=1.0, ignore_eos=enforcement is None)
         content = await backend.request(_text(), tools, enforcement, sampling)
-        first, usage = await _streamed(http, PATH, content, {}, b'"event":"usage"')
+        first, usage = await _streamed(http, GENERATE_PATH, content, {}, b'"event":"usage"')
         return first, int(usage["completion_tokens"])
 
-    return [Lane(engine, "direct", enforced), Lane(engine, "direct, free", free)]
+    return [Client(engine, "direct", enforced), Client(engine, "direct, free", free)]
 
 
 def _text() -> str:
     return f"Go on. {next(numbers)}"
 
 
-def _unbound(tool: dict[str, Any]) -> dict[str, Any]:
+def _not_strict(tool: dict[str, Any]) -> dict[str, Any]:
     return tool | {"function": tool["function"] | {"strict": False}}
 
 
 async def _streamed(
     http: httpx.AsyncClient, url: str, content: bytes, headers: dict[str, str], usage_mark: bytes
 ) -> tuple[float, Any]:
-    """Seconds to the first event, and the event that counts the tokens. Only that one is read, so
-    that this process takes little from the servers'. Raises RuntimeError with what was answered."""
+    """Seconds to the first event, and the event that contains `usage_mark`.
+
+    Only that event is parsed, because this process shares the cores with the servers. Raises
+    RuntimeError with the response if it is an error.
+    """
     began = time.perf_counter()
     first, last = 0.0, b""
-    async with http.stream("POST", url, content=content, headers=headers) as answer:
-        if answer.status_code != 200:
-            raise RuntimeError((await answer.aread()).decode(errors="replace")[:300])
-        async for line in lines(answer):
+    async with http.stream("POST", url, content=content, headers=headers) as response:
+        if response.status_code != 200:
+            raise RuntimeError((await response.aread()).decode(errors="replace")[:300])
+        async for line in lines(response):
             if line.startswith(b"data: {"):
                 first = first or time.perf_counter() - began
                 if usage_mark in line.replace(b" ", b"") or b'"error"' in line:

@@ -1,4 +1,4 @@
-"""What `throughput.py` found, as tables of ratios and as plots."""
+"""The measurements of run.py as tables of ratios and as plots."""
 
 import statistics
 from collections.abc import Callable, Sequence, Set
@@ -20,13 +20,13 @@ class Cell:
 class Measured:
     tokens_per_second: float
     first_ms: float
-    """Median of the times to the first event."""
+    """Median time to the first event."""
     tokens: float
-    """Of an answer, on average."""
+    """Mean tokens of a response."""
 
 
 Found = dict[tuple[str, Cell], list[Measured]]
-"""By the lane's name: one measurement a round, in their order."""
+"""One measurement per round, for each client name and cell."""
 
 Value = Callable[[Measured], float]
 
@@ -38,7 +38,7 @@ BASES = {
     "vLLM, strict": "vllm, strict · direct",
     "vLLM, strict, drafts": "vllm, strict, drafts · direct",
 }
-BEHIND = {
+GATEWAY_BASES = {
     "`hosted_vllm/`, vLLM free": "vllm, free · hosted_vllm",
     "`hosted_vllm/`, vLLM strict": "vllm, strict · hosted_vllm",
 }
@@ -46,32 +46,34 @@ BEHIND = {
 
 def report(found: Found) -> str:
     cells = list(dict.fromkeys(cell for _, cell in found))
-    lanes = {lane for lane, _ in found}
-    ours = _engines(lanes)
-    bases = {name: lane for name, lane in BASES.items() if lane.format(ours[0]) in lanes}
-    parts = ["Tokens/s, ours ÷ theirs, asked directly:"]
+    clients = {client for client, _ in found}
+    ours = _engines(clients)
+    bases = {name: base for name, base in BASES.items() if base.format(ours[0]) in clients}
+    parts = ["Tokens/s, Toolgate ÷ vLLM, without a gateway:"]
     for engine in ours:
         parts += ["", *_table("direct", (engine,), bases, found, cells)]
-    behind = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
+    gateway_cells = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
     parts += [
         "",
-        "Tokens/s, our gateway ÷ LiteLLM's:",
+        "Tokens/s, Toolgate's gateway ÷ LiteLLM:",
         "",
-        *_table("toolgate", ADAPTERS, BEHIND, found, behind),
+        *_table("toolgate", ADAPTERS, GATEWAY_BASES, found, gateway_cells),
     ]
-    parts += ["", "Median first event, our gateway ÷ LiteLLM's:", ""]
-    parts += _table("toolgate", ADAPTERS, BEHIND, found, behind, lambda each: each.first_ms)
-    parts += ["", "Medians of tokens/s, first event in ms, tokens of an answer:", ""]
+    parts += ["", "Median time to the first event, Toolgate's gateway ÷ LiteLLM:", ""]
+    parts += _table(
+        "toolgate", ADAPTERS, GATEWAY_BASES, found, gateway_cells, lambda each: each.first_ms
+    )
+    parts += ["", "Medians of tokens/s, time to the first event in ms, tokens per response:", ""]
     return "\n".join([*parts, *_medians(found, cells)])
 
 
-def _engines(lanes: Set[str]) -> list[Engine]:
-    """Ours that were measured."""
-    return [each for each in (*ADAPTERS, DRAFTING) if f"{each} · direct" in lanes]
+def _engines(clients: Set[str]) -> list[Engine]:
+    """Toolgate's engines that were measured."""
+    return [each for each in (*ADAPTERS, DRAFTING) if f"{each} · direct" in clients]
 
 
 def _table(
-    way: str,
+    route: str,
     engines: Sequence[Engine],
     bases: dict[str, str],
     found: Found,
@@ -83,7 +85,7 @@ def _table(
     for cell in cells:
         row = [
             ratio(
-                [value(each) for each in found[f"{engine} · {way}", cell]],
+                [value(each) for each in found[f"{engine} · {route}", cell]],
                 [value(each) for each in found[base.format(engine), cell]],
             )
             for engine in engines
@@ -94,12 +96,12 @@ def _table(
 
 
 def _medians(found: Found, cells: Sequence[Cell]) -> list[str]:
-    lanes = list(dict.fromkeys(lane for lane, _ in found))
+    clients = list(dict.fromkeys(client for client, _ in found))
     head = [f"{cell.batch} × {cell.tools}" for cell in cells]
-    lines = ["| lane | " + " | ".join(head) + " |", "| --- " * (1 + len(head)) + "|"]
-    for lane in lanes:
-        row = [_median(found.get((lane, cell), [])) for cell in cells]
-        lines.append(f"| {lane} | " + " | ".join(row) + " |")
+    lines = ["| client | " + " | ".join(head) + " |", "| --- " * (1 + len(head)) + "|"]
+    for client in clients:
+        row = [_median(found.get((client, cell), [])) for cell in cells]
+        lines.append(f"| {client} | " + " | ".join(row) + " |")
     return lines
 
 
@@ -115,7 +117,7 @@ def _median(measured: Sequence[Measured]) -> str:
 
 
 def write_plots(found: Found, directory: Path, model: str) -> None:
-    """Bars of ours ÷ vLLM's, free and strict, for every cell, with their intervals."""
+    """Plot Toolgate ÷ vLLM, free and strict, with intervals, for each cell."""
     cells = list(dict.fromkeys(cell for _, cell in found))
     found_ratios = {
         f"{engine} ÷ {base}": [
@@ -125,12 +127,12 @@ def write_plots(found: Found, directory: Path, model: str) -> None:
             )
             for cell in cells
         ]
-        for engine in _engines({lane for lane, _ in found})
+        for engine in _engines({client for client, _ in found})
         for base in ("vLLM, free", "vLLM, strict")
     }
     bars(
         directory / f"throughput-{model}.svg",
-        f"Tokens/s, ours ÷ vLLM's, by streams × tools ({model})",
+        f"Tokens/s, Toolgate ÷ vLLM, by streams × tools ({model})",
         "ratio",
         [f"{cell.batch} × {cell.tools}" for cell in cells],
         {name: [statistics.median(each) for each in some] for name, some in found_ratios.items()},

@@ -1,4 +1,4 @@
-"""A backend past its gateway: grammars loaded and answers asked for over its own wire."""
+"""Client of a backend's own endpoints, without a gateway."""
 
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -10,21 +10,24 @@ from toolgate_core import wire
 from toolgate_core.grammar_key import grammar_key
 from toolgate_core.tools import Tool, parse_tools
 
-PATH = "/v1/toolgate/generate"
+GENERATE_PATH = "/v1/toolgate/generate"
 
 
-async def lines(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """As they end on the wire: httpx's own lines end at any of Unicode's line separators, which
-    JSON may hold as they are."""
-    left = b""
-    async for data in answer.aiter_bytes():
-        *whole, left = (left + data).split(b"\n")
+async def lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The lines of a response, without a last line that has no line break.
+
+    Only "\\n" ends a line. httpx's `aiter_lines` also splits at Unicode's other line separators,
+    which JSON can contain unescaped.
+    """
+    rest = b""
+    async for data in response.aiter_bytes():
+        *whole, rest = (rest + data).split(b"\n")
         for line in whole:
             yield line
 
 
-class RawBackend:
-    """`http` has the backend as its base and its key in its headers."""
+class BackendClient:
+    """`http` must have the backend as its base URL, and the backend's key in its headers."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -32,12 +35,12 @@ class RawBackend:
 
     async def info(self) -> wire.Info:
         if self._info is None:
-            answer = await self._http.get("/v1/toolgate/info")
-            self._info = wire.Info.model_validate_json(answer.raise_for_status().content)
+            response = await self._http.get("/v1/toolgate/info")
+            self._info = wire.Info.model_validate_json(response.raise_for_status().content)
         return self._info
 
     async def load(self, tools: Sequence[dict[str, Any]]) -> list[wire.Candidate]:
-        """Candidates of tools in the OpenAI form; those that are refused are left out."""
+        """Load the grammars of `tools` (in OpenAI's format). Rejected tools are left out."""
         info = await self.info()
         parsed = {self._key(tool, info): tool for tool in parse_tools(list(tools))}
         sources = tuple(
@@ -45,8 +48,8 @@ class RawBackend:
             for key, tool in parsed.items()
         )
         message = wire.LoadGrammars(grammars=sources).model_dump_json()
-        answer = await self._http.put("/v1/toolgate/grammars", content=message)
-        verdicts = wire.GrammarVerdicts.model_validate_json(answer.raise_for_status().content)
+        response = await self._http.put("/v1/toolgate/grammars", content=message)
+        verdicts = wire.GrammarVerdicts.model_validate_json(response.raise_for_status().content)
         ready = {verdict.key for verdict in verdicts.grammars if verdict.status == "ready"}
         return [wire.Candidate(name=t.name, key=k) for k, t in parsed.items() if k in ready]
 
@@ -57,7 +60,7 @@ class RawBackend:
         enforcement: wire.Enforcement | None,
         sampling: wire.Sampling,
     ) -> bytes:
-        """The body that asks for an answer to `text`."""
+        """The body of a request with one user message, `text`."""
         request = wire.GenerateRequest(
             request_id=uuid.uuid4().hex,
             model=(await self.info()).model,

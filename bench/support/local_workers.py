@@ -1,0 +1,31 @@
+"""Grammar stores without an engine, for benchmarks of the grammar registry."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolgate_backend.grammars import store
+from toolgate_backend.tokens.vocabulary import Vocabulary
+
+
+def key_parts(vocabulary: Vocabulary) -> dict[str, str]:
+    """The arguments of `grammar_key` that depend on the backend."""
+    return {
+        "dialect": vocabulary.dialect.name,
+        "tokenizer": vocabulary.fingerprint,
+        "grammar_format": store.grammar_format(),
+    }
+
+
+class LocalWorkers:
+    """The grammar store of one rank, called like `collective_rpc`."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.store = store.GrammarStore(vocabulary)
+
+    async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:
+        store.install(self.store)
+        methods: dict[str, Any] = dict(store.WORKER_METHODS)
+        return [methods[method](None, *args)]
+
+    def wait_until_warm(self) -> None:
+        self.store.cache_warmed.result()
