@@ -45,6 +45,7 @@ check: setup
 	ruff format --check .
 	ruff check .
 	mypy
+	lint-imports
 
 # All tests but the slow ones, those that depend on the adapter on both. `make test
 # ADAPTER=structured_output` (or logits_processor) runs all of them on one.
