@@ -1,66 +1,76 @@
-# Each target prints what it does. `setup` is fast when nothing changed.
-.PHONY: setup tiny demo demo-model eval-demo-model test-demo-model serve check test test-fast \
-	test-nightly docs fuzz bench bench-grammars bench-growth bench-interference bench-masks \
-	bench-drafts bench-hop bench-schemas bench-looks bench-affinity conformance surface compat
+# `make help` prints all targets. ARGS is passed to the command of a target. `setup` is fast if nothing
+# has changed.
+.DEFAULT_GOAL := help
+.PHONY: help setup tiny tiny-qwen3-vocab demo demo-model eval-demo-model test-demo-model serve check \
+	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
+	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
+	bench-interference bench-affinity bench-schemas conformance surface compat
 
 PORT ?= 4000
 ARGS ?=
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-setup:
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Create or update .venv
 	@scripts/setup.sh
 
-# The shipped demo model; random weights, the most hostile model, with MODEL=tiny-random; or any
-# model directory.
-demo: setup $(if $(filter tiny-random,$(MODEL)),tiny)
+# Uses the bundled demo model. MODEL=tiny-random uses random weights; MODEL can also be a directory.
+demo: setup $(if $(filter tiny-random,$(MODEL)),tiny) ## Run the demo with tools on a local stack
 	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
-tiny: setup
+tiny: setup ## Create the model with random weights that tests and benchmarks use
 	@python -m tests.models.tiny_random .cache/models/tiny
 
-# Trains a demo model from scratch, on two cores without a GPU, and replaces the weights in
-# demo_model/toolgate_demo_model. MINUTES=5 stops the training then; the same command resumes it.
-# The environment variables keep freed memory (page faults cost more than the arithmetic) and keep
-# idle threads from spinning. Paths in ARGS are relative to demo_model/, here and below.
+QWEN3_VOCAB := .cache/models/tiny-qwen3-vocab
+tiny-qwen3-vocab: setup ## Create such a model with Qwen3's vocabulary
+	@python -m tests.models.tiny_random $(QWEN3_VOCAB) \
+		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
+
+# Trains from scratch, on two cores without a GPU. The weights are in demo_model/toolgate_demo_model.
+# MINUTES=5 stops the training after 5 minutes; the same command resumes it. The environment variables
+# keep freed memory, because page faults cost more than the arithmetic, and keep idle threads from
+# spinning. Paths in ARGS are relative to demo_model/, here and below.
 SEED ?= 1
 MINUTES ?=
 RUN := ../.cache/models/demo-$(SEED)
-demo-model: setup
+demo-model: setup ## Train the demo model and replace its weights (MINUTES=5, SEED=1)
 	@cd demo_model && OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 \
 		MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=536870912 \
 		python -m trainer.train $(RUN) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 	@cd demo_model && python -m trainer.export $(RUN) toolgate_demo_model/weights
 
-eval-demo-model: setup
+eval-demo-model: setup ## Evaluate the demo model
 	@cd demo_model && python -m trainer.evaluate $(ARGS)
 
-test-demo-model: setup
+test-demo-model: setup ## Test the demo model's trainer
 	@cd demo_model && pytest $(ARGS)
 
-serve: setup
+serve: setup ## Serve a model with a gateway, in the foreground (MODEL=…, PORT=4000)
 	@test -n "$(MODEL)" || { echo "usage: make serve MODEL=<dir or hub id> [PORT=4000]"; exit 2; }
 	@exec toolgate serve "$(MODEL)" --port $(PORT) $(ARGS)
 
-check: setup
+check: setup ## Check format, lint and types
 	ruff format --check .
 	ruff check .
 	mypy
 	lint-imports
 
-# All tests but the slow ones, those that depend on the adapter on both. `make test
-# ADAPTER=structured_output` (or logits_processor) runs all of them on one.
+# Tests that depend on the adapter run with both adapters. `make test ADAPTER=structured_output` (or
+# logits_processor) runs all tests with one.
 ADAPTER ?=
 
-test: setup
+test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
 	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest -m "not slow" $(ARGS)
 
-test-nightly: setup ## The slow tests too
+test-nightly: setup ## Run all tests
 	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
 
-test-fast: setup ## Tests that start neither vLLM nor a gateway process, in two processes
+test-fast: setup ## Run the tests that start neither vLLM nor a gateway process
 	pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not vllm and not litellm_process" $(ARGS)
 
-docs: tiny
+docs: tiny ## Generate the reference pages in docs/
 	@python scripts/config_doc.py
 	@python scripts/errors_doc.py
 	@python scripts/limits_doc.py
@@ -69,52 +79,62 @@ docs: tiny
 	@python scripts/settings_doc.py
 	@python -m tests.support.schema_support
 
-fuzz: setup
+fuzz: setup ## Send random requests to a running gateway (URL=… KEY=…)
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }
-	@python -m bench.fuzz.run "$(URL)" "$(KEY)" $(ARGS)
+	@python -m bench fuzz "$(URL)" "$(KEY)" $(ARGS)
 
-# Tokens a second beside every alternative, on the tiny model and on one over a vocabulary of real
-# size; about fifty minutes. The tables go to stdout, the plots into docs/plots.
-bench: tiny
-	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
-		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python -m bench.throughput.run .cache/models/tiny-qwen3-vocab --plots docs/plots --tokens 48 $(ARGS)
-	@python -m bench.throughput.run .cache/models/tiny --plots docs/plots --tokens 40 $(ARGS)
+# The tables are printed, the plots are written to docs/plots.
+bench: tiny tiny-qwen3-vocab ## Compare tokens per second with vLLM and LiteLLM (50 minutes)
+	@python -m bench throughput $(QWEN3_VOCAB) --plots docs/plots --tokens 48 $(ARGS)
+	@python -m bench throughput .cache/models/tiny --plots docs/plots --tokens 40 $(ARGS)
 
-bench-grammars: setup
-	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
-		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python -m bench.micro.grammars .cache/models/tiny-qwen3-vocab $(ARGS)
+bench-list: setup ## List all benchmarks; each runs with `python -m bench NAME`
+	@python -m bench --list
 
-bench-masks bench-drafts bench-interference: bench-%: setup
-	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
-		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python -m bench.$(if $(filter interference,$*),scenarios,micro).$* .cache/models/tiny-qwen3-vocab $(ARGS)
+bench-growth: tiny tiny-qwen3-vocab ## Measure the cost of enforcement by tools, streams, tokens, grammars
+	@python -m bench growth .cache/models/tiny $(QWEN3_VOCAB) $(ARGS)
 
-bench-growth: tiny
-	@python -m tests.models.tiny_random .cache/models/tiny-qwen3-vocab \
-		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
-	@python -m bench.growth.run .cache/models/tiny .cache/models/tiny-qwen3-vocab $(ARGS)
+bench-overhead: setup ## Measure the gateway's cost compared with LiteLLM's hosted_vllm/
+	@python -m bench gateway-overhead $(ARGS)
 
-bench-affinity: tiny
-	@python -m bench.scenarios.affinity .cache/models/tiny $(ARGS)
+bench-hop: bench-overhead ## Earlier name of bench-overhead
 
-bench-hop: setup
-	@python -m bench.gateway_overhead.run $(ARGS)
+bench-masks: tiny-qwen3-vocab ## Measure the enforcement time per engine step
+	@python -m bench masks $(QWEN3_VOCAB) $(ARGS)
 
-bench-schemas: setup tiny
-	@python -m bench.scenarios.schemas --model .cache/models/tiny --contender toolgate \
+bench-grammars: tiny-qwen3-vocab ## Measure compile and load times of grammars
+	@python -m bench grammars $(QWEN3_VOCAB) $(ARGS)
+
+bench-drafts: tiny-qwen3-vocab ## Measure the engine steps that drafts save
+	@python -m bench drafts $(QWEN3_VOCAB) $(ARGS)
+
+bench-validation: setup ## Measure the gateway's cost of parsing tools and validating calls
+	@python -m bench validation-overhead $(ARGS)
+
+bench-looks: bench-validation ## Earlier name of bench-validation
+
+bench-interference: tiny-qwen3-vocab ## Measure the effect of new tools on running streams
+	@python -m bench interference $(QWEN3_VOCAB) $(ARGS)
+
+bench-affinity: tiny ## Compare prefix cache hits with and without prefix affinity
+	@python -m bench affinity .cache/models/tiny $(ARGS)
+
+bench-schemas: tiny ## Validate calls with the schemas of MaskBench
+	@python -m bench schemas --model .cache/models/tiny --contender toolgate \
 		--contender vllm-strict $(ARGS)
 
-bench-looks: setup
-	@python -m bench.micro.validation_overhead $(ARGS)
+conformance: setup ## Run the black-box evaluation (ARGS='--contender toolgate --model DIR')
+	@python -m bench conformance $(ARGS)
 
-conformance: setup
-	@python -m bench.conformance.run $(ARGS)
+surface: tiny ## Compare each parameter with vLLM's own server; writes docs/parameters-vllm.md
+	@python -m bench surface --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
 
-surface: setup tiny
-	@python -m bench.surface.run --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
+trace: setup ## List the files that one streamed request enters (ARGS=--limits)
+	@python scripts/trace_request.py $(ARGS)
 
-# Other versions of LiteLLM and vLLM; an hour and a half for all. ARGS='--only 1.109.1 -- -x'
-compat: setup
+record-streams: setup ## Record token streams of a backend for the tests (URL=… KEY=…)
+	@python scripts/record_streams.py "$(URL)" "$(KEY)"
+
+# All versions take an hour and a half. ARGS='--only 1.109.1 -- -x' selects one and passes -x to pytest.
+compat: setup ## Run the tests with other versions of LiteLLM and vLLM
 	@python scripts/compat.py $(ARGS)
