@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from toolgate_proxy.demo.unconstrained import alone
+from toolgate_proxy.demo.unconstrained import unconstrained_output
 from toolgate_proxy.stack.stack import Stack
 
 from .dialogue import Assistant, Dialogue, Results, Turn, User
@@ -95,7 +95,8 @@ def enforced(stack: Stack, dialogue: Dialogue) -> Given:
 
 def free(stack: Stack, dialogue: Dialogue) -> Given:
     """Raises httpx.HTTPError."""
-    return read(alone(stack.backend_url, stack.backend_key, stack.model, request_of(dialogue)))
+    request = request_of(dialogue)
+    return read(unconstrained_output(stack.backend_url, stack.backend_key, stack.model, request))
 
 
 def read(text: str) -> Given:

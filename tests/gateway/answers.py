@@ -12,12 +12,12 @@ import jsonschema
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from toolgate_proxy.demo.cases import MARKUP, Answer
+from toolgate_proxy.demo.cases import MARKUP, ChoiceOutput
 
 
-def from_whole(completion: ChatCompletion) -> list[Answer]:
+def from_whole(completion: ChatCompletion) -> list[ChoiceOutput]:
     return [
-        Answer(
+        ChoiceOutput(
             content=choice.message.content or None,
             reasoning=getattr(choice.message, "reasoning_content", None),
             calls=[
@@ -29,16 +29,16 @@ def from_whole(completion: ChatCompletion) -> list[Answer]:
     ]
 
 
-def from_chunks(chunks: list[ChatCompletionChunk]) -> list[Answer]:
+def from_chunks(chunks: list[ChatCompletionChunk]) -> list[ChoiceOutput]:
     """Collect a stream, and check OpenAI's rules for streams on the way."""
-    answers: dict[int, Answer] = {}
+    answers: dict[int, ChoiceOutput] = {}
     assert len({chunk.id for chunk in chunks}) == 1
     for chunk in chunks:
         for choice in chunk.choices:
             delta = choice.delta.model_dump(exclude_none=True)
             if choice.index not in answers:
                 assert delta.get("role") == "assistant", "the first delta carries the role"
-            answer = answers.setdefault(choice.index, Answer())
+            answer = answers.setdefault(choice.index, ChoiceOutput())
             assert answer.finish_reason is None, "nothing comes after the finish"
             answer.content = _joined(answer.content, delta.get("content"))
             answer.reasoning = _joined(answer.reasoning, delta.get("reasoning_content"))
@@ -49,17 +49,17 @@ def from_chunks(chunks: list[ChatCompletionChunk]) -> list[Answer]:
     return [answers[index] for index in sorted(answers)]
 
 
-def whole(client: openai.OpenAI, request: dict[str, Any]) -> list[Answer]:
+def whole(client: openai.OpenAI, request: dict[str, Any]) -> list[ChoiceOutput]:
     return from_whole(client.chat.completions.create(**request))
 
 
-def streamed(client: openai.OpenAI, request: dict[str, Any]) -> list[Answer]:
+def streamed(client: openai.OpenAI, request: dict[str, Any]) -> list[ChoiceOutput]:
     return from_chunks([*client.chat.completions.create(**request, stream=True)])
 
 
 def both_forms(
     client: openai.OpenAI, requests: Sequence[dict[str, Any]], at_once: int = 8
-) -> list[list[Answer]]:
+) -> list[list[ChoiceOutput]]:
     """Answer all requests whole and streamed, several at once, and require the forms to be equal.
 
     Floating-point sums depend on what else is in the batch, so the same seed may sample another
@@ -73,7 +73,7 @@ def both_forms(
             )
             for each in requests
         ]
-    answers: list[list[Answer]] = []
+    answers: list[list[ChoiceOutput]] = []
     for request, (completion, chunks) in zip(requests, found, strict=True):
         answer, ids = completion.result()
         if (answer, ids) != chunks.result():
@@ -84,7 +84,7 @@ def both_forms(
     return answers
 
 
-def check(answer: Answer, tools: list[dict[str, Any]]) -> None:
+def check(answer: ChoiceOutput, tools: list[dict[str, Any]]) -> None:
     """No markup anywhere; every call that is not cut parses and is valid by its schema."""
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in tools}
     for text in (answer.content, answer.reasoning):
@@ -100,14 +100,14 @@ TokenIds = dict[int, list[int]]
 
 def _whole_with_ids(
     client: openai.OpenAI, request: dict[str, Any]
-) -> tuple[list[Answer], TokenIds]:
+) -> tuple[list[ChoiceOutput], TokenIds]:
     completion = client.chat.completions.create(**_with_ids(request))
     return from_whole(completion), _token_ids([completion])
 
 
 def _streamed_with_ids(
     client: openai.OpenAI, request: dict[str, Any]
-) -> tuple[list[Answer], TokenIds]:
+) -> tuple[list[ChoiceOutput], TokenIds]:
     chunks = [*client.chat.completions.create(**_with_ids(request), stream=True)]
     return from_chunks(chunks), _token_ids(chunks)
 
@@ -127,7 +127,7 @@ def _joined(before: str | None, more: str | None) -> str | None:
     return (before or "") + more if more else before
 
 
-def _add_call(answer: Answer, call: dict[str, Any]) -> None:
+def _add_call(answer: ChoiceOutput, call: dict[str, Any]) -> None:
     function = call.get("function", {})
     if call["index"] == len(answer.calls):
         assert call["id"]

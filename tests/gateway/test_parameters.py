@@ -130,7 +130,7 @@ def test_legacy_functions_are_answered_with_a_function_call(
     message = answer.choices[0].message
     assert message.function_call is not None
     answers.check(
-        answers.Answer(calls=[(message.function_call.name, message.function_call.arguments)]),
+        answers.ChoiceOutput(calls=[(message.function_call.name, message.function_call.arguments)]),
         [tools.WEATHER],
     )
 

@@ -42,7 +42,7 @@ def mixed(rng: random.Random, common: dict[str, Any]) -> dict[str, Any]:
 async def one(client: openai.AsyncOpenAI, request: dict[str, Any], hang_up: float | None) -> int:
     """Return the number of checked answers, 0 for a cancelled request."""
 
-    async def run() -> list[answers.Answer]:
+    async def run() -> list[answers.ChoiceOutput]:
         if not request["stream"]:
             return answers.from_whole(await client.chat.completions.create(**request))
         stream = await client.chat.completions.create(**request)

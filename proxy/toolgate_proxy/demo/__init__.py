@@ -1,1 +1,1 @@
-"""`toolgate demo`: the cases and the tool loop it runs, and the model it runs them on."""
+"""`toolgate demo`: its cases, its tool loop and its model."""

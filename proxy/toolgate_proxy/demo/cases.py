@@ -1,4 +1,4 @@
-"""The six cases of the demo: what is asked, what must hold of every answer, and what is true."""
+"""The six cases of the demo: their requests, and the properties that every response must have."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_start|>", 
 
 
 @dataclass
-class Answer:
-    """One choice, streamed or not, in one form."""
+class ChoiceOutput:
+    """The output of one choice, in the same form for streamed and complete responses."""
 
     content: str | None = None
     reasoning: str | None = None
@@ -22,17 +22,17 @@ class Answer:
     finish_reason: str | None = None
 
 
-Holds = Callable[[Answer], bool]
+Property = Callable[[ChoiceOutput], bool]
 
 
 @dataclass(frozen=True)
 class Case:
     title: str
     request: dict[str, Any]
-    properties: dict[str, Holds]
-    """Hold whatever the model is."""
-    truth: dict[str, Holds] = field(default_factory=dict)
-    """Holds where the model understands what it is asked."""
+    properties: dict[str, Property]
+    """Enforced properties, which the output of any model has."""
+    correctness: dict[str, Property] = field(default_factory=dict)
+    """Properties of the output of a model that understands the request."""
 
 
 def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -41,6 +41,7 @@ def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[s
     return {"type": "function", "function": function}
 
 
+# The demo model was trained with these descriptions.
 WEATHER = _function(
     "get_weather",
     "The weather in a city, now",
@@ -85,14 +86,14 @@ NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
 
 
 def cases() -> list[Case]:
-    """Under `auto` a model may call; under `required` it must: the first three are shown both ways,
-    since a random model seldom chooses to."""
+    """The first three cases run with `auto`, where a model may call, and with `required`, where it
+    must. A random model rarely calls a tool with `auto`."""
     return [
         *_both(
             "1. two cities, parallel calls",
             {"messages": TWO_CITIES, "tools": [WEATHER], **NO_THINKING},
             {},
-            {"both cities, a call each": _of_cities("Beijing", "Shanghai")},
+            {"one call for each city": _calls_for_cities("Beijing", "Shanghai")},
         ),
         *_both(
             "2. parallel_tool_calls=False",
@@ -102,23 +103,23 @@ def cases() -> list[Case]:
                 "parallel_tool_calls": False,
                 **NO_THINKING,
             },
-            {"at most one call": lambda a: len(a.calls) <= 1},
-            {"the first city": _of_cities("Beijing")},
+            {"at most one call": lambda o: len(o.calls) <= 1},
+            {"a call for the first city": _calls_for_cities("Beijing")},
         ),
         *_both(
             '3. reasoning_effort="high"',
             {"messages": TWO_CITIES, "tools": [WEATHER], "reasoning_effort": "high"},
             {
-                "reasoning apart from content": lambda a: bool(a.reasoning),
-                "no markup in the reasoning": lambda a: not _marked(a.reasoning),
+                "reasoning separate from content": lambda o: bool(o.reasoning),
+                "no markup in the reasoning": lambda o: not _has_markup(o.reasoning),
             },
-            {"both cities, a call each": _of_cities("Beijing", "Shanghai")},
+            {"one call for each city": _calls_for_cities("Beijing", "Shanghai")},
         ),
         Case(
             '4. tool_choice="none"',
             {"messages": TWO_CITIES, "tools": [WEATHER], "tool_choice": "none", **NO_THINKING},
-            {"no call": lambda a: not a.calls, **_ALWAYS},
-            {"a sentence that ends": _says_something},
+            {"no call": lambda o: not o.calls, **_ALWAYS},
+            {"a complete sentence": _is_sentence},
         ),
         Case(
             "5. the named function return_json",
@@ -129,12 +130,12 @@ def cases() -> list[Case]:
                 **NO_THINKING,
             },
             {
-                "exactly one call, of return_json": lambda a: (
-                    [name for name, _ in a.calls] == ["return_json"]
+                "exactly one call of return_json": lambda o: (
+                    [name for name, _ in o.calls] == ["return_json"]
                 ),
                 **_ALWAYS,
             },
-            {"the earth is round": lambda a: _arguments(a)[0]["answer"].lower() == "yes"},
+            {'the answer is "yes"': lambda o: _arguments(o)[0]["answer"].lower() == "yes"},
         ),
         Case(
             "6. an array of exactly 3 strings of at most 6 characters",
@@ -145,69 +146,75 @@ def cases() -> list[Case]:
                 "parallel_tool_calls": False,
                 **NO_THINKING,
             },
-            {"three tags, none over 6 characters": _three_short_tags, **_ALWAYS},
-            {"the words of the text": lambda a: _arguments(a)[0]["tags"] == ["fast", "red", "car"]},
+            {"three tags of at most 6 characters": _three_short_tags, **_ALWAYS},
+            {"the words of the text": lambda o: _arguments(o)[0]["tags"] == ["fast", "red", "car"]},
         ),
     ]
 
 
 def _both(
-    title: str, request: dict[str, Any], properties: dict[str, Holds], truth: dict[str, Holds]
+    title: str,
+    request: dict[str, Any],
+    properties: dict[str, Property],
+    correctness: dict[str, Property],
 ) -> list[Case]:
-    called: dict[str, Holds] = {"at least one call": lambda a: bool(a.calls)}
+    called: dict[str, Property] = {"at least one call": lambda o: bool(o.calls)}
     return [
         Case(
-            f"{title}, auto", {**request, "tool_choice": "auto"}, {**properties, **_ALWAYS}, truth
+            f"{title}, auto",
+            {**request, "tool_choice": "auto"},
+            {**properties, **_ALWAYS},
+            correctness,
         ),
         Case(
             f"{title}, required",
             {**request, "tool_choice": "required"},
             {**called, **properties, **_ALWAYS},
-            truth,
+            correctness,
         ),
     ]
 
 
-def _arguments(answer: Answer) -> list[dict[str, Any]]:
-    return [json.loads(arguments) for _, arguments in answer.calls]
+def _arguments(output: ChoiceOutput) -> list[dict[str, Any]]:
+    return [json.loads(arguments) for _, arguments in output.calls]
 
 
-def _of_cities(*cities: str) -> Holds:
-    return lambda answer: [each.get("city") for each in _arguments(answer)] == [*cities]
+def _calls_for_cities(*cities: str) -> Property:
+    return lambda output: [each.get("city") for each in _arguments(output)] == [*cities]
 
 
-def _says_something(answer: Answer) -> bool:
-    return (answer.content or "").strip().endswith((".", "!", "?"))
+def _is_sentence(output: ChoiceOutput) -> bool:
+    return (output.content or "").strip().endswith((".", "!", "?"))
 
 
-def _marked(text: str | None) -> bool:
+def _has_markup(text: str | None) -> bool:
     return any(mark in (text or "") for mark in MARKUP)
 
 
-def _valid(answer: Answer) -> bool:
-    """Every call parses and validates; the last one may be cut when the budget ended the answer."""
-    whole = answer.calls[:-1] if answer.finish_reason == "length" else answer.calls
+def _valid(output: ChoiceOutput) -> bool:
+    """All calls are valid. The last one may be incomplete if `max_tokens` was reached."""
+    complete = output.calls[:-1] if output.finish_reason == "length" else output.calls
     try:
-        for name, arguments in whole:
+        for name, arguments in complete:
             jsonschema.validate(json.loads(arguments), SCHEMAS[name])
     except (ValueError, KeyError, jsonschema.ValidationError):
         return False
     return True
 
 
-def _finished(answer: Answer) -> bool:
-    if answer.finish_reason == "length":
+def _has_finish_reason(output: ChoiceOutput) -> bool:
+    if output.finish_reason == "length":
         return True
-    return answer.finish_reason in (("tool_calls", "stop") if answer.calls else ("stop",))
+    return output.finish_reason in (("tool_calls", "stop") if output.calls else ("stop",))
 
 
-def _three_short_tags(answer: Answer) -> bool:
-    tags = json.loads(answer.calls[0][1])["tags"] if answer.calls else []
+def _three_short_tags(output: ChoiceOutput) -> bool:
+    tags = json.loads(output.calls[0][1])["tags"] if output.calls else []
     return len(tags) == 3 and all(len(tag) <= 6 for tag in tags)
 
 
-_ALWAYS: dict[str, Holds] = {
-    "every call parses and validates": _valid,
-    "no markup in the content": lambda a: not _marked(a.content),
-    "finish_reason fits": _finished,
+_ALWAYS: dict[str, Property] = {
+    "all calls are valid": _valid,
+    "no markup in the content": lambda o: not _has_markup(o.content),
+    "correct finish_reason": _has_finish_reason,
 }

@@ -1,4 +1,4 @@
-"""The demo model: a very small model of the distribution toolgate-demo-model, extra [demo]."""
+"""The demo model: a very small model in the distribution toolgate-demo-model, extra [demo]."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 NAME = "toolgate-demo"
 
 MISSING = (
-    "The demo model is not installed. Run `pip install 'toolgate[demo]'`, or in a clone"
-    " `pip install ./demo_model`, or give another model with --model DIR."
+    "The demo model is not installed. Run `pip install 'toolgate[demo]'` (in a clone:"
+    " `pip install ./demo_model`), or choose another model with --model DIR."
 )
 
 
 def directory() -> Path | None:
-    """Return the demo model's directory, None if its distribution is not installed."""
+    """The directory of the demo model, or None if its distribution is not installed."""
     try:
         import toolgate_demo_model
     except ModuleNotFoundError:

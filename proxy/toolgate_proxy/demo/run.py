@@ -1,6 +1,6 @@
-"""`toolgate demo`: the stack, and the six cases and a tool loop through the OpenAI SDK.
+"""`toolgate demo`: starts the stack, and runs six cases and a tool loop with the OpenAI SDK.
 
-Beside each stands what the model says to the same prompt alone, without enforcement.
+Each response is shown next to the unconstrained output of the same model for the same prompt.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ from rich.markup import escape
 from ..stack.serve import announce, run
 from ..stack.stack import Stack, StackOptions
 from . import tool_loop
-from .cases import Answer, Holds, cases
+from .cases import ChoiceOutput, Property, cases
 from .model import is_shipped
-from .unconstrained import alone
+from .unconstrained import unconstrained_output
 
 MAX_TOKENS = 400
 SEED = 7
-ALONE_SHOWN = 240
-"""Characters of what the model says alone."""
+UNCONSTRAINED_LENGTH = 240
+"""Maximum number of characters shown of the unconstrained output."""
 
-# A random model ends nothing by itself: every token is as likely as any other. These are made
-# likelier, so that strings, objects and answers end within the budget. Only allowed tokens can
-# come, biased or not.
+# All tokens of a random model are equally likely, so it rarely ends a string or a response. This
+# bias makes tokens that end something more likely. It can't make the model emit a masked token.
 CLOSERS = {"</think>": 6.0, "<|im_end|>": 7.5, '"': 9.0, "}": 7.5, '"}': 8.0, '",': 8.0, '"]': 8.0}
 
 
 def demo(options: StackOptions, *, once: bool) -> int:
-    """Exit status: 0 when every property held, 1 otherwise."""
+    """Returns the exit status: 0 if all outputs have all properties, otherwise 1."""
 
     def show(stack: Stack, console: Console) -> int:
         failed = _run_cases(stack, options, console)
         if failed:
-            console.print(f"[red]✗ {failed} properties failed[/]")
+            console.print(f"[red]✗ {failed} properties are violated[/]")
             return 1
-        true = ", and every answer was true" if is_shipped(options.model) else ""
-        console.print(f"[green]✓ every property held, streamed and not{true}[/]")
+        correct = ", and all responses are correct" if is_shipped(options.model) else ""
+        console.print(f"[green]✓ streamed and complete responses have all properties{correct}[/]")
         if not once:
-            _say_how_to_call(stack, console)
+            _print_usage(stack, console)
             stack.watch()
         return 0
 
@@ -58,23 +57,26 @@ def _run_cases(stack: Stack, options: StackOptions, console: Console) -> int:
         common |= {"temperature": 0}
     else:
         common |= {"temperature": 1.0, "logit_bias": closers(Path(options.model))}
-        console.print("[dim]Taken for a random model: sampled at 1.0, with a bias towards ends.")
+        console.print(
+            "[dim]Unknown model, treated as random: temperature 1.0, with a bias for tokens that "
+            "end strings, objects and responses."
+        )
     failed = 0
     for case in cases():
         console.rule(f"[bold]{escape(case.title)}")
-        console.print(f"[dim]{escape(_shown(case.request))}")
-        whole = _collect(client, {**common, **case.request})
+        console.print(f"[dim]{escape(_summary(case.request))}")
+        complete = _collect(client, {**common, **case.request})
         streamed = _stream(client, {**common, **case.request}, console)
-        _show_alone(stack, {**common, **case.request}, console)
-        truth = case.truth if understands else {}
-        failed += _judge({**case.properties, **truth}, whole, streamed, console)
+        _print_unconstrained(stack, {**common, **case.request}, console)
+        correctness = case.correctness if understands else {}
+        failed += _count_violated({**case.properties, **correctness}, complete, streamed, console)
     if understands:
         failed += _run_loop(stack, client, common, console)
     return failed
 
 
 def _run_loop(stack: Stack, client: OpenAI, common: dict[str, Any], console: Console) -> int:
-    console.rule("[bold]a tool loop: calls, their results, a sentence that uses them")
+    console.rule("[bold]a tool loop: calls, their results, and a response that uses the results")
     request, content = tool_loop.run(client, common)
     for message in request["messages"][1:]:
         for call in message.get("tool_calls", []):
@@ -83,26 +85,27 @@ def _run_loop(stack: Stack, client: OpenAI, common: dict[str, Any], console: Con
         if message["role"] == "tool":
             console.print(f"[dim]← {escape(message['content'])}")
     console.print(escape(content))
-    _show_alone(stack, {**common, **request}, console)
-    held = tool_loop.true_of(content)
-    _mark(held, "the sentence uses both results", console)
-    return not held
+    _print_unconstrained(stack, {**common, **request}, console)
+    satisfied = tool_loop.uses_results(content)
+    _print_property(satisfied, "the response uses both results", console)
+    return not satisfied
 
 
-def _show_alone(stack: Stack, request: dict[str, Any], console: Console) -> None:
+def _print_unconstrained(stack: Stack, request: dict[str, Any], console: Console) -> None:
     try:
-        text = alone(stack.backend_url, stack.backend_key, stack.model, request)
-    except httpx.HTTPError as error:  # it is only shown: what is enforced does not hang on it
-        text = f"({type(error).__name__})"
-    shown = " ".join(text.split())
-    shown = shown if len(shown) <= ALONE_SHOWN else f"{shown[:ALONE_SHOWN]} …"
-    console.print(f"[dim]the model alone: {escape(shown)}")
+        text = unconstrained_output(stack.backend_url, stack.backend_key, stack.model, request)
+    except httpx.HTTPError as error:  # the properties do not depend on this request
+        text = f"(request failed: {type(error).__name__})"
+    line = " ".join(text.split())
+    if len(line) > UNCONSTRAINED_LENGTH:
+        line = f"{line[:UNCONSTRAINED_LENGTH]} …"
+    console.print(f"[dim]unconstrained output: {escape(line)}")
 
 
-def _collect(client: OpenAI, request: dict[str, Any]) -> Answer:
+def _collect(client: OpenAI, request: dict[str, Any]) -> ChoiceOutput:
     choice = client.chat.completions.create(**request).choices[0]
     message = choice.message
-    return Answer(
+    return ChoiceOutput(
         content=message.content or None,
         reasoning=getattr(message, "reasoning_content", None),
         calls=[(c.function.name, c.function.arguments) for c in message.tool_calls or []],
@@ -110,75 +113,82 @@ def _collect(client: OpenAI, request: dict[str, Any]) -> Answer:
     )
 
 
-def _stream(client: OpenAI, request: dict[str, Any], console: Console) -> Answer:
-    """Prints what comes as it comes."""
-    answer = Answer()
+def _stream(client: OpenAI, request: dict[str, Any], console: Console) -> ChoiceOutput:
+    """Prints the deltas as they arrive."""
+    output = ChoiceOutput()
     for chunk in client.chat.completions.create(**request, stream=True):
         for choice in chunk.choices:
             delta = choice.delta
             reasoning = getattr(delta, "reasoning_content", None)
             if reasoning:
-                answer.reasoning = (answer.reasoning or "") + reasoning
+                output.reasoning = (output.reasoning or "") + reasoning
                 console.print(f"[dim italic]{escape(reasoning)}", end="")
             if delta.content:
-                answer.content = (answer.content or "") + delta.content
+                output.content = (output.content or "") + delta.content
                 console.print(escape(delta.content), end="")
             for call in delta.tool_calls or []:
                 if call.function.name:
-                    answer.calls.append((call.function.name, ""))
+                    output.calls.append((call.function.name, ""))
                     console.print(f"\n[cyan]→ {call.function.name}[/] ", end="")
-                name, arguments = answer.calls[call.index]
-                answer.calls[call.index] = (name, arguments + (call.function.arguments or ""))
+                name, arguments = output.calls[call.index]
+                output.calls[call.index] = (name, arguments + (call.function.arguments or ""))
                 console.print(f"[cyan]{escape(call.function.arguments or '')}", end="")
-            answer.finish_reason = choice.finish_reason or answer.finish_reason
-    console.print(f"\n[dim]finish_reason: {answer.finish_reason}")
-    return answer
+            output.finish_reason = choice.finish_reason or output.finish_reason
+    console.print(f"\n[dim]finish_reason: {output.finish_reason}")
+    return output
 
 
-def _judge(properties: dict[str, Holds], whole: Answer, streamed: Answer, console: Console) -> int:
-    failed = 0
-    for name, holds in properties.items():
-        held = _holds(holds, whole) and _holds(holds, streamed)
-        failed += not held
-        _mark(held, name, console)
-    same = whole == streamed
-    _mark(same, "streamed and not: the same answer", console)
-    return failed + (not same)
+def _count_violated(
+    properties: dict[str, Property],
+    complete: ChoiceOutput,
+    streamed: ChoiceOutput,
+    console: Console,
+) -> int:
+    violated = 0
+    for name, has_property in properties.items():
+        satisfied = _satisfies(complete, has_property) and _satisfies(streamed, has_property)
+        violated += not satisfied
+        _print_property(satisfied, name, console)
+    same = complete == streamed
+    _print_property(same, "the streamed and the complete response are equal", console)
+    return violated + (not same)
 
 
-def _holds(holds: Holds, answer: Answer) -> bool:
+def _satisfies(output: ChoiceOutput, has_property: Property) -> bool:
     try:
-        return holds(answer)
+        return has_property(output)
     except (LookupError, ValueError, AttributeError):
-        return False  # an answer without the call that the property looks into
+        return False  # the output has no call with the arguments that the property reads
 
 
-def _mark(held: bool, name: str, console: Console) -> None:
-    console.print(f"  {'[green]✓' if held else '[red]✗'}[/] {name}")
+def _print_property(satisfied: bool, name: str, console: Console) -> None:
+    console.print(f"  {'[green]✓' if satisfied else '[red]✗'}[/] {name}")
 
 
 def closers(model: Path) -> dict[str, float]:
-    """Token ids from the model directory's tokenizer.json."""
+    """A `logit_bias` for tokens that end strings, objects and responses. Their ids are read from
+    the model directory's tokenizer.json."""
     tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     ids: dict[str, int] = dict(tokenizer["model"]["vocab"])
     ids |= {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
     return {str(ids[text]): bias for text, bias in CLOSERS.items() if text in ids}
 
 
-def _shown(request: dict[str, Any]) -> str:
+def _summary(request: dict[str, Any]) -> str:
     tools = ", ".join(tool["function"]["name"] for tool in request["tools"])
     rest = {k: v for k, v in request.items() if k not in ("messages", "tools")}
     return f"{request['messages'][-1]['content']!r} tools=[{tools}] {json.dumps(rest)}"
 
 
-def _say_how_to_call(stack: Stack, console: Console) -> None:
+def _print_usage(stack: Stack, console: Console) -> None:
     announce(stack, console)
-    key = repr(stack.master_key) if stack.key_was_made else 'os.environ["TOOLGATE_MASTER_KEY"]'
+    from_environment = 'os.environ["TOOLGATE_MASTER_KEY"]'
+    key = repr(stack.master_key) if stack.key_was_generated else from_environment
     console.print(
         f"""
 from openai import OpenAI
 client = OpenAI(base_url="{stack.url}/v1", api_key={key})
 client.chat.completions.create(model="{stack.model}", messages=[…], tools=[…])
 
-Ctrl-C ends all of it."""
+Press Ctrl-C to stop everything."""
     )

@@ -1,4 +1,4 @@
-"""A conversation of two turns: the model's calls, their results, and what it says of them."""
+"""A conversation of two turns: the model's calls, then its response to their results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ RESULTS = {
     "Beijing": {"city": "Beijing", "temperature": 21, "unit": "celsius", "sky": "clear"},
     "Shanghai": {"city": "Shanghai", "temperature": 25, "unit": "celsius", "sky": "cloudy"},
 }
-"""What the tool answers: it is not asked, so that the demo needs no network."""
+"""Results of the tool. They are constants, so that the demo needs no network."""
 
-HOLDS = ("Beijing", "21", "clear", "Shanghai", "25", "cloudy")
-"""What the last sentence must use."""
+REQUIRED_WORDS = ("Beijing", "21", "clear", "Shanghai", "25", "cloudy")
+"""Words that the final response must contain."""
 
 
 def first_request() -> dict[str, Any]:
@@ -24,7 +24,7 @@ def first_request() -> dict[str, Any]:
 
 
 def run(client: OpenAI, common: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The second request, with the results in it, and the answer's content."""
+    """Returns the second request, which contains the results, and the content of its response."""
     request = first_request()
     message = client.chat.completions.create(**common, **request).choices[0].message
     messages = [*request["messages"], message.model_dump(exclude_none=True)]
@@ -33,9 +33,9 @@ def run(client: OpenAI, common: dict[str, Any]) -> tuple[dict[str, Any], str]:
         result = RESULTS.get(city, {"error": "no such city"})
         messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
     request = {**request, "messages": messages}
-    answer = client.chat.completions.create(**common, **request).choices[0].message
-    return request, answer.content or ""
+    message = client.chat.completions.create(**common, **request).choices[0].message
+    return request, message.content or ""
 
 
-def true_of(content: str) -> bool:
-    return all(text in content for text in HOLDS) and content.rstrip().endswith(".")
+def uses_results(content: str) -> bool:
+    return all(text in content for text in REQUIRED_WORDS) and content.rstrip().endswith(".")

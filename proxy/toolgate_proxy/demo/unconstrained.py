@@ -1,4 +1,4 @@
-"""What a model says by itself: vLLM's own route of the backend, which no mask of ours reaches."""
+"""Unconstrained baseline: output of the same model by vLLM's own chat endpoint, without masks."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 import httpx
 
 TIMEOUT_SECONDS = 120.0
-PASSED_ON = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias")
+FORWARDED = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias")
 
 
-def alone(backend_url: str, key: str, model: str, request: dict[str, Any]) -> str:
-    """The raw text of the answer, marks included, for an OpenAI request that the gateway takes.
+def unconstrained_output(backend_url: str, key: str, model: str, request: dict[str, Any]) -> str:
+    """Returns the raw output, including markers, for an OpenAI request to the gateway.
 
-    The model sees the same prompt; what only enforcement can hold (`tool_choice`,
-    `parallel_tool_calls`) is not asked of it. Raises httpx.HTTPError."""
-    body = {name: request[name] for name in PASSED_ON if name in request}
+    The model receives the same prompt. Parameters that require enforcement (`tool_choice`,
+    `parallel_tool_calls`) are not sent. Raises httpx.HTTPError."""
+    body = {name: request[name] for name in FORWARDED if name in request}
     body |= {
         "model": model,
         "skip_special_tokens": False,
         "chat_template_kwargs": {"enable_thinking": request.get("reasoning_effort") != "none"},
     }
     if "tools" in request:
-        body["tool_choice"] = "none"  # vLLM parses nothing then, and still shows the tools
+        body["tool_choice"] = "none"  # the prompt contains the tools, but vLLM parses no calls
     headers = {"authorization": f"Bearer {key}"}
     url = f"{backend_url}/v1/chat/completions"
-    answer = httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
-    answer.raise_for_status()
-    message = answer.json()["choices"][0]["message"]
+    response = httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
+    response.raise_for_status()
+    message = response.json()["choices"][0]["message"]
     text: str = message["content"] or ""
     return text.replace("<|im_end|>", "")

@@ -1,4 +1,4 @@
-"""Where `toolgate demo` finds its model, and the error without it."""
+"""The model of `toolgate demo`, and the error if it is not installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolgate_proxy.demo import model, run
 
 @pytest.fixture
 def options(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The options of every demo that would start."""
+    """The options of each started demo."""
     given: list[Any] = []
     monkeypatch.setattr(run, "demo", lambda options, **_: given.append(options) or 0)
     return given
