@@ -1,11 +1,11 @@
-"""Runs the tests beside other versions of LiteLLM and vLLM than the pinned ones (`make compat`).
+"""Run the tests with other versions of LiteLLM and vLLM than the pinned ones (`make compat`).
 
     python scripts/compat.py [--only VERSION] [--gateway] [--report FILE] [-- PYTEST_ARGUMENT …]
 
-Each version has an environment of its own below .cache/compat, made anew only when what it is made
-from changes; our other dependencies keep the versions of requirements/constraints.txt as far as the
-host lets them. Tests run at a low priority, and what they print is left beside the
-environment. With `--report` the rows go between the two markers in FILE. Fails where a test fails.
+Each version has its own environment in .cache/compat, which is rebuilt only if its requirements
+change. Other dependencies keep the versions of requirements/constraints.txt where possible. Tests
+run at a low priority. Their output is written to a log beside the environment. With `--report`, the
+rows are written between the two markers in FILE. The exit status is 1 if a test fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
-NEVER = ROOT / "requirements" / "cpu-overrides.txt"
+OVERRIDES = ROOT / "requirements" / "cpu-overrides.txt"
 MARKERS = "<!-- compat: made by `make compat` -->", "<!-- /compat -->"
 KINDS = {"error": "failed", "failure": "failed", "skipped": "skipped"}
 HEAD = ("| | installed | passed | failed | skipped | failing tests |", "|---|---|---|---|---|---|")
@@ -35,8 +35,8 @@ HEAD = ("| | installed | passed | failed | skipped | failing tests |", "|---|---
 class Host:
     package: str
     version: str
-    overrides: tuple[str, ...] = ()  # for what it asks for and the registry at hand lacks
-    refused: str = ""  # why it can't be installed here
+    overrides: tuple[str, ...] = ()  # replace requirements that a package index may lack
+    refused: str = ""  # why it can't be installed
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}"
@@ -63,11 +63,11 @@ HOSTS = (
 
 
 class NotInstalled(Exception):
-    """The message is the installer's."""
+    """The installation failed. The message is uv's output."""
 
 
 def requirements(host: Host) -> str:
-    """Ours, with the host at its version and without pins of what the host chooses itself."""
+    """Our requirements with the host's version, without pins of packages that the host chooses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = ["proxy", "demo", "dev"] + ["backend-cpu"] * host.serves_models
     optional = project["optional-dependencies"]
@@ -80,25 +80,30 @@ def requirements(host: Host) -> str:
 
 
 def install(host: Host) -> str:
-    """Makes the environment where it is not there yet. Returns how it was made."""
+    """Create the environment if it is missing or out of date. Returns how it was resolved."""
     names = ("wanted.txt", "overrides.txt", "pins.txt", "stamp")
     wanted, overrides, pins, stamp = (host.directory / name for name in names)
-    made_from = [requirements(host), *host.overrides, CONSTRAINTS.read_text(), NEVER.read_text()]
+    made_from = [
+        requirements(host),
+        *host.overrides,
+        CONSTRAINTS.read_text(),
+        OVERRIDES.read_text(),
+    ]
     key = hashlib.sha256("\n".join([sys.version, *made_from]).encode()).hexdigest()
     if stamp.exists() and stamp.read_text().startswith(key):
         return stamp.read_text().removeprefix(key).strip()
     host.directory.mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
     wanted.write_text(requirements(host))
-    pins.write_text(CONSTRAINTS.read_text())  # uv keeps the versions that it finds there if it can
-    overrides.write_text(NEVER.read_text())
+    pins.write_text(CONSTRAINTS.read_text())  # uv keeps these versions if possible
+    overrides.write_text(OVERRIDES.read_text())
     where = ("--python", sys.executable, *torch_source(), "--overrides", overrides)
     compiled = ("pip", "compile", wanted, "--output-file", pins, "--no-header", *where)
     try:
         uv(*compiled)
         how = "as is"
     except NotInstalled:
-        overrides.write_text("\n".join([NEVER.read_text(), *host.overrides]))
+        overrides.write_text("\n".join([OVERRIDES.read_text(), *host.overrides]))
         uv(*compiled)
         how = "with " + ", ".join(f"`{each}`" for each in host.overrides)
     uv("venv", "--clear", "--python", sys.executable, host.directory / "venv")
@@ -110,10 +115,10 @@ def install(host: Host) -> str:
 
 
 def torch_source() -> list[str]:
-    """As scripts/setup.sh: a wheel at hand comes first; elsewhere uv knows PyTorch's CPU index."""
-    at_hand = os.environ.get("PIP_FIND_LINKS", "")
-    if at_hand and any(Path(at_hand).glob("torch-*.whl")):
-        return ["--find-links", at_hand]
+    """Source of torch, as in scripts/setup.sh: a local wheel, or else PyTorch's CPU index."""
+    local = os.environ.get("PIP_FIND_LINKS", "")
+    if local and any(Path(local).glob("torch-*.whl")):
+        return ["--find-links", local]
     return ["--torch-backend", "cpu"]
 
 
@@ -125,7 +130,7 @@ def uv(*arguments: object) -> None:
 
 
 def row(host: Host, gateway: bool, more: Sequence[str]) -> tuple[str, bool]:
-    """The table's row of a version, and whether no test failed."""
+    """The version's row of the table, and whether all tests passed or were skipped."""
     if host.refused:
         return f"| {host} | {host.refused} | | | | |", True
     try:
@@ -145,7 +150,7 @@ def row(host: Host, gateway: bool, more: Sequence[str]) -> tuple[str, bool]:
 
 
 def outcomes(host: Host, suite: str, more: Sequence[str]) -> dict[str, str]:
-    """Of each test: `passed`, `failed` or `skipped`."""
+    """The outcome of each test: `passed`, `failed` or `skipped`."""
     report = host.directory / "junit.xml"
     report.unlink(missing_ok=True)
     programs = host.directory / "venv" / "bin"
@@ -156,22 +161,24 @@ def outcomes(host: Host, suite: str, more: Sequence[str]) -> dict[str, str]:
         environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     if not report.exists():
-        return {f"pytest ended with {done.returncode}": "failed"}
+        return {f"pytest exited with status {done.returncode}": "failed"}
     ended: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         module, name = case.get("classname", "").removeprefix("tests."), case.get("name", "")
         test = f"{module}::{name}".removeprefix("::")
-        if ended.get(test) != "failed":  # an error of a test's teardown is a case of its own
+        if ended.get(test) != "failed":  # an error in the teardown is a separate case
             ended[test] = next((KINDS[child.tag] for child in case if child.tag in KINDS), "passed")
     return ended
 
 
 def write(report: Path, rows: dict[str, str]) -> None:
-    """Rows of versions that were not run now stay as they are."""
+    """Write the rows into `report`. Rows of other versions are kept."""
     before, begin, rest = report.read_text().partition(MARKERS[0])
     table, end, after = rest.partition(MARKERS[1])
     if not end:
-        raise SystemExit(f"{report} lacks the lines {MARKERS[0]!r} and {MARKERS[1]!r}.")
+        raise SystemExit(
+            f"Can't write the table: {report} has no lines {MARKERS[0]!r} and {MARKERS[1]!r}."
+        )
     known = {line.split("|")[1].strip(): line for line in table.splitlines() if "|" in line} | rows
     lines = [*HEAD, *(known[str(host)] for host in HOSTS if str(host) in known)]
     report.write_text("\n".join([before + begin, "", *lines, "", end + after]))
@@ -179,10 +186,12 @@ def write(report: Path, rows: dict[str, str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", action="append", metavar="VERSION")
-    parser.add_argument("--gateway", action="store_true", help="the cases on vLLM's server as well")
-    parser.add_argument("--report", type=Path, metavar="FILE")
-    parser.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT")
+    parser.add_argument("--only", action="append", metavar="VERSION", help="only this version")
+    parser.add_argument(
+        "--gateway", action="store_true", help="also run tests/gateway/test_cases.py"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the rows into FILE")
+    parser.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT", help="passed to pytest")
     arguments = parser.parse_args()
     hosts = [host for host in HOSTS if not arguments.only or host.version in arguments.only]
     rows, fine = {}, bool(hosts)

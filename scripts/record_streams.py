@@ -1,8 +1,8 @@
-"""Records real token streams of a backend, for the test that feeds them in every way.
+"""Record token streams of a backend for tests/proxy/chat (`make record-streams`).
 
     python scripts/record_streams.py URL KEY
 
-The backend serves the tiny random model (`make tiny`) as `tiny`. Writes
+The backend must serve the tiny random model (`make tiny`) under the name `tiny`. Writes
 tests/proxy/chat/recorded_streams.json.
 """
 
@@ -28,21 +28,21 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type":
 
 
 def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
-    thinks = {"enable_thinking": True, "reasoning_budget": 12, "seed": 5, "logit_bias": bias}
-    quiet = {"enable_thinking": False, "seed": 7, "logit_bias": bias}
+    thinking = {"enable_thinking": True, "reasoning_budget": 12, "seed": 5, "logit_bias": bias}
+    direct = {"enable_thinking": False, "seed": 7, "logit_bias": bias}
     forced = {"tools": BOTH, "tool_choice": "required"}
     return {
-        "reasoning, then calls, two choices": {**thinks, **forced, "n": 2, "max_tokens": 90},
+        "reasoning, then calls, two choices": {**thinking, **forced, "n": 2, "max_tokens": 90},
         "a named call with logprobs": {
-            **quiet,
+            **direct,
             "tools": BOTH,
             "tool_choice": {"type": "function", "function": {"name": "set_tags"}},
             "logprobs": True,
             "top_logprobs": 1,
             "max_tokens": 60,
         },
-        "a call without a bias": {**thinks, **forced, "logit_bias": None, "max_tokens": 60},
-        "content, and perhaps calls": {**thinks, "tools": BOTH, "n": 2, "max_tokens": 60},
+        "a call without a bias": {**thinking, **forced, "logit_bias": None, "max_tokens": 60},
+        "content, and perhaps calls": {**thinking, "tools": BOTH, "n": 2, "max_tokens": 60},
         "content of any bytes": {"enable_thinking": False, "seed": 9, "max_tokens": 60},
         "content with its ids": {
             "enable_thinking": False,
@@ -51,7 +51,7 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
             "return_token_ids": True,
             "logprobs": True,
         },
-        "a format": {**quiet, "response_format": FORMAT, "max_tokens": 60},
+        "a format": {**direct, "response_format": FORMAT, "max_tokens": 60},
     }
 
 
@@ -63,19 +63,19 @@ async def record(url: str, key: str) -> None:
     from toolgate_proxy.routing.deployments import Placement
     from toolgate_proxy.state import gateway
 
-    here = gateway()
-    deployment = here.deployments.at(Placement("tiny", url, key))
+    state = gateway()
+    deployment = state.deployments.at(Placement("tiny", url, key))
     streams = []
     for name, params in requests(closers(tiny_model())).items():
-        asked = {k: v for k, v in params.items() if v is not None}
-        body = {"messages": USER, "stream": True, **asked}
+        given = {k: v for k, v in params.items() if v is not None}
+        body = {"messages": USER, "stream": True, **given}
         request = parse_request(body, model="tiny")
-        generation = await here.engine.generate(request, deployment, RequestContext())
+        generation = await state.engine.generate(request, deployment, RequestContext())
         events = [event async for batch in generation.events for event in batch]
-        told = [event.model_dump(mode="json", exclude_defaults=True) for event in events]
-        for event, kept in zip(events, told, strict=True):
-            kept["event"] = event.event
-        streams.append({"name": name, "params": {**asked, "logit_bias": None}, "events": told})
+        recorded = [event.model_dump(mode="json", exclude_defaults=True) for event in events]
+        for event, fields in zip(events, recorded, strict=True):
+            fields["event"] = event.event  # a default, but needed for parsing
+        streams.append({"name": name, "params": {**given, "logit_bias": None}, "events": recorded})
     info = (await deployment.backend.info()).model_dump(mode="json")
     lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in streams)
     TARGET.write_text(f'{{"info": {json.dumps(info)},\n"streams": [\n{lines}\n]}}\n')
@@ -85,4 +85,6 @@ async def record(url: str, key: str) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("TOOLGATE_REDIS_URL", "")
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    asyncio.run(record(*sys.argv[1:3]))
+    if len(sys.argv) != 3 or not all(sys.argv):
+        sys.exit("usage: python scripts/record_streams.py URL KEY")
+    asyncio.run(record(*sys.argv[1:]))

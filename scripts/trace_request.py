@@ -1,13 +1,12 @@
-"""Which of our files one streamed chat completion with tools enters in the gateway, in order.
+"""List the files that one streamed chat completion with tools enters in the gateway (`make trace`).
 
     python scripts/trace_request.py [--route litellm] [--limits]
 
-Runs the gateway in this process before a backend that answers by script, sends the request twice
-and traces the second one, so that what is made once (grammars, connections) is there already. A
-stay is the time from a call into a file to a call into another one, so a helper that is called from
-many places has many. Prints the files in the order in which they were first entered, and their
-stays. With `--limits` the request has a virtual key whose limits are counted in Valkey; else it has
-the master key.
+Runs the gateway in this process, with a scripted backend. The request is sent twice and the second
+one is traced, so that grammars and connections exist already. A stay is the time between two calls
+into different files, so a helper with many callers has many stays. Prints the files in the order in
+which they are entered first, with their numbers of stays. With `--limits` the request has a virtual
+key with limits, counted in Valkey; otherwise it has the master key.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ BODY = {
 
 
 class Trace:
-    """Of all Python calls into our files; `sys.setprofile` reports them to it."""
+    """A profile function for `sys.setprofile` that records the calls into our files."""
 
     def __init__(self) -> None:
         self.entered: list[str] = []
@@ -75,9 +74,11 @@ class Trace:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--route", choices=("auto", "litellm"), default="auto")
-    parser.add_argument("--limits", action="store_true")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--route", choices=("auto", "litellm"), default="auto", help="TOOLGATE_ROUTE"
+    )
+    parser.add_argument("--limits", action="store_true", help="use a virtual key with limits")
     options = parser.parse_args()
     os.environ.update(SETTINGS, TOOLGATE_ROUTE=options.route)
     asyncio.run(traced(limits=options.limits))
@@ -89,37 +90,36 @@ async def traced(*, limits: bool) -> None:
     from tests.support.script import Script, call
     from tests.support.virtual_keys import key_of, new_key, put
 
-    with ExitStack() as held:
-        backend = held.enter_context(running(FakeBackend()))
+    with ExitStack() as stack:
+        backend = stack.enter_context(running(FakeBackend()))
         backend.scripts["weather"] = Script(("I look.\n" + call("get_weather", {"city": "Bern"}),))
         os.environ["TOOLGATE_BACKEND_URL"] = backend.url
         key = SETTINGS["TOOLGATE_MASTER_KEY"]
         if limits:
-            redis = held.enter_context(redis_server())
+            redis = stack.enter_context(redis_server())
             os.environ["TOOLGATE_REDIS_URL"] = redis.url
             key = new_key()
             most = {"rpm": 1000, "tpm": 10**6, "max_parallel_requests": 9}
             await put(redis.url, key_of(key, "traced", **most))
         async with gateway(key) as client:
-            await ask(client)
+            await send(client)
             trace = Trace()
             sys.setprofile(trace)
-            await ask(client)
+            await send(client)
             sys.setprofile(None)
     report(trace.entered)
 
 
 @asynccontextmanager
 async def gateway(key: str) -> Any:
-    """A client of the gateway in this process, without sockets between them."""
+    """Run the gateway in this process. Yields a client that uses no sockets."""
     from toolgate_proxy.server import app
 
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["TMPDIR"] = folder
-        app.prepare(app.write_config([app.Route("tiny", "tiny")]))
-        made = app.create()
-        async with made.router.lifespan_context(made):
-            transport = httpx.ASGITransport(made)
+        app.prepare(app.write_config([app.Route("tiny", "tiny")], Path(folder)))
+        application = app.create()
+        async with application.router.lifespan_context(application):
+            transport = httpx.ASGITransport(application)
             headers = {"Authorization": f"Bearer {key}"}
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://gateway", headers=headers
@@ -127,7 +127,7 @@ async def gateway(key: str) -> Any:
                 yield client
 
 
-async def ask(client: httpx.AsyncClient) -> None:
+async def send(client: httpx.AsyncClient) -> None:
     response = await client.post("/v1/chat/completions", json=BODY)
     if response.status_code != 200 or not response.text.endswith("data: [DONE]\n\n"):
         raise RuntimeError(response.text[:300])
