@@ -24,7 +24,7 @@ from ..engines.engine import CompiledGrammar
 BLOB_SPEEDUP = 5.0
 """A grammar gets a blob if loading it is this many times cheaper than compiling it. The blob must
 also pay for its transfer through Redis and the network, which a compile does not need. Of 3,107
-real tools with Qwen3's vocabulary, none gets one (bench/grammars.py): xgrammar's schemas compile in
+real tools with Qwen3's vocabulary, none gets one (bench-grammars): xgrammar's schemas compile in
 4 ms and load in 2.7 ms. Long enums get one: 47 ms against 2.6 ms."""
 BLOB_MIN_COMPILE_MS = 10.0
 """Faster compiles get no blob, because they are negligible in the cost of a request."""
