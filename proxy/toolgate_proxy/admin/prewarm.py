@@ -1,4 +1,4 @@
-"""Loading tool sets into every backend of a model before anyone asks for them."""
+"""Prewarming: loads grammars into the backends of a model before requests need them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ..settings import Settings
 logger = logging.getLogger(__name__)
 
 BATCH = 32
-"""Grammars asked for at once: other requests' grammars go in between."""
+"""Number of grammars per message to the backend. Grammars of requests are loaded in between."""
 ATTEMPTS = 60
 ATTEMPT_PAUSE = 5.0
-"""A backend may start minutes after its gateway."""
+"""Seconds between attempts. A backend may start minutes after its gateway."""
 
 
 class ToolReport(BaseModel):
-    """What became of one tool at one backend."""
+    """Result of loading one tool into one backend."""
 
     name: str
     status: str
-    """ready, refused, invalid (no tool at all) or failed (the backend did not answer)."""
+    """ready, refused, invalid (not a tool definition) or failed (error of the backend)."""
     tier: str | None = None
     engine: str | None = None
     reason: str | None = None
@@ -50,24 +50,24 @@ class BackendReport(BaseModel):
 async def prewarm(
     deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
 ) -> list[BackendReport]:
-    """`entries`: tools as in OpenAI's `tools`, of any number of sets."""
-    tools, invalid = parsed(entries, settings)
+    """Loads `entries`, tools in the form of OpenAI's `tools`, into all deployments."""
+    tools, invalid = parse_entries(entries, settings)
     backends = await asyncio.gather(*(_prewarm_one(each, tools) for each in deployments))
     return [
-        BackendReport(backend=each.url, tools=[*told, *invalid])
-        for each, told in zip(deployments, backends, strict=True)
+        BackendReport(backend=each.url, tools=[*reports, *invalid])
+        for each, reports in zip(deployments, backends, strict=True)
     ]
 
 
 async def prewarm_most_used(
-    deployments: Sequence[Deployment], fleet: RedisCache, limit: int
+    deployments: Sequence[Deployment], cache: RedisCache, limit: int
 ) -> None:
-    """Loads what the fleet used most of late, wherever it fits the backend. Never raises for a
-    backend's sake: what could not be loaded is loaded when it is asked for."""
-    records = await fleet.most_used(limit)
+    """Loads the grammars that all gateways used most recently, into the backends that they were
+    compiled for. Errors of backends are not raised: missing grammars are loaded on demand."""
+    records = await cache.most_used(limit)
     tools = [
         Tool(each.name, each.parameters, tool_hash(each.name, each.parameters), {})
-        for each in records  # formats of content among them, which have no name
+        for each in records  # including content formats, whose name is empty
         if each.verdict.status == "ready"
     ]
     keys = {record.key for record in records}
@@ -79,33 +79,36 @@ async def _prewarm_used(deployment: Deployment, tools: Sequence[Tool], keys: set
     for _ in range(ATTEMPTS):
         try:
             info = await deployment.backend.info()
-            fitting = [tool for tool in tools if grammar_key(tool, info) in keys]
-            for batch in _batches(fitting[: info.limits.max_grammars // 2]):
+            matching = [tool for tool in tools if grammar_key(tool, info) in keys]
+            matching = matching[: info.limits.max_grammars // 2]
+            for batch in _batches(matching):
                 await deployment.grammars.prepare(batch, info)
-            logger.info("%d grammars are loaded ahead at %s.", len(fitting), deployment.url)
+            logger.info("%d grammars were prewarmed at %s.", len(matching), deployment.url)
             return
         except ToolgateError:
             await asyncio.sleep(ATTEMPT_PAUSE)
 
 
 async def _prewarm_one(deployment: Deployment, tools: Sequence[Tool]) -> list[ToolReport]:
-    told: list[ToolReport] = []
+    reports: list[ToolReport] = []
     for batch in _batches(tools):
         try:
             info = await deployment.backend.info()
-            found = await deployment.grammars.prepare(batch, info)
+            results = await deployment.grammars.prepare(batch, info)
         except ToolgateError as error:
-            told += [
+            reports += [
                 ToolReport(name=tool.name, status="failed", code=error.code, reason=error.message)
                 for tool in batch
             ]
             continue
-        told += [_report(tool, found[tool.hash]) for tool in batch]
-    return told
+        reports += [_report(tool, results[tool.hash]) for tool in batch]
+    return reports
 
 
-def parsed(entries: Iterable[object], settings: Settings) -> tuple[list[Tool], list[ToolReport]]:
-    """The tools, each once, and the reports on what is none."""
+def parse_entries(
+    entries: Iterable[object], settings: Settings
+) -> tuple[list[Tool], list[ToolReport]]:
+    """Returns the tools without duplicates, and reports on invalid entries."""
     tools: dict[str, Tool] = {}
     invalid: list[ToolReport] = []
     for at, entry in enumerate(entries):
@@ -130,12 +133,12 @@ def _invalid(
     )
 
 
-def _report(tool: Tool, found: GrammarResult) -> ToolReport:
-    verdict = found.verdict
+def _report(tool: Tool, result: GrammarResult) -> ToolReport:
+    verdict = result.verdict
     return ToolReport(
         name=tool.name,
         status=verdict.status,
-        tier=found.tier,
+        tier=result.tier,
         engine=verdict.engine,
         reason=verdict.reason,
         code=verdict.code,

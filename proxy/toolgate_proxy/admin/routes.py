@@ -50,28 +50,28 @@ router = APIRouter(prefix="/toolgate")
 
 @router.post("/prewarm")
 async def prewarm_route(request: Request, administrator: IsAdministrator) -> Response:
-    found = await _tools_of(request, administrator)
-    if isinstance(found, Response):
-        return found
-    deployments, tools = found
+    targets = await _tools_of(request, administrator)
+    if isinstance(targets, Response):
+        return targets
+    deployments, tools = targets
     backends = await prewarm(deployments, tools, settings())
     return JSONResponse(PrewarmResponse(backends=backends).model_dump(exclude_none=True))
 
 
 @router.post("/schema")
 async def schema_route(request: Request, administrator: IsAdministrator) -> Response:
-    found = await _tools_of(request, administrator)
-    if isinstance(found, Response):
-        return found
-    deployments, tools = found
-    backends = await schema_report.ask(deployments, tools, settings())
+    targets = await _tools_of(request, administrator)
+    if isinstance(targets, Response):
+        return targets
+    deployments, tools = targets
+    backends = await schema_report.report_by_backends(deployments, tools, settings())
     return JSONResponse(SchemaResponse(backends=backends).model_dump(exclude_none=True))
 
 
 async def _tools_of(
     request: Request, administrator: bool
 ) -> Response | tuple[list[Deployment], list[Any]]:
-    """The backends and tools that a request names, or the error response."""
+    """Returns the backends and tools of a request, or an error response."""
     if not administrator:
         return _forbidden()
     try:
@@ -82,7 +82,9 @@ async def _tools_of(
         return _error(400, "invalid_request", f"Invalid {param or 'body'}: {first['msg']}.", param)
     deployments = deployments_of(body.model)
     if not deployments:
-        return _error(404, "model_not_found", f"No backend serves {body.model!r}.", "model")
+        which = f"named {body.model!r}" if body.model else "with a Toolgate backend"
+        message = f"There is no model {which}. `GET /toolgate/status` lists the models."
+        return _error(404, "model_not_found", message, "model")
     return deployments, body.tools
 
 
@@ -101,10 +103,9 @@ async def metrics_route(administrator: IsAdministrator) -> Response:
 
 
 def deployments_of(model: str | None) -> list[Deployment]:
-    """The Toolgate backends of a model, each once; None: of all models."""
-    known = gateway().deployments
-    found = [known.get(place.api_base, place.api_key) for place in placements(model)]
-    return list({id(each): each for each in found}.values())
+    """The Toolgate backends of a model, or of all models, without duplicates."""
+    all_deployments = map(gateway().deployments.at, placements(model))
+    return list({id(each): each for each in all_deployments}.values())
 
 
 def _forbidden() -> Response:

@@ -1,7 +1,7 @@
-"""Who holds each tool's schema, what is left to the check, and how to have it masked.
+"""Report on tool schemas: what masks enforce, what is only validated, and how to change the schema.
 
-Asked of backends (`POST /toolgate/schema`), which know the engine and the cost, or worked out here
-from the schema alone (`toolgate schema` without a gateway).
+Backends make the report for `POST /toolgate/schema`; it then includes engine and compile time.
+`toolgate schema` without a gateway derives it from the schemas alone.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from toolgate_core.tools import Tool
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
-from .prewarm import BATCH, parsed
+from .prewarm import BATCH, parse_entries
 
 Status = Literal["masked", "checked", "refused", "invalid", "failed"]
 
 
-class OpenKeyword(BaseModel):
-    """A keyword that no mask holds. `pointer` leads to it in the tool's `parameters`."""
+class KeywordReport(BaseModel):
+    """A keyword that masks can't enforce. `pointer` is its location in the tool's `parameters`."""
 
     pointer: str
     keyword: str
@@ -36,8 +36,13 @@ class OpenKeyword(BaseModel):
 
 
 class SchemaReport(BaseModel):
-    """One tool. masked: wholly by masks; checked: calls are withheld until `residual` has been
-    checked, and `strict: true` is refused; refused and invalid: a 400; failed: no answer."""
+    """Report on one tool.
+
+    - masked: masks enforce the whole schema.
+    - checked: `residual` keywords are validated before a call is sent. `strict: true` is refused.
+    - refused, invalid: requests with this tool get a 400.
+    - failed: error of the backend.
+    """
 
     name: str
     status: Status
@@ -46,7 +51,7 @@ class SchemaReport(BaseModel):
     code: str | None = None
     pointer: str | None = None
     compile_ms: float | None = None
-    residual: list[OpenKeyword] = []
+    residual: list[KeywordReport] = []
 
 
 class BackendSchemas(BaseModel):
@@ -54,42 +59,43 @@ class BackendSchemas(BaseModel):
     tools: list[SchemaReport]
 
 
-async def ask(
+async def report_by_backends(
     deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
 ) -> list[BackendSchemas]:
-    """What each backend makes of `entries`, tools as in OpenAI's `tools`. They are loaded there."""
-    tools, invalid = _parsed(entries, settings)
-    told = await asyncio.gather(*(_ask_one(each, tools) for each in deployments))
+    """Loads `entries`, tools in the form of OpenAI's `tools`, into all deployments and reports the
+    results."""
+    tools, invalid = _parse(entries, settings)
+    by_backend = await asyncio.gather(*(_report_by_backend(each, tools) for each in deployments))
     return [
         BackendSchemas(backend=each.url, tools=[*reports, *invalid])
-        for each, reports in zip(deployments, told, strict=True)
+        for each, reports in zip(deployments, by_backend, strict=True)
     ]
 
 
-def alone(entries: Sequence[object], settings: Settings) -> list[SchemaReport]:
-    """The same without a backend: neither engine nor cost is known."""
-    tools, invalid = _parsed(entries, settings)
-    return [*map(_surveyed, tools), *invalid]
+def report_offline(entries: Sequence[object], settings: Settings) -> list[SchemaReport]:
+    """Derives the report from the schemas, without a backend, engine and compile time."""
+    tools, invalid = _parse(entries, settings)
+    return [*map(_report_by_coverage, tools), *invalid]
 
 
 def lines(reports: Iterable[SchemaReport]) -> list[str]:
-    """The reports in words."""
-    said: list[str] = []
+    """The reports as text."""
+    text: list[str] = []
     for report in reports:
         about = [report.engine, f"{report.compile_ms:.1f} ms" if report.compile_ms else None]
         if report.status not in ("masked", "checked"):
             about = [report.reason]
         details = ", ".join(detail for detail in about if detail)
-        said.append(f"{report.name}: {report.status}" + (f" ({details})" if details else ""))
+        text.append(f"{report.name}: {report.status}" + (f" ({details})" if details else ""))
         if report.pointer:
-            said.append(f"  at {report.pointer}")
+            text.append(f"  at {report.pointer}")
         for keyword in report.residual:
-            said += [f"  {keyword.pointer}", f"    {keyword.why}", f"    {keyword.rewrite}"]
-    return said
+            text += [f"  {keyword.pointer}", f"    {keyword.why}", f"    {keyword.rewrite}"]
+    return text
 
 
-async def _ask_one(deployment: Deployment, tools: Sequence[Tool]) -> list[SchemaReport]:
-    told: list[SchemaReport] = []
+async def _report_by_backend(deployment: Deployment, tools: Sequence[Tool]) -> list[SchemaReport]:
+    reports: list[SchemaReport] = []
     for at in range(0, len(tools), BATCH):
         batch = tools[at : at + BATCH]
         try:
@@ -102,20 +108,21 @@ async def _ask_one(deployment: Deployment, tools: Sequence[Tool]) -> list[Schema
             ]
             verdicts = await deployment.backend.load_grammars(sources)
         except ToolgateError as error:
-            told += [
+            reports += [
                 SchemaReport(name=tool.name, status="failed", code=error.code, reason=error.message)
                 for tool in batch
             ]
             continue
         by_key = {verdict.key: verdict for verdict in verdicts}
-        told += [
-            _judged(tool, by_key[source.key]) for tool, source in zip(batch, sources, strict=True)
+        reports += [
+            _report_by_verdict(tool, by_key[source.key])
+            for tool, source in zip(batch, sources, strict=True)
         ]
-    return told
+    return reports
 
 
-def _judged(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
-    residual = [_open(keyword.pointer, keyword.keyword) for keyword in verdict.residual]
+def _report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
+    residual = [_with_advice(keyword.pointer, keyword.keyword) for keyword in verdict.residual]
     ready = verdict.status == "ready"
     return SchemaReport(
         name=tool.name,
@@ -129,9 +136,9 @@ def _judged(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
     )
 
 
-def _surveyed(tool: Tool) -> SchemaReport:
+def _report_by_coverage(tool: Tool) -> SchemaReport:
     try:
-        found = coverage(tool.parameters).residual
+        keywords = coverage(tool.parameters).residual
     except SchemaNotEnforceable as error:
         return SchemaReport(
             name=tool.name,
@@ -140,19 +147,19 @@ def _surveyed(tool: Tool) -> SchemaReport:
             code=error.code,
             pointer=error.pointer,
         )
-    residual = [_open(place.pointer, place.keyword) for place in found]
+    residual = [_with_advice(each.pointer, each.keyword) for each in keywords]
     return SchemaReport(
         name=tool.name, status="checked" if residual else "masked", residual=residual
     )
 
 
-def _open(pointer: str, keyword: str) -> OpenKeyword:
+def _with_advice(pointer: str, keyword: str) -> KeywordReport:
     why, rewrite = ADVICE.get(keyword, ADVICE[""])
-    return OpenKeyword(pointer=pointer, keyword=keyword, why=why, rewrite=rewrite)
+    return KeywordReport(pointer=pointer, keyword=keyword, why=why, rewrite=rewrite)
 
 
-def _parsed(entries: Sequence[object], settings: Settings) -> tuple[list[Tool], list[SchemaReport]]:
-    tools, invalid = parsed(entries, settings)
+def _parse(entries: Sequence[object], settings: Settings) -> tuple[list[Tool], list[SchemaReport]]:
+    tools, invalid = parse_entries(entries, settings)
     return tools, [
         SchemaReport(
             name=each.name,

@@ -1,4 +1,4 @@
-"""What `GET /toolgate/status` says: the state of this gateway's process, for its administrator."""
+"""Response of `GET /toolgate/status`: the state of this gateway process, for the administrator."""
 
 from __future__ import annotations
 
@@ -15,46 +15,48 @@ from ..state import gateway
 class BackendStatus(BaseModel):
     url: str
     model: str
-    """What the backend calls the model."""
+    """The model's name at the backend."""
     up: bool
     since: float
-    """Seconds since 1970; when it last came or went."""
+    """Time of the last change of `up`, in seconds since 1970."""
     error: str | None
-    """The kind of what kept it from answering last; none while it answers."""
+    """Class of the last error. None while the backend responds."""
     probe_ms: float | None
     requests: int
-    """Under way there, of this gateway's process."""
+    """In-flight requests of this gateway process."""
     grammars_known: int
+    """Grammars that this gateway process has seen loaded at the backend."""
 
 
 class ModelStatus(BaseModel):
     model: str
-    """As clients name it."""
+    """The model's name for clients."""
     route: Literal["own", "litellm"]
-    """Which way chat completions go: by the gateway's own route, or by LiteLLM's handler."""
+    """Handler of chat completions: Toolgate's own route or LiteLLM's route."""
     reason: str | None
-    """What is configured for the model that the own route does not carry."""
+    """The setting that the own route does not support. None for the own route."""
     backends: list[BackendStatus]
 
 
 class LimitsStatus(BaseModel):
     counted: Literal["fleet", "process", "unavailable"]
-    """Over all gateways, by this process alone, or not at all: limited keys are refused."""
+    """Limits are counted across all gateways, by this process alone, or not at all. In the last
+    case, requests with limited keys are refused."""
     in_flight: int
 
 
 class Status(BaseModel):
     models: list[ModelStatus]
-    """Those of our own backends; of other providers LiteLLM's `/health` knows."""
+    """Models with Toolgate backends. LiteLLM's `/health` reports on other providers."""
     keys: int
     limits: LimitsStatus
     fleet_cache: bool
-    """Whether grammars are shared through Redis at this moment."""
+    """Whether the shared cache in Redis is available."""
 
 
 def status(deployments: Deployments) -> Status:
-    here = gateway()
-    fleet = deployments.shared_cache
+    state = gateway()
+    cache = deployments.shared_cache
     return Status(
         models=[
             ModelStatus(
@@ -66,17 +68,17 @@ def status(deployments: Deployments) -> Status:
             for name in router.model_names()
             if (places := router.placements(name))
         ],
-        keys=len(here.key_sync.key_cache) if here.key_sync is not None else 0,
+        keys=len(state.key_sync.key_cache) if state.key_sync is not None else 0,
         limits=LimitsStatus(
-            counted=here.limiter.counted, in_flight=here.limiter.reservations.in_flight
+            counted=state.limiter.counted, in_flight=state.limiter.reservations.in_flight
         ),
-        fleet_cache=fleet is not None and fleet.available,
+        fleet_cache=cache is not None and cache.available,
     )
 
 
 def _reason(model: str) -> str | None:
-    found = model_routes().find(model)
-    return "it also has deployments of another provider" if found is None else found.reason
+    route = model_routes().find(model)
+    return "it also has deployments of another provider" if route is None else route.reason
 
 
 def _backend(deployment: Deployment, model: str) -> BackendStatus:

@@ -191,7 +191,7 @@ def schema(
     try:
         tools = read_tools(files)
         if url is None:
-            reports = schema_report.alone(tools, settings())
+            reports = schema_report.report_offline(tools, settings())
         else:
             key = settings().master_key
             if key is None:

@@ -63,71 +63,75 @@ def other_backend() -> Iterator[FakeBackend]:
         yield backend
 
 
-def shown(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
+def statuses(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {each["name"]: (each["status"], each.get("code")) for each in report["tools"]}
 
 
-async def test_every_backend_gets_every_tool(
+async def test_all_tools_are_loaded_into_all_backends(
     backend: FakeBackend, other_backend: FakeBackend
 ) -> None:
-    known = Deployments(Settings())
-    places = [known.get(each.url, KEY) for each in (backend, other_backend)]
-    places.append(known.get(f"http://127.0.0.1:{free_port()}", KEY))
-    reports = [each.model_dump() for each in await prewarm(places, ENTRIES, Settings())]
-    assert shown(reports[0]) == shown(reports[1]) == EXPECTED
+    deployments = Deployments(Settings())
+    targets = [deployments.get(each.url, KEY) for each in (backend, other_backend)]
+    targets.append(deployments.get(f"http://127.0.0.1:{free_port()}", KEY))
+    reports = [each.model_dump() for each in await prewarm(targets, ENTRIES, Settings())]
+    assert statuses(reports[0]) == statuses(reports[1]) == EXPECTED
     assert [len(each.loaded) for each in (backend, other_backend)][1] == 2
     failed = dict.fromkeys(("warm1", "warm2", "refused_one"), ("failed", "backend_unavailable"))
-    assert shown(reports[2]) == EXPECTED | failed
-    again = await prewarm(places[1:2], ENTRIES[:2], Settings())
+    assert statuses(reports[2]) == EXPECTED | failed
+    again = await prewarm(targets[1:2], ENTRIES[:2], Settings())
     assert [each.tier for each in again[0].tools] == ["memory", "memory"]
 
 
-async def test_a_schema_over_its_limits_is_refused(backend: FakeBackend) -> None:
+async def test_schemas_over_the_limits_are_refused(backend: FakeBackend) -> None:
     strict = Settings(schema_max_properties=1)
     place = Deployments(strict).get(backend.url, KEY)
     wide = entry("wide", properties={"a": {}, "b": {}})
     (report,) = await prewarm([place], [wide], strict)
-    assert shown(report.model_dump()) == {"wide": ("refused", "schema_too_complex")}
+    assert statuses(report.model_dump()) == {"wide": ("refused", "schema_too_complex")}
     assert not backend.loads
 
 
-async def test_the_most_used_are_loaded_where_they_fit(
+async def test_most_used_grammars_are_loaded_into_matching_backends(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     used = (*tools(40, "used"), tool("heavy_used"))
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(*used)
-    known = Deployments(
+    deployments = Deployments(
         Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     )
-    assert known.shared_cache is not None
-    await known.shared_cache.wait_until_connected()
-    await prewarm_most_used([known.get(other_backend.url, KEY)], known.shared_cache, 100)
-    assert len(other_backend.loaded) == 32, "half of what the backend holds at most"
+    assert deployments.shared_cache is not None
+    await deployments.shared_cache.wait_until_connected()
+    await prewarm_most_used(
+        [deployments.get(other_backend.url, KEY)], deployments.shared_cache, 100
+    )
+    assert len(other_backend.loaded) == 32, "at most half of max_grammars"
     assert all(source.examined for source in other_backend.sources)
     other_backend.forget()
     other_backend.info = INFO.model_copy(update={"tokenizer": "another"})
     stranger = Deployments(
         Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
     )
-    await prewarm_most_used([stranger.get(other_backend.url, KEY)], known.shared_cache, 100)
+    await prewarm_most_used([stranger.get(other_backend.url, KEY)], deployments.shared_cache, 100)
     assert not other_backend.loaded, "compiled for another tokenizer"
-    await known.shared_cache.aclose()
+    await deployments.shared_cache.aclose()
 
 
-async def test_a_format_of_content_is_loaded_like_a_tool(
+async def test_content_formats_are_prewarmed_like_tools(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     form = content_format({"type": "object", "properties": {"a": {}}}, param="response_format")
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(form, tool("beside"))
     shared = Settings(redis_url=SecretStr(redis_at_hand.url), fleet_secret=SecretStr(SECRET))
-    known = Deployments(shared)
-    assert known.shared_cache is not None
-    await known.shared_cache.wait_until_connected()
-    await prewarm_most_used([known.get(other_backend.url, KEY)], known.shared_cache, 100)
+    deployments = Deployments(shared)
+    assert deployments.shared_cache is not None
+    await deployments.shared_cache.wait_until_connected()
+    await prewarm_most_used(
+        [deployments.get(other_backend.url, KEY)], deployments.shared_cache, 100
+    )
     assert {source.name for source in other_backend.sources} == {"", "beside"}
-    await known.shared_cache.aclose()
+    await deployments.shared_cache.aclose()
 
 
 async def test_a_users_key_is_not_enough() -> None:

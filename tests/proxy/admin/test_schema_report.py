@@ -29,12 +29,12 @@ ENTRIES: list[object] = [
 ]
 
 
-def test_the_command_without_a_gateway(tmp_path: Path) -> None:
+def test_schema_command_without_a_gateway(tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(ENTRIES))
-    said = CliRunner().invoke(app, ["schema", str(path)])
-    assert said.exit_code == 1
-    lines = said.output.splitlines()
+    result = CliRunner().invoke(app, ["schema", str(path)])
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
     at = lines.index("set_tags: checked")
     why, rewrite = ADVICE["uniqueItems"]
     assert lines[at + 1 : at + 4] == [f"  {UNIQUE.pointer}", f"    {why}", f"    {rewrite}"]
