@@ -37,4 +37,4 @@ if __name__ == "__main__":
         sys.exit(any(path.read_text() != text for path, text in documents().items()))
     for path, text in documents().items():
         path.write_text(text)
-        print(f"wrote {path}")
+        print(f"wrote {path.relative_to(ROOT)}")

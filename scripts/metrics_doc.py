@@ -78,4 +78,4 @@ if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit(not TARGET.exists() or TARGET.read_text() != document())
     TARGET.write_text(document())
-    print(f"wrote {TARGET}")
+    print(f"wrote docs/{TARGET.name}")

@@ -79,7 +79,7 @@ async def record(url: str, key: str) -> None:
     info = (await deployment.backend.info()).model_dump(mode="json")
     lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in streams)
     TARGET.write_text(f'{{"info": {json.dumps(info)},\n"streams": [\n{lines}\n]}}\n')
-    print(f"wrote {TARGET}: {len(streams)} streams")
+    print(f"wrote {TARGET.relative_to(ROOT)}: {len(streams)} streams")
 
 
 if __name__ == "__main__":

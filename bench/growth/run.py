@@ -133,7 +133,11 @@ async def output_part(load: Load, rounds: int, folder: Path) -> str:
             [ms for stream in each for ms in stream.slices(start, mark, size)]
             for each in (enforced, free)
         ]
-        cells = [*beside(whole[0], whole[1]), f"{start:,}–{mark:,}", *beside(parts[0], parts[1])]
+        cells = [
+            *comparison(whole[0], whole[1]),
+            f"{start:,}–{mark:,}",
+            *comparison(parts[0], parts[1]),
+        ]
         rows.append([f"{mark:,}", *cells])
     starts = range(1, longest - SLICE + 1, SLICE)
     lines = {
@@ -171,10 +175,10 @@ def compared(
     pairs: Sequence[Pair], value: Callable[[Batch], float], digits: int = 2
 ) -> list[object]:
     enforced, free = [value(pair.enforced) for pair in pairs], [value(pair.free) for pair in pairs]
-    return beside(enforced, free, digits)
+    return comparison(enforced, free, digits)
 
 
-def beside(enforced: Sequence[float], free: Sequence[float], digits: int = 2) -> list[object]:
+def comparison(enforced: Sequence[float], free: Sequence[float], digits: int = 2) -> list[object]:
     """The cells for `columns`."""
     cells = [f"{statistics.median(each):,.{digits}f}" for each in (enforced, free)]
     return [*cells, ratio(enforced, free)]

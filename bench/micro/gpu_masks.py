@@ -1,4 +1,4 @@
-"""Time that masks add to an engine step on a GPU, beside a simulated forward pass.
+"""Time that masks add to an engine step on a GPU, with a simulated forward pass.
 
     python -m bench gpu-masks [--batches 64 256] [--forward-ms 10] [--fill-us 0] [--blocks 12]
 

@@ -3,11 +3,13 @@
     python -m bench interference MODEL_DIR [--streams 16] [--seconds 8] [--rounds 6] > report.md
 
 Toolgate with its gateway and vLLM with strict tools run at the same time and are measured in turn.
-In each phase 16 plain streams run, and nothing arrives, or requests with known tool sets, or
-requests with new ones. Known tool sets show the cost of the prompts without compilation. The rate
-of the requests is constant, and their prompts share no cache. Tools are BFCL's
-(`$TOOLGATE_SHARED/data`). A new set is a known one with new names, so that prompts are equally
-long. Prints Markdown: time between events of the plain streams, and time to the first event of the
+A phase has 16 plain streams. Phases differ in the requests that arrive meanwhile: none, requests
+with known tool sets, or requests with new ones. Known tool sets show the cost of the prompts
+without compilation. The rate of the requests is constant, and their prompts share no cache. Tools
+are BFCL's (`$TOOLGATE_SHARED/data`). A new set is a known one with new names, so that prompts are
+equally long.
+
+Prints Markdown: time between events of the plain streams, and time to the first event of the
 requests with tools.
 """
 

@@ -240,6 +240,6 @@ def main() -> int:
         path = OUT / f"{contender}-{options.bias}.json"
         path.write_text(json.dumps(asdict(runs[-1]), indent=1), encoding="utf-8")
     print(report(runs))
-    ours = [run for run in runs if run.contender == "toolgate"]
-    bad = [r for run in ours for r in run.results if r.outcome in ("invalid", "error")]
+    toolgate_runs = [run for run in runs if run.contender == "toolgate"]
+    bad = [r for run in toolgate_runs for r in run.results if r.outcome in ("invalid", "error")]
     return 1 if bad else 0

@@ -12,13 +12,13 @@ def interval(values: Sequence[float], samples: int = 2000) -> tuple[float, float
     return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
-def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+def ratios(values: Sequence[float], bases: Sequence[float]) -> list[float]:
     """The ratio in each round."""
-    return [one / other for one, other in zip(ours, theirs, strict=True)]
+    return [value / base for value, base in zip(values, bases, strict=True)]
 
 
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
+def ratio(values: Sequence[float], bases: Sequence[float]) -> str:
     """The median ratio and its interval, as Markdown."""
-    found = ratios(ours, theirs)
+    found = ratios(values, bases)
     low, high = interval(found)
     return f"**{statistics.median(found):.2f}** ({low:.2f}–{high:.2f})"

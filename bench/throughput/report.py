@@ -47,10 +47,10 @@ GATEWAY_BASES = {
 def report(found: Found) -> str:
     cells = list(dict.fromkeys(cell for _, cell in found))
     clients = {client for client, _ in found}
-    ours = _engines(clients)
-    bases = {name: base for name, base in BASES.items() if base.format(ours[0]) in clients}
+    engines = _engines(clients)
+    bases = {name: base for name, base in BASES.items() if base.format(engines[0]) in clients}
     parts = ["Tokens/s, Toolgate ÷ vLLM, without a gateway:"]
-    for engine in ours:
+    for engine in engines:
         parts += ["", *_table("direct", (engine,), bases, found, cells)]
     gateway_cells = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
     parts += [
