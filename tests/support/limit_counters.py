@@ -7,19 +7,13 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from tests.support.redis_server import RedisServer
+from toolgate_proxy.keys.limit_kinds import IN_FLIGHT, KINDS, MINUTE, LimitKind, Tokens
 from toolgate_proxy.limits.counter import (
     AdmissionRequest,
     AdmissionResult,
     Change,
     Cost,
     UsageUpdate,
-)
-from toolgate_proxy.limits.kinds import (
-    IN_FLIGHT,
-    KINDS,
-    MINUTE,
-    LimitKind,
-    Tokens,
 )
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis.client import SharedRedis

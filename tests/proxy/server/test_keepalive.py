@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message, Send
 
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.limits.kinds import Tokens
+from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.server.connection import COMMENT, KeepAlive
 
 TICK = 0.05
