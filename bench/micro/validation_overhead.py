@@ -20,7 +20,7 @@ from bench.support.data import BFCL, records
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.schema.limits import SchemaLimits, check_limits
-from toolgate_core.schema.prepare import prepare
+from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool, _cached, parse_tools
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService

@@ -16,8 +16,8 @@ from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
-from toolgate_core.schema.prepare import PreparedSchema
-from toolgate_core.schema.relaxation import Occurrence
+from toolgate_core.schema.preparation.prepare import PreparedSchema
+from toolgate_core.schema.preparation.relaxation import Occurrence
 
 Outcome = Literal["masked", "residual", "refused"]
 

@@ -20,10 +20,10 @@ from tests.support.schema_suites import Result
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.choice import XGRAMMAR_KEYWORDS
 from toolgate_backend.tokens.vocabulary import make_vocabulary
-from toolgate_core.schema.advice import ADVICE
-from toolgate_core.schema.coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.unsupported import SUPPORTED
+from toolgate_core.schema.preparation.advice import ADVICE
+from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.schema.preparation.unsupported import SUPPORTED
 
 PATH = ROOT / "docs" / "schema-support.md"
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
-from toolgate_core.schema.advice import ADVICE
-from toolgate_core.schema.coverage import coverage
+from toolgate_core.schema.preparation.advice import ADVICE
+from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.tools import Tool
 
 from ..grammars.service import grammar_key

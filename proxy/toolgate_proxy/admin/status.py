@@ -91,5 +91,5 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         error=state.error,
         probe_ms=state.probe_ms,
         requests=deployment.load.requests,
-        grammars_known=deployment.grammars.known,
+        grammars_known=deployment.grammars.loaded_count,
     )

@@ -86,7 +86,7 @@ class GrammarService:
         self._gauge = metrics.KNOWN.labels(label)
 
     @property
-    def known(self) -> int:
+    def loaded_count(self) -> int:
         """Number of grammars that this process has seen loaded at the backend."""
         return len(self._memory)
 

@@ -1,9 +1,9 @@
 """Validation of one call's arguments against its tool's schema by jsonschema-rs, without limits on
 its cost (service.py has them).
 
-Schemas are canonical (core/toolgate_core/grammar_key.py): JSON Schema 2020-12, whatever their
-original `$schema`. Formats are asserted. References are resolved only inside the schema; nothing is
-ever fetched.
+Schemas are canonical (core/toolgate_core/schema/canonical.py): JSON Schema 2020-12, independent of
+their original `$schema`. Formats are asserted. References are resolved only inside the schema, and
+nothing is ever fetched.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.schemas import instances, schemas
 from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_schema
-from toolgate_core.schema.prepare import prepare
+from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.tools import content_format, parse_tools
 

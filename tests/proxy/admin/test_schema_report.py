@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from toolgate_core.schema.advice import ADVICE
+from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.cli.main import app
 

@@ -14,7 +14,7 @@ from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
 from tests.support.http_client import http_client
 from tests.support.routes import OWN_ROUTE_ONLY
-from toolgate_core.schema.advice import ADVICE
+from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings

@@ -2,7 +2,8 @@
 
 The choice depends on the schema alone and is conservative. xgrammar gets only schemas with explicit
 types whose keywords were measured to be sound and cheap there. All others go to llguidance, which
-is sound or refuses. Both engines get the schema as rewritten by `toolgate_core.schema.prepare`.
+is sound or refuses. Both engines get the schema as rewritten by
+`toolgate_core.schema.preparation.prepare`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.prepare import (
+from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
     prepare_canonical,
@@ -54,8 +55,8 @@ class Choice:
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
-    """`parameters` is canonical (toolgate_core.schema.canonical). Raises SchemaNotEnforceable if it is
-    no schema, or if nothing satisfies it."""
+    """The engine for `parameters`, a canonical schema (toolgate_core.schema.canonical). Raises
+    SchemaNotEnforceable if it is not a schema, or if no value satisfies it."""
     return _choice(prepare(parameters))
 
 

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ..pointer import escape
-from .formats import CHECKED
-from .refs import find_references, move_targets_to_defs
-from .strings import is_maskable
+from ...pointer import escape
+from ..formats import CHECKED
+from ..refs import find_references, move_targets_to_defs
+from ..strings import is_maskable
+from ..walk import at_pointer, deep_copy, reachable, schemas_in
 from .unsupported import NUMERIC, is_exact
-from .walk import at_pointer, deep_copy, reachable, schemas_in
 
 TOGETHER = {
     "if": ("if", "then", "else"),

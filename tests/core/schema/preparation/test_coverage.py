@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.schema.advice import ADVICE
-from toolgate_core.schema.coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.relaxation import HARD, TOGETHER
+from toolgate_core.schema.preparation.advice import ADVICE
+from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.schema.preparation.relaxation import HARD, TOGETHER
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

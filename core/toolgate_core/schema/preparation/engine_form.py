@@ -12,11 +12,11 @@ from typing import Any
 
 import jsonschema_rs
 
-from .formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
-from .keywords import ASSERTIONS, DEFINITIONS
-from .refs import find_references, move_targets_to_defs
-from .strings import pattern_excluding
-from .walk import deep_copy, reachable, subschemas
+from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
+from ..keywords import ASSERTIONS, DEFINITIONS
+from ..refs import find_references, move_targets_to_defs
+from ..strings import pattern_excluding
+from ..walk import deep_copy, reachable, subschemas
 
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import jsonschema_rs
 
-from ..errors import SchemaNotEnforceable, SchemaTooComplex
-from ..pointer import escape
-from .additional_properties import has_open_objects, with_open_objects
+from ...errors import SchemaNotEnforceable, SchemaTooComplex
+from ...pointer import escape
+from ..additional_properties import has_open_objects, with_open_objects
+from ..keywords import ASSERTIONS
+from ..walk import reachable, values
 from .engine_form import PropertyOrder, to_engine_form
-from .keywords import ASSERTIONS
 from .relaxation import (
     EVALUATING,
     UNEVALUATED,
@@ -32,7 +33,6 @@ from .relaxation import (
     uncertain_occurrences,
 )
 from .unsupported import NUMERIC, SUPPORTED, unsupported_keywords
-from .walk import reachable, values
 
 MAX_TRIES = 4_000
 """Maximum number of hard occurrences times subschemas for which each occurrence is tried by itself.

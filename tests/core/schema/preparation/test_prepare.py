@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from tests.support.schemas import TEXTS, instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_schema
-from toolgate_core.schema.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
-from toolgate_core.schema.prepare import (
+from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
+from toolgate_core.schema.preparation.prepare import (
     prepare,
     prepare_canonical,
     prepare_type_only,
     prepare_without_uncertain,
 )
-from toolgate_core.schema.relaxation import (
+from toolgate_core.schema.preparation.relaxation import (
     EVALUATING,
     UNEVALUATED,
     hard_occurrences,
@@ -30,8 +30,8 @@ from toolgate_core.schema.relaxation import (
     relax,
     removed_occurrences,
 )
+from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 from toolgate_core.schema.strings import is_maskable, pattern_excluding
-from toolgate_core.schema.unsupported import unsupported_keywords
 
 SOME = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None

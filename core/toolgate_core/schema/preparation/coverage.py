@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..pointer import escape
+from ...pointer import escape
+from ..keywords import ASSERTIONS, DEFINITIONS
+from ..walk import reachable, subschemas
 from .advice import ADVICE
 from .engine_form import KNOWN_FORMATS
-from .keywords import ASSERTIONS, DEFINITIONS
 from .prepare import PreparedSchema, prepare
-from .walk import reachable, subschemas
 
 EnforcedBy = Literal["masks", "validation", "nothing"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..pointer import escape
-from .formats import BUILT_IN
-from .strings import is_maskable
-from .walk import pointer_of_ref, reachable
+from ...pointer import escape
+from ..formats import BUILT_IN
+from ..strings import is_maskable
+from ..walk import pointer_of_ref, reachable
 
 SUPPORTED = frozenset(
     {
