@@ -111,12 +111,6 @@ def second(servers: Servers) -> Backend:
 
 
 @pytest.fixture(scope="package")
-def drafting(servers: Servers) -> Backend:
-    """The backend with speculative decoding, on two data-parallel engines."""
-    return servers.backend("drafting")
-
-
-@pytest.fixture(scope="package")
 def two_ranks(servers: Servers) -> Backend:
     """The backend on two tensor-parallel ranks, on the first adapter."""
     return servers.backend("two_ranks")

@@ -39,6 +39,9 @@ MAX_REQUESTS = 40
 """Requests that they accept; they refuse further ones."""
 FEW_PLACES = 4
 """Sequences that an engine of another backend runs at once."""
+SMALL_CACHE = ("--kv-cache-memory-bytes", str(128 * 2**20))
+"""Room for twice `PLACES` sequences of the tiny model's full length. The default is 1 GiB for each
+rank, too much for a machine with 16 GB."""
 SILENCE_SECONDS = 15
 """Time-outs of the impatient gateway."""
 LORA = "poet"
@@ -148,7 +151,7 @@ class Servers:
         }
         ports = self._ports["stack"], self._ports["first"]
         keys = MASTER_KEY, self._backend_key
-        flags = ["--max-num-seqs", str(PLACES)]
+        flags = ["--max-num-seqs", str(PLACES), *SMALL_CACHE]
         environment = {
             "TOOLGATE_ADAPTER": adapters()[0],
             "TOOLGATE_MAX_REQUESTS": str(MAX_REQUESTS),
@@ -203,6 +206,10 @@ class Servers:
         """A test kills this server."""
         self._may_end.add(name)
 
+    def stop(self, name: str) -> None:
+        """Stop a backend that no further test needs: each process of vLLM takes 0.5 to 1 GB."""
+        self._backends.pop(name).stop()
+
     def _start_litellm_gateway(self) -> None:
         models = {"tiny": "first", "second": "second"}
         self._start_gateway("litellm_gateway", models, TOOLGATE_ROUTE="litellm")
@@ -249,7 +256,8 @@ class Servers:
     ) -> None:
         command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_model())]
         command += ["--host", "127.0.0.1", "--port", str(self._ports[name])]
-        command += ["--served-model-name", "tiny", "--max-num-seqs", str(FEW_PLACES), *flags]
+        command += ["--served-model-name", "tiny", *SMALL_CACHE]
+        command += ["--max-num-seqs", str(FEW_PLACES), *flags]
         variables = {"VLLM_API_KEY": self._backend_key, "TOOLGATE_ADAPTER": adapter}
         child = Child(name, command, {**variables, **environment}, self._logs / f"{name}.log")
         self._backends[name] = child
@@ -272,16 +280,12 @@ class Servers:
         """A gateway that started before a backend sees a second later that it answers."""
         body = {"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
         headers = {"authorization": f"Bearer {gateway.key}"}
-        url = f"{gateway.url}/v1/chat/completions"
         give_up = time.monotonic() + STOP_SECONDS
-        while True:
-            answer = httpx.post(
-                url, json=body, headers=headers, timeout=60, trust_env=False, verify=False
-            )
-            if answer.is_success:
-                return
-            assert time.monotonic() < give_up, answer.text
-            time.sleep(0.2)
+        with httpx.Client(base_url=gateway.url, headers=headers, timeout=60, verify=False) as http:
+            while (answer := http.post("/v1/chat/completions", json=body)).is_error:
+                self.check()
+                assert time.monotonic() < give_up, answer.text
+                time.sleep(0.2)
 
     def _url(self, name: str) -> str:
         return f"http://127.0.0.1:{self._ports[name]}"

@@ -16,9 +16,16 @@ import pytest
 from toolgate_core import wire
 
 from .raw import LIGHT, OFFERED, SCHEMAS, calls, generate
-from .servers import FEW_PLACES, Backend
+from .servers import FEW_PLACES, Backend, Servers
 
 SEEDS = 24
+
+
+@pytest.fixture(scope="module")
+def drafting(servers: Servers) -> Iterator[Backend]:
+    """The backend with speculative decoding, on two data-parallel engines."""
+    yield servers.backend("drafting")
+    servers.stop("drafting")
 
 
 @pytest.fixture
