@@ -15,10 +15,10 @@ from pydantic import SecretStr
 from tests.support.fake_backend import KEY, FakeBackend
 from tests.support.litellm_router import reset_litellm
 from tests.support.script import Script, call
-from toolgate_proxy import provider
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
+from toolgate_proxy.litellm_host.provider import custom_provider
 from toolgate_proxy.litellm_host.provider.stream import PassThroughStream
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
@@ -56,7 +56,7 @@ async def recorder(
     here = GatewayState(
         Settings(backend_url=backend.url, backend_key=SecretStr(KEY), redis_url=None)
     )
-    monkeypatch.setattr(provider, "gateway", lambda: here)
+    monkeypatch.setattr(custom_provider, "gateway", lambda: here)
     reset_litellm(monkeypatch)
     recorder = Recorder()
     monkeypatch.setattr(litellm, "callbacks", [recorder])
