@@ -147,7 +147,9 @@ def test_starting_gateway_loads_the_most_used_grammars(
     asked = httpx.post(f"{gateway}/v1/chat/completions", json=ask, headers=headers, timeout=30)
     assert asked.headers["x-toolgate-grammar"].startswith("compiled")
     key = grammar_key(plain("habit"), INFO)
-    _until(lambda: redis_of_gateway.client.keys("toolgate:used:*") != [], seconds=20)
+    redis = redis_of_gateway.client
+    days = "toolgate:used:*"
+    _until(lambda: any(redis.zscore(day, key) for day in redis.keys(days)), seconds=20)
     with running(FakeBackend()) as fresh:
         arguments = ("--model", "tiny")
         with serving(arguments, fresh.url, tmp_path / "log", redis_of_gateway.url) as other:
