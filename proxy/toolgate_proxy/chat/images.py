@@ -21,6 +21,7 @@ import httpx
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ..settings import Settings
+from .public_addresses import is_public
 
 Message = dict[str, Any]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -29,10 +30,6 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 DATA_URI = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
 KINDS = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8", "webp": b"RIFF"}
 """First bytes of the files of each type."""
-TUNNELS = tuple(
-    map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
-)
-"""IPv6 networks whose addresses contain an IPv4 address: NAT64, 6to4, Teredo."""
 
 
 class Images:
@@ -184,18 +181,9 @@ async def _resolve(host: str, port: int) -> list[str]:
 def _public(addresses: Sequence[str], param: str) -> str:
     """Returns the first address. Raises InvalidRequest unless all addresses are public."""
     parsed = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
-    if not parsed or not all(map(_is_public, parsed)):
+    if not parsed or not all(map(is_public, parsed)):
         raise _error(param, "has a host whose IP address is not public. Use a data URI")
     return str(parsed[0])
-
-
-def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return _is_public(address.ipv4_mapped)
-        if any(address in network for network in TUNNELS):
-            return False
-    return address.is_global and not address.is_multicast
 
 
 def _kind(data: bytes, param: str) -> str:
