@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from tests.support.fake_backend import INFO, KEY, FakeBackend, running
 from tests.support.fleet import SECRET, gateway, tool, tools
+from tests.support.prewarm_tools import ENTRIES, EXPECTED, entry
 from tests.support.redis_server import RedisServer
 from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
@@ -24,37 +25,6 @@ from toolgate_proxy.cli.admin_client import AdminRequestFailed, read_tools
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
-
-
-def entry(name: str, **parameters: Any) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {"name": name, "parameters": {"type": "object"} | parameters},
-    }
-
-
-DEEP: dict[str, Any] = {}
-for _ in range(40):
-    DEEP = {"properties": {"a": DEEP}}
-
-
-ENTRIES: list[object] = [
-    entry("warm1"),
-    entry("warm2", properties={"a": {"type": "string"}}),
-    entry("warm1"),
-    entry("refused_one"),
-    entry("no spaces"),
-    entry("too_deep", **DEEP),
-    "no tool",
-]
-EXPECTED = {
-    "warm1": ("ready", None),
-    "warm2": ("ready", None),
-    "refused_one": ("refused", "schema_not_enforceable"),
-    "no spaces": ("invalid", "invalid_tools"),
-    "too_deep": ("refused", "schema_too_complex"),
-    "None": ("invalid", "invalid_tools"),
-}
 
 
 @pytest.fixture

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from typer.testing import CliRunner
 
+from tests.support.schema_report_tools import ENTRIES, UNIQUE
 from toolgate_core.schema.preparation.advice import ADVICE
-from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.cli.main import app
-
-
-def entry(name: str, **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": properties}
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
-
-
-TAGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-UNIQUE = ResidualKeyword(pointer="/properties/tags/uniqueItems", keyword="uniqueItems")
-ENTRIES: list[object] = [
-    entry("plain", a={"type": "string"}),
-    entry("set_tags", tags=TAGS),
-    entry("refused_one", a={"type": "null"}),
-    entry("away", a={"$ref": "https://example.com/schema"}),
-    entry("no spaces"),
-]
 
 
 def test_schema_command_without_a_gateway(tmp_path: Path) -> None:

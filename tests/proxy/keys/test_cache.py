@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
+from tests.support.clock import NOON, Clock
 from tests.support.virtual_keys import HASHER, key_of, stored
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.hashing import MAX_LENGTH, hint, new_key
 from toolgate_proxy.keys.key import Key
-
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def wall(self) -> datetime:
-        return NOON + timedelta(seconds=self.seconds - 1000)
 
 
 def cache_of(*keys: Key, clock: Clock | None = None) -> KeyCache:

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
+from tests.support.clock import Clock
 from toolgate_core.errors import TooManyWrongKeys
 from toolgate_proxy.keys.failed_attempts import FailedAttempts
-
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def wall(self) -> datetime:
-        return NOON + timedelta(seconds=self.seconds - 1000)
 
 
 def test_wrong_keys_are_limited_per_client_address() -> None:

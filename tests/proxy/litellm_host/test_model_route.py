@@ -12,14 +12,12 @@ from litellm.router import Router
 from litellm.types.router import RoutingStrategy
 
 from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
+from tests.support.model_routes import reason, route_of
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import (
-    ModelRoute,
     ModelRoutes,
-    litellm_reason,
     target_of,
 )
-from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.server.app import Route, make_config
 from toolgate_proxy.settings import Settings
 
@@ -27,19 +25,6 @@ from toolgate_proxy.settings import Settings
 @pytest.fixture(autouse=True)
 def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     reset_litellm(monkeypatch)
-
-
-def route_of(model: str = "tiny") -> ModelRoute:
-    model_route = ModelRoutes(Settings(route="auto")).find(model)
-    assert model_route is not None
-    return model_route
-
-
-def reason(
-    monkeypatch: pytest.MonkeyPatch, *rows: Row, model: str = "tiny", **settings: Any
-) -> Any:
-    use(monkeypatch, *(rows or (row("a"),)), **settings)
-    return litellm_reason(model, rows_of(model))
 
 
 def test_generated_configuration_takes_the_own_route(

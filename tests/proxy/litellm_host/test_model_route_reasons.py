@@ -10,9 +10,9 @@ from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
 
 from tests.support.litellm_router import Row, reset_litellm, row, use
+from tests.support.model_routes import reason, route_of
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import (
-    ModelRoute,
     ModelRoutes,
     litellm_reason,
 )
@@ -25,19 +25,6 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 @pytest.fixture(autouse=True)
 def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     reset_litellm(monkeypatch)
-
-
-def route_of(model: str = "tiny") -> ModelRoute:
-    model_route = ModelRoutes(Settings(route="auto")).find(model)
-    assert model_route is not None
-    return model_route
-
-
-def reason(
-    monkeypatch: pytest.MonkeyPatch, *rows: Row, model: str = "tiny", **settings: Any
-) -> Any:
-    use(monkeypatch, *(rows or (row("a"),)), **settings)
-    return litellm_reason(model, rows_of(model))
 
 
 def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:

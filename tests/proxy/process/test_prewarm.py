@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from tests.support.fake_backend import INFO, FakeBackend, running
 from tests.support.gateway_process import MASTER_KEY, serving
 from tests.support.http_client import http_client
+from tests.support.prewarm_tools import ENTRIES, EXPECTED, entry
 from tests.support.redis_server import RedisServer
 from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script
@@ -27,13 +28,6 @@ from toolgate_proxy.stack.processes import free_port
 pytestmark = OWN_ROUTE_ONLY
 
 
-def entry(name: str, **parameters: Any) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {"name": name, "parameters": {"type": "object"} | parameters},
-    }
-
-
 def plain(name: str) -> Tool:
     (parsed,) = parse_tools([entry(name)])
     return parsed
@@ -44,30 +38,6 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.05)
-
-
-DEEP: dict[str, Any] = {}
-for _ in range(40):
-    DEEP = {"properties": {"a": DEEP}}
-
-
-ENTRIES: list[object] = [
-    entry("warm1"),
-    entry("warm2", properties={"a": {"type": "string"}}),
-    entry("warm1"),
-    entry("refused_one"),
-    entry("no spaces"),
-    entry("too_deep", **DEEP),
-    "no tool",
-]
-EXPECTED = {
-    "warm1": ("ready", None),
-    "warm2": ("ready", None),
-    "refused_one": ("refused", "schema_not_enforceable"),
-    "no spaces": ("invalid", "invalid_tools"),
-    "too_deep": ("refused", "schema_too_complex"),
-    "None": ("invalid", "invalid_tools"),
-}
 
 
 def shown(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -14,28 +13,12 @@ from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
 from tests.support.http_client import http_client
 from tests.support.routes import OWN_ROUTE_ONLY
+from tests.support.schema_report_tools import ENTRIES, UNIQUE
 from toolgate_core.schema.preparation.advice import ADVICE
-from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 
 pytestmark = OWN_ROUTE_ONLY
-
-
-def entry(name: str, **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": properties}
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
-
-
-TAGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-UNIQUE = ResidualKeyword(pointer="/properties/tags/uniqueItems", keyword="uniqueItems")
-ENTRIES: list[object] = [
-    entry("plain", a={"type": "string"}),
-    entry("set_tags", tags=TAGS),
-    entry("refused_one", a={"type": "null"}),
-    entry("away", a={"$ref": "https://example.com/schema"}),
-    entry("no spaces"),
-]
 
 
 async def test_schema_route_reports_every_tool(

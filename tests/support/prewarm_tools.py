@@ -1,0 +1,36 @@
+"""Tools for prewarming, and the status and error code that each of them gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def entry(name: str, **parameters: Any) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object"} | parameters},
+    }
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(40):
+    DEEP = {"properties": {"a": DEEP}}
+
+
+ENTRIES: list[object] = [
+    entry("warm1"),
+    entry("warm2", properties={"a": {"type": "string"}}),
+    entry("warm1"),
+    entry("refused_one"),
+    entry("no spaces"),
+    entry("too_deep", **DEEP),
+    "no tool",
+]
+EXPECTED = {
+    "warm1": ("ready", None),
+    "warm2": ("ready", None),
+    "refused_one": ("refused", "schema_not_enforceable"),
+    "no spaces": ("invalid", "invalid_tools"),
+    "too_deep": ("refused", "schema_too_complex"),
+    "None": ("invalid", "invalid_tools"),
+}
