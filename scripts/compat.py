@@ -155,7 +155,8 @@ def outcomes(host: Host, suite: str, more: Sequence[str]) -> dict[str, str]:
     report.unlink(missing_ok=True)
     programs = host.directory / "venv" / "bin"
     pytest = (programs / "python", "-m", "pytest", suite, "-q", "-p", "no:cacheprovider")
-    options = ("--continue-on-collection-errors", f"--junitxml={report}", *more)
+    parallel = () if host.serves_models else ("-n", "2", "--dist", "loadfile")
+    options = ("--continue-on-collection-errors", f"--junitxml={report}", *parallel, *more)
     with (host.directory / f"{Path(suite).stem}.log").open("w") as log:
         command = ["nice", "-n", "5", *map(str, pytest), *options]  # below compiler.NICENESS
         environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
