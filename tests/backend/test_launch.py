@@ -42,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch, flags: list[str], **environment: str) -
         ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset VLLM_USE"),
     ],
 )
-def test_what_would_drop_the_logits_processor_is_refused(
+def test_flags_that_disable_the_logits_processor_are_rejected(
     started: list[str],
     monkeypatch: pytest.MonkeyPatch,
     flags: list[str],
@@ -55,7 +55,7 @@ def test_what_would_drop_the_logits_processor_is_refused(
 
 
 @pytest.mark.parametrize(("flags", "environment", "says"), OTHER_SERVERS)
-def test_a_server_without_endpoint_plugins_is_refused(
+def test_launch_without_endpoint_plugins_is_rejected(
     started: list[str],
     monkeypatch: pytest.MonkeyPatch,
     flags: list[str],
@@ -79,7 +79,7 @@ def test_the_rust_front_end_may_be_switched_off(
 def test_the_plugin_stops_a_server_without_endpoint_plugins(
     monkeypatch: pytest.MonkeyPatch, flags: list[str], environment: dict[str, str], says: str
 ) -> None:
-    """Where vLLM was started by hand."""
+    """vLLM was started without the launcher."""
     for name, value in {"VLLM_PLUGINS": "toolgate", **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(plugin.sys, "argv", ["vllm", "serve", "model", *flags])
@@ -87,7 +87,7 @@ def test_the_plugin_stops_a_server_without_endpoint_plugins(
         plugin.register()
 
 
-def test_the_plugin_leaves_other_programs_and_servers_alone(
+def test_the_plugin_ignores_other_programs_and_servers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
@@ -108,7 +108,7 @@ def test_the_plugin_leaves_other_programs_and_servers_alone(
         ([], {"TOOLGATE_ADAPTER": "structured_output"}),
     ],
 )
-def test_where_no_v1_processor_runs_the_other_adapter_does(
+def test_structured_output_is_used_where_logits_processors_cannot_run(
     started: list[str],
     monkeypatch: pytest.MonkeyPatch,
     flags: list[str],
@@ -121,7 +121,7 @@ def test_where_no_v1_processor_runs_the_other_adapter_does(
     assert runner == environment.get("VLLM_USE_V2_MODEL_RUNNER")  # vLLM's own choice stands
 
 
-def test_without_triton_vllm_runs_v1_and_the_processor_is_named(
+def test_without_triton_the_v1_runner_and_logits_processor_are_set(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
@@ -133,7 +133,7 @@ def test_without_triton_vllm_runs_v1_and_the_processor_is_named(
     assert launch.os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "0"
 
 
-def test_with_triton_vllm_chooses_its_runner(
+def test_with_triton_the_runner_is_not_set(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "on_cpu", lambda: False)
@@ -142,7 +142,7 @@ def test_with_triton_vllm_chooses_its_runner(
     assert "VLLM_USE_V2_MODEL_RUNNER" not in launch.os.environ
 
 
-def test_other_plugins_stay() -> None:
+def test_other_vllm_plugins_are_kept() -> None:
     assert (
         launch.environment({"VLLM_PLUGINS": "mine"}, "structured_output")["VLLM_PLUGINS"]
         == "mine,toolgate"
@@ -150,7 +150,7 @@ def test_other_plugins_stay() -> None:
 
 
 @pytest.mark.parametrize("flags", [["--max-model-len", "4096"], ["--max_model_len=4096"]])
-def test_on_a_cpu_no_prompt_is_prefilled_in_parts(started: list[str], flags: list[str]) -> None:
+def test_chunked_prefill_is_disabled_on_cpu(started: list[str], flags: list[str]) -> None:
     if not launch.on_cpu():
         pytest.skip("the installed vLLM is not its CPU build")
     launch.main(["model", *flags])
@@ -159,7 +159,7 @@ def test_on_a_cpu_no_prompt_is_prefilled_in_parts(started: list[str], flags: lis
 
 
 @pytest.mark.parametrize(("positions", "length"), [(2048, 2048), (40_960, 8192)])
-def test_on_a_cpu_no_prompt_is_longer_than_the_model_was_made_for(
+def test_model_length_on_cpu_is_limited_to_the_models_positions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, positions: int, length: int
 ) -> None:
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
@@ -179,7 +179,7 @@ def test_on_a_cpu_no_prompt_is_longer_than_the_model_was_made_for(
         (["--gpu-memory-utilization", "0.5"], None),
     ],
 )
-def test_on_a_cpu_the_cache_has_room_for_whole_contexts_of_the_model(
+def test_kv_cache_on_cpu_fits_whole_contexts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: list[str], cache: str | None
 ) -> None:
     monkeypatch.setattr(launch, "on_cpu", lambda: True)
@@ -197,7 +197,7 @@ def on_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(launch.os, "sched_getaffinity", lambda _: set(range(count)), raising=False)
 
 
-def test_on_few_cores_nobody_waits_by_spinning(
+def test_few_cores_use_one_process_and_one_thread(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_cores(monkeypatch, 2)
@@ -206,14 +206,16 @@ def test_on_few_cores_nobody_waits_by_spinning(
     assert launch.os.environ["OMP_NUM_THREADS"] == "1"
 
 
-def test_on_many_cores_vllm_chooses(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_cores_keep_the_vllm_defaults(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_cores(monkeypatch, 16)
     launch.main(["model", "--port", "1"])
     assert "--distributed-executor-backend" not in started
     assert "OMP_NUM_THREADS" not in launch.os.environ
 
 
-def test_several_ranks_need_several_processes(
+def test_tensor_parallel_does_not_use_one_process(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_cores(monkeypatch, 2)

@@ -27,7 +27,7 @@ print(TestClient(app).get("/metrics").text)
 
 
 @pytest.mark.parametrize("processes", ["one", "several"])
-def test_vllm_shows_them(tmp_path: Path, processes: str) -> None:
+def test_metrics_are_exposed_by_vllm(tmp_path: Path, processes: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PROMETHEUS_MULTIPROC_DIR"}
     if processes == "several":
         environment["PROMETHEUS_MULTIPROC_DIR"] = str(tmp_path)

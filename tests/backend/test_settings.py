@@ -16,7 +16,7 @@ def test_each_schema_limit_has_its_own_setting(monkeypatch: pytest.MonkeyPatch) 
     assert Settings().schema_limits == SchemaLimits(**limits)
 
 
-def test_variables_set_fields_and_empty_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variables_keep_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLGATE_QUARANTINE_CPU_SECONDS", "0.5")
     monkeypatch.setenv("TOOLGATE_SCHEMA_MAX_DEPTH", "")
     assert Settings().quarantine_cpu_seconds == 0.5

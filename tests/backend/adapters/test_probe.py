@@ -52,10 +52,10 @@ def test_the_error_names_the_version_every_problem_and_what_to_install(
         "vllm.entrypoints.serve.utils.api_utils.with_cancellation",
     ],
 )
-def test_a_server_does_not_start_without_a_name_that_it_needs(
+def test_a_missing_private_name_stops_the_server(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """By the plug-in, in whatever way vLLM was started."""
+    """The plug-in checks the names, however vLLM was started."""
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
     plugin.register()
     monkeypatch.delattr(name)
@@ -63,7 +63,7 @@ def test_a_server_does_not_start_without_a_name_that_it_needs(
         plugin.register()
 
 
-def test_vllms_server_is_not_started_without_its_command_line(
+def test_launch_fails_without_the_vllm_command_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr("vllm.entrypoints.cli.main.main")
@@ -74,7 +74,9 @@ def test_vllms_server_is_not_started_without_its_command_line(
         launch.main(["model"])
 
 
-def test_the_launcher_reports_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launcher_reports_an_incompatible_server_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def misfit(arguments: list[str]) -> None:
         raise IncompatibleServer("vLLM lacks a name.")
 

@@ -49,7 +49,9 @@ def call(vocabulary: Vocabulary) -> list[int]:
     return [vocabulary.marks.call_begin, *vocabulary.encode(text), vocabulary.marks.call_end]
 
 
-def test_a_whole_answer(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> None:
+def test_a_complete_response_terminates_the_grammar(
+    grammar: EnforcementGrammar, vocabulary: Vocabulary
+) -> None:
     for token in call(vocabulary):
         assert token in allowed(grammar, vocabulary)
         assert grammar.accept_tokens("r", [token])
@@ -60,7 +62,7 @@ def test_a_whole_answer(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> 
     assert grammar.is_terminated()
 
 
-def test_drafts_as_vllm_walks_them(
+def test_drafts_validated_as_in_vllm_do_not_change_the_masks(
     automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
 ) -> None:
     """Validate, a mask at each position, roll back; then what was sampled is accepted. Drafts,
@@ -91,7 +93,7 @@ def test_drafts_as_vllm_walks_them(
     assert drafted.is_terminated()
 
 
-def test_no_draft_goes_beyond_the_end(
+def test_drafts_after_the_end_are_rejected(
     automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
 ) -> None:
     grammar = make(automaton([], choice="none"))
@@ -100,14 +102,12 @@ def test_no_draft_goes_beyond_the_end(
     assert not grammar.is_terminated()
 
 
-def test_a_token_that_was_masked_ends_the_request(
-    grammar: EnforcementGrammar, vocabulary: Vocabulary
-) -> None:
+def test_a_masked_token_is_rejected(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> None:
     assert not grammar.accept_tokens("r", list(vocabulary.encode("a")))
 
 
 @pytest.mark.parametrize("verb", ["accept_tokens", "validate_tokens", "rollback", "next_mask"])
-def test_what_breaks_ends_its_sequence_and_raises_nothing(
+def test_an_internal_error_ends_the_sequence_without_raising(
     automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, verb: str
 ) -> None:
     machine: Any = automaton([tools.WEATHER], choice="required")
@@ -131,7 +131,7 @@ def test_what_breaks_ends_its_sequence_and_raises_nothing(
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])
 
 
-def test_masks_that_hold_the_others_up_end_their_sequence(
+def test_slow_masks_end_their_sequence(
     automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grammar = make(automaton([tools.WEATHER], choice="required"))

@@ -43,7 +43,7 @@ def config(*, processors: Any = None, drafts: Any = None, v2: bool = False) -> A
 OURS = ["toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"]
 
 
-def test_the_adapter_is_what_the_servers_flags_make_it() -> None:
+def test_the_adapter_is_detected_from_the_server_config() -> None:
     assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
     assert vllm_host.detect_adapter(config(), "auto") == "structured_output"
     assert vllm_host.detect_adapter(config(processors=["a:B"]), "auto") == "structured_output"
@@ -59,13 +59,13 @@ def test_the_adapter_is_what_the_servers_flags_make_it() -> None:
         (config(processors=OURS), "structured_output"),
     ],
 )
-def test_a_server_that_would_drop_the_masks_does_not_start(given: Any, wanted: str) -> None:
+def test_a_server_that_cannot_apply_masks_is_rejected(given: Any, wanted: str) -> None:
     with pytest.raises(IncompatibleServer, match="TOOLGATE_ADAPTER"):
         vllm_host.detect_adapter(given, wanted)
 
 
 @pytest.mark.parametrize("name", ["_create_grammar", "validate_tokens"])
-def test_a_server_whose_hooks_are_gone_does_not_start(
+def test_a_server_with_missing_hooks_is_rejected(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(StructuredOutputManager, name, lambda self, request, other, one: None)
@@ -74,7 +74,7 @@ def test_a_server_whose_hooks_are_gone_does_not_start(
     assert vllm_host.detect_adapter(config(processors=OURS), "auto") == "logits_processor"
 
 
-def test_vllm_that_lacks_the_hooks_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vllm_without_the_hooks_is_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(EngineCore, "toolgate_report")
     monkeypatch.delattr(StructuredOutputManager, "_create_grammar")
     vllm_host.register()
@@ -82,7 +82,7 @@ def test_vllm_that_lacks_the_hooks_stays_as_it_is(monkeypatch: pytest.MonkeyPatc
     assert not hasattr(StructuredOutputManager, "_create_grammar")
 
 
-async def test_a_call_reaches_every_engine_and_gets_an_answer_of_each() -> None:
+async def test_an_rpc_returns_a_result_from_every_engine() -> None:
     client: Any = AsyncMPClient.__new__(AsyncMPClient)
     client.core_engines = [b"0", b"1"]
 
@@ -99,7 +99,7 @@ async def test_a_call_reaches_every_engine_and_gets_an_answer_of_each() -> None:
 
 
 @pytest.mark.parametrize(("model_type", "kind"), [("qwen3", "random"), ("kimi_k2", "kimi_k2")])
-def test_the_kind_of_call_ids_is_the_models(model_type: str, kind: str) -> None:
+def test_call_id_kind_follows_the_model_type(model_type: str, kind: str) -> None:
     held = SimpleNamespace(model_type=model_type)
     model_config = SimpleNamespace(hf_overrides=None, hf_config=held, hf_text_config=held)
     assert vllm_host.call_ids(model_config) == kind
@@ -127,7 +127,7 @@ def enforced(**spec: Any) -> Any:
     )
 
 
-def test_a_request_of_ours_gets_our_grammar(manager: Any) -> None:
+def test_enforced_requests_get_an_enforcement_grammar(manager: Any) -> None:
     [tool] = parse_tools([tools.WEATHER])
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
     source = {
@@ -147,12 +147,12 @@ def test_a_request_of_ours_gets_our_grammar(manager: Any) -> None:
     assert EngineCore.toolgate_report(engine) == {"grammars": 0, "sequences": 0}
 
 
-def test_a_grammar_that_is_not_there_fails_that_request(manager: Any) -> None:
+def test_a_missing_grammar_raises_grammar_not_loaded(manager: Any) -> None:
     with pytest.raises(GrammarNotLoaded):
         manager._create_grammar(enforced(choice="required", keys=("gone",)))
 
 
-def test_vllm_builds_the_grammars_of_other_requests(manager: Any) -> None:
+def test_vllm_compiles_the_grammars_of_other_requests(manager: Any) -> None:
     built: list[tuple[Any, ...]] = []
 
     def compile_grammar(*given: Any, **others: Any) -> str:
@@ -177,20 +177,20 @@ def drafted(manager: Any, grammar: Any, drafts: list[int], **speculative: Any) -
     return manager.validate_tokens(asked, drafts)
 
 
-def test_text_that_must_come_is_drafted(manager: Any) -> None:
-    """vLLM pads what was rejected with -1."""
+def test_forced_text_is_drafted(manager: Any) -> None:
+    """vLLM replaces rejected drafts with -1."""
     grammar: Any = EnforcementGrammar.__new__(EnforcementGrammar)
     grammar.drafts = lambda proposed, limit: [*proposed, limit]
     assert drafted(manager, grammar, [5, 6, -1, -1]) == [5, 6, 4]
 
 
-def test_drafts_for_other_grammars_are_vllms(manager: Any) -> None:
+def test_drafts_for_other_grammars_are_only_validated(manager: Any) -> None:
     grammar = SimpleNamespace(validate_tokens=lambda tokens: tokens[:1])
     assert drafted(manager, grammar, [5, 6, -1]) == [5]
 
 
-def test_the_engine_runs_our_methods_by_name(manager: Any) -> None:
-    """As it does for a call of its client's."""
+def test_the_engine_runs_toolgate_methods_by_name(manager: Any) -> None:
+    """The engine handles the call as a utility request from its client."""
     engine: Any = EngineCoreProc.__new__(EngineCoreProc)
     engine.vllm_config = manager.vllm_config
     engine.shutdown_state = EngineShutdownState.RUNNING
@@ -203,7 +203,7 @@ def test_the_engine_runs_our_methods_by_name(manager: Any) -> None:
     assert answer.result.result == {"grammars": 0, "sequences": 0}
 
 
-def test_workers_run_our_methods_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_run_toolgate_methods_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
     plugin.register()
     monkeypatch.setattr("toolgate_backend.grammars.store._installed", {})

@@ -7,7 +7,7 @@ from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendUnavailable
 
 
-def test_one_too_many_is_refused_and_told_when_to_come_again() -> None:
+def test_requests_over_the_limit_are_rejected_with_retry_after() -> None:
     hand = InFlightRequests(2)
     with hand.track():
         with hand.track():

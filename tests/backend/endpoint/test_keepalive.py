@@ -23,7 +23,7 @@ async def bodies(events: AsyncGenerator[bytes, None], seconds: float, sent: list
     await EventStreamResponse(events, seconds).stream_response(send)
 
 
-async def test_silence_is_broken_and_nothing_is_lost() -> None:
+async def test_comments_are_sent_while_idle_and_all_bodies_are_kept() -> None:
     sent: list[bytes] = []
     await bodies(slow([0, 0.3, 0]), 0.05, sent)
     assert [body for body in sent if body != COMMENT] == [b"0", b"1", b"2", b""]
@@ -32,13 +32,13 @@ async def test_silence_is_broken_and_nothing_is_lost() -> None:
     assert sent[-1] == b""
 
 
-async def test_there_is_no_comment_where_there_is_no_silence() -> None:
+async def test_no_comment_is_sent_while_bodies_arrive() -> None:
     sent: list[bytes] = []
     await bodies(slow([0.001] * 20), 10, sent)
     assert COMMENT not in sent
 
 
-async def test_an_error_passes_and_the_watch_ends() -> None:
+async def test_an_error_is_propagated_and_ends_the_keepalive() -> None:
     async def broken() -> AsyncGenerator[bytes, None]:
         yield b"1"
         raise RuntimeError
@@ -50,7 +50,7 @@ async def test_an_error_passes_and_the_watch_ends() -> None:
     assert sent == [b"1"]
 
 
-async def test_leaving_it_in_a_silence_ends_what_it_waits_for() -> None:
+async def test_cancelling_while_idle_closes_the_source() -> None:
     closed = False
 
     async def forever() -> AsyncGenerator[bytes, None]:

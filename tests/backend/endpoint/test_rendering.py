@@ -25,11 +25,13 @@ MARKS = MarkIds(reasoning_begin=3, reasoning_end=4, end_of_turn=(5,))
         ([9, 3, 9, 4, 9, 5, 9], "default", "may"),  # an earlier turn's reasoning
     ],
 )
-def test_where_the_answer_begins(prompt: list[int], mode: ReasoningMode, start: str) -> None:
+def test_reasoning_start_follows_the_prompt_and_mode(
+    prompt: list[int], mode: ReasoningMode, start: str
+) -> None:
     assert reasoning_start(prompt, MARKS, mode) == start
 
 
-def test_a_model_without_reasoning_marks_never_reasons() -> None:
+def test_reasoning_is_closed_for_a_model_without_reasoning_marks() -> None:
     assert reasoning_start([1, 2], MarkIds(end_of_turn=(5,)), "default") == "closed"
 
 
@@ -46,8 +48,8 @@ def test_a_model_without_reasoning_marks_never_reasons() -> None:
     ],
     ids=str,
 )
-def test_no_address_is_followed(part: dict[str, Any]) -> None:
-    """Some shapes of a part are vLLM's own; it takes one without a type as well."""
+def test_media_urls_are_rejected(part: dict[str, Any]) -> None:
+    """Some content part formats are specific to vLLM, which also accepts parts without a type."""
     text = {"type": "text", "text": "see"}
     messages = ({"role": "user", "content": "hi"}, {"role": "user", "content": [text, part]})
     with pytest.raises(UnsupportedParameter) as refused:
@@ -55,6 +57,6 @@ def test_no_address_is_followed(part: dict[str, Any]) -> None:
     assert refused.value.param == "messages[1].content[1]"
 
 
-def test_data_passes() -> None:
+def test_data_urls_are_accepted() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     refuse_media_urls(ChatPrompt(messages=({"role": "user", "content": [image, "hm"]},)))

@@ -12,8 +12,8 @@ from toolgate_backend.endpoint.routes import _collect_events
 from toolgate_core import wire
 
 
-async def test_a_client_that_leaves_ends_its_request() -> None:
-    """Also where nothing is streamed to it."""
+async def test_client_disconnect_aborts_the_request() -> None:
+    """A request without streaming is aborted too."""
     closed = asyncio.Event()
 
     async def forever() -> AsyncGenerator[wire.StreamEvent, None]:

@@ -22,13 +22,13 @@ def made(vocabulary: Vocabulary, spec: Spec, **sampling: Any) -> Any:
     )
 
 
-def test_every_sampling_field_is_a_field_of_vllm() -> None:
+def test_every_sampling_field_exists_in_vllm() -> None:
     assert wire.Sampling.model_fields.keys() <= {*SamplingParams.__struct_fields__}
 
 
 @pytest.mark.parametrize("row", [row for row in SAMPLING if row.sampling], ids=lambda row: row.name)
-def test_valid_values_reach_vllm_under_their_names(vocabulary: Vocabulary, row: Parameter) -> None:
-    """The bounds of the gateway's table are within vLLM's."""
+def test_valid_values_are_passed_to_vllm(vocabulary: Vocabulary, row: Parameter) -> None:
+    """The bounds of the gateway's parameters are within vLLM's bounds."""
     assert row.type
     assert row.sampling
     for value in row.type.valid():
@@ -76,7 +76,7 @@ def test_allowed_token_ids_must_include_a_text_token(vocabulary: Vocabulary) -> 
         made(vocabulary, Spec("none"), allowed_token_ids=(*vocabulary.marks.end_of_turn,))
 
 
-def test_repetition_detection_and_logprob_token_ids(vocabulary: Vocabulary) -> None:
+def test_repetition_detection_and_logprob_token_ids_are_passed(vocabulary: Vocabulary) -> None:
     found = {"max_pattern_size": 3, "min_count": 4}
     params = made(vocabulary, Spec("none"), repetition_detection=found)
     assert params.repetition_detection.max_pattern_size == 3

@@ -81,7 +81,7 @@ async def prompt_and_budget(
 
 @pytest.mark.parametrize("side", [None, "left", "right"])
 @pytest.mark.parametrize(("max_tokens", "kept"), [(None, 99), (1, 99), (20, 80), (99, 1)])
-async def test_a_prompt_that_is_cut_to_the_context_leaves_room_for_max_tokens(
+async def test_a_truncated_prompt_leaves_room_for_max_tokens(
     service: Service, engine: Engine, side: Any, max_tokens: int | None, kept: int
 ) -> None:
     request = cut(side=side, max_tokens=max_tokens)
@@ -90,7 +90,7 @@ async def test_a_prompt_that_is_cut_to_the_context_leaves_room_for_max_tokens(
 
 
 @pytest.mark.parametrize("max_tokens", [CONTEXT, CONTEXT + 1])
-async def test_max_tokens_that_leave_the_prompt_no_room_are_refused(
+async def test_max_tokens_without_room_for_the_prompt_are_rejected(
     service: Service, engine: Engine, max_tokens: int
 ) -> None:
     with pytest.raises(ContextLengthExceeded) as refused:
@@ -98,7 +98,7 @@ async def test_max_tokens_that_leave_the_prompt_no_room_are_refused(
     assert refused.value.param == "max_tokens"
 
 
-async def test_a_request_that_goes_on_from_accepted_tokens_gets_the_same_cut_prompt(
+async def test_a_resumed_request_gets_the_same_truncated_prompt(
     service: Service, engine: Engine
 ) -> None:
     first, _ = await prompt_and_budget(service, engine, cut(side="left", max_tokens=20))

@@ -22,19 +22,19 @@ from toolgate_core.wire import (
 START = StartEvent(prompt_tokens=20, reasoning_open=True, max_tokens=30)
 
 
-def test_a_character_appears_with_the_token_that_completes_it(vocabulary: Vocabulary) -> None:
+def test_a_character_is_emitted_with_its_last_token(vocabulary: Vocabulary) -> None:
     decoder = TextDecoder(vocabulary)
     ids = [vocabulary.token_bytes.index(bytes([byte])) for byte in "é🙂".encode()]
     assert [decoder.decode(i) for i in ids] == ["", "é", "", "", "", "🙂"]
     assert decoder.rest() == ""
 
 
-def test_a_character_that_was_begun_before_is_completed(vocabulary: Vocabulary) -> None:
+def test_a_character_begun_in_accepted_tokens_is_completed(vocabulary: Vocabulary) -> None:
     first, second = (vocabulary.token_bytes.index(bytes([byte])) for byte in "é".encode())
     assert TextDecoder(vocabulary, [first]).decode(second) == "é"
 
 
-def test_the_texts_join_to_the_whole(vocabulary: Vocabulary) -> None:
+def test_decoded_texts_join_to_the_full_text(vocabulary: Vocabulary) -> None:
     @given(st.text(max_size=40))
     def holds(text: str) -> None:
         decoder = TextDecoder(vocabulary)
@@ -62,7 +62,7 @@ async def outputs() -> AsyncIterator[Any]:
     yield output([choice(0, [13], "length")])
 
 
-async def test_events_of_two_choices(vocabulary: Vocabulary) -> None:
+async def test_events_of_two_choices_are_kept_apart(vocabulary: Vocabulary) -> None:
     events = [event async for event in raw_events(outputs(), vocabulary, start=START)]
     assert [e.ids for e in events if isinstance(e, TokensEvent)] == [(10,), (11, 12), (13,)]
     ends = [(e.choice, e.finish_reason) for e in events if isinstance(e, EndEvent)]
@@ -74,7 +74,7 @@ async def test_events_of_two_choices(vocabulary: Vocabulary) -> None:
     assert events[-1] == UsageEvent(prompt_tokens=20, completion_tokens=4, cached_tokens=16)
 
 
-def test_alternatives_are_the_likeliest_or_those_that_were_asked_for(
+def test_top_logprobs_are_the_likeliest_or_the_selected_ids(
     vocabulary: Vocabulary,
 ) -> None:
     at = {token: SimpleNamespace(logprob=-float(token - 9)) for token in (10, 11, 12)}

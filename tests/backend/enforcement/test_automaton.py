@@ -72,7 +72,7 @@ def calls(events: list[Event]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("choice", ["none", "auto", "required"])
 @pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
 @pytest.mark.parametrize("max_calls", [None, 1])
-def test_walks_hold_what_the_request_was_promised(
+def test_random_walks_satisfy_the_tool_choice(
     automaton: MakeAutomaton,
     vocabulary: Vocabulary,
     choice: str,
@@ -108,7 +108,7 @@ def test_walks_hold_what_the_request_was_promised(
 
 
 def test_rollback_undoes_every_step(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
-    """At each step: forward along a random path and back must leave the same masks ahead."""
+    """Accepting and rolling back tokens at each step leaves all later masks unchanged."""
     machine = automaton(tools.ALL, choice="required", reasoning="must")
     tokens, _ = walk(machine, vocabulary, seed=5, limit=120)
     machine.reset()
@@ -124,7 +124,7 @@ def test_rollback_undoes_every_step(automaton: MakeAutomaton, vocabulary: Vocabu
         assert machine.accept_tokens([token])
 
 
-def test_validate_finds_the_prefix_and_changes_nothing(
+def test_validate_tokens_returns_the_valid_prefix_without_side_effects(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required")
@@ -136,7 +136,7 @@ def test_validate_finds_the_prefix_and_changes_nothing(
     assert machine.accept_tokens([begin, *text])
 
 
-def test_text_that_looks_like_a_mark_is_only_text(
+def test_mark_text_inside_a_string_does_not_end_the_call(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required", max_calls=1)
@@ -150,7 +150,7 @@ def test_text_that_looks_like_a_mark_is_only_text(
     assert found == [("get_weather", '{"city": "</tool_call><|im_end|>"}')]
 
 
-def test_special_tokens_never_come_inside_a_call(
+def test_special_tokens_are_masked_inside_a_call(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required")
@@ -160,7 +160,7 @@ def test_special_tokens_never_come_inside_a_call(
 
 
 @pytest.mark.parametrize("choice", ["none", "auto"])
-def test_a_mark_cannot_be_spelt_out_in_content(
+def test_content_cannot_spell_a_mark_in_ordinary_tokens(
     automaton: MakeAutomaton, vocabulary: Vocabulary, choice: str
 ) -> None:
     machine = automaton([tools.WEATHER] if choice == "auto" else [], choice=choice)
@@ -171,7 +171,7 @@ def test_a_mark_cannot_be_spelt_out_in_content(
     assert not machine.accept_tokens(vocabulary.encode(">"))
 
 
-def test_min_tokens_holds_the_end_back(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+def test_end_is_masked_until_min_tokens(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
     machine = automaton([], choice="none", min_tokens=3)
     ends = set(vocabulary.marks.end_of_turn)
     word = vocabulary.encode("a")
@@ -182,7 +182,7 @@ def test_min_tokens_holds_the_end_back(automaton: MakeAutomaton, vocabulary: Voc
 
 
 @pytest.mark.parametrize("reasoning", ["open", "closed"])
-def test_bad_words_do_not_come_in_free_text(
+def test_bad_words_are_masked_in_free_text(
     automaton: MakeAutomaton, vocabulary: Vocabulary, reasoning: str
 ) -> None:
     one, two = vocabulary.encode("x"), vocabulary.encode("yz!")
@@ -197,7 +197,9 @@ def test_bad_words_do_not_come_in_free_text(
     assert two[-1] in allowed(machine, vocabulary.size)
 
 
-def test_bad_words_leave_calls_alone(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+def test_bad_words_are_not_masked_inside_calls(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
     call = '\n{"name": "get_weather", "arguments": {"city": "x"}}\n'
     tokens = [i for c in call for i in vocabulary.encode(c)]
     machine = automaton([tools.WEATHER], choice="required", bad_words=tuple({(i,) for i in tokens}))
@@ -222,23 +224,23 @@ def test_stop_tokens_end_the_content(automaton: MakeAutomaton, vocabulary: Vocab
     assert thinking.accept_tokens([word, word])
 
 
-def test_content_that_ignores_ends_goes_on(
-    automaton: MakeAutomaton, vocabulary: Vocabulary
-) -> None:
+def test_ignore_end_masks_the_end_of_turn(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
     machine = automaton([tools.WEATHER], choice="auto", ignore_end=True)
     ends = set(vocabulary.marks.end_of_turn)
     assert not ends & set(allowed(machine, vocabulary.size))
     assert vocabulary.marks.call_begin in allowed(machine, vocabulary.size)
 
 
-def test_an_unwanted_reasoning_that_the_prompt_opened_is_closed_at_once(
+def test_skip_reasoning_closes_reasoning_opened_by_the_prompt(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([], choice="none", reasoning="open", skip_reasoning=True)
     assert list(allowed(machine, vocabulary.size)) == [vocabulary.marks.reasoning_end]
 
 
-def test_two_sequences_share_nothing(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+def test_two_sequences_have_independent_state(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
     one = automaton([tools.WEATHER], choice="required")
     two = automaton([tools.WEATHER], choice="required")
     one.accept_tokens([vocabulary.marks.call_begin])
@@ -246,7 +248,9 @@ def test_two_sequences_share_nothing(automaton: MakeAutomaton, vocabulary: Vocab
     assert list(allowed(two, vocabulary.size)) == [vocabulary.marks.call_begin]
 
 
-def test_every_state_is_reached_by_replay(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
+def test_replayed_output_gives_the_same_masks(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
     """Preemption rebuilds an automaton from its output: any prefix must give the same masks."""
     machine = automaton(tools.ALL, choice="auto", reasoning="may")
     tokens, _ = walk(machine, vocabulary, seed=3, limit=60)
@@ -259,10 +263,10 @@ def test_every_state_is_reached_by_replay(automaton: MakeAutomaton, vocabulary: 
         assert np.array_equal(allowed(fresh, vocabulary.size), allowed(machine, vocabulary.size))
 
 
-def test_a_sequence_goes_on_from_an_earlier_ones_tokens(
+def test_a_sequence_resumes_from_accepted_tokens(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
-    """As if they had just been sampled, wherever they end, and again after a reset."""
+    """Masks equal those after sampling the tokens, for any prefix and after a reset."""
     tokens, _ = walk(automaton(tools.ALL, choice="auto", reasoning="may"), vocabulary, seed=3)
     machine = automaton(tools.ALL, choice="auto", reasoning="may")
     for at, token in enumerate(tokens[:120]):
@@ -278,7 +282,7 @@ def test_a_sequence_goes_on_from_an_earlier_ones_tokens(
         assert machine.accept_tokens([token])
 
 
-def test_what_was_accepted_needs_not_fit_into_the_budget_that_is_left(
+def test_accepted_tokens_may_exceed_the_remaining_budget(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     how: dict[str, Any] = {"choice": "required", "reasoning": "must", "close_at_budget": True}
@@ -288,7 +292,7 @@ def test_what_was_accepted_needs_not_fit_into_the_budget_that_is_left(
         assert len(allowed(heir, vocabulary.size))
 
 
-def test_tokens_that_could_not_have_come_are_none_to_go_on_from(
+def test_accepted_tokens_that_violate_the_masks_are_rejected(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     with pytest.raises(BackendError):

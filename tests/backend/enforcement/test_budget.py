@@ -82,7 +82,7 @@ def bodies(compile_tool: Callable[[Tool], Any]) -> dict[str, int]:
 
 @pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
 @pytest.mark.parametrize("name", [None, *SCHEMAS])
-def test_required_and_closed_is_a_valid_call_from_the_least_budget_on(
+def test_close_at_budget_gives_a_valid_call_from_the_minimum_budget_up(
     automaton: MakeAutomaton,
     vocabulary: Vocabulary,
     bodies: dict[str, int],
@@ -107,10 +107,10 @@ def test_required_and_closed_is_a_valid_call_from_the_least_budget_on(
 
 
 @pytest.mark.parametrize("reasoning", ["open", "must", "may"])
-def test_thinking_leaves_room_for_the_call(
+def test_reasoning_leaves_room_for_the_call(
     automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int], reasoning: str
 ) -> None:
-    """Without closing, a call may be cut; that it is begun in time is what the budget sees to."""
+    """Without close_at_budget a call may be cut, but it is begun in time."""
     how = {"choice": "required", "reasoning": reasoning}
     floor = least(vocabulary, bodies, how)
     for budget in range(floor, floor + 40, 3):
@@ -142,7 +142,7 @@ def test_a_reasoning_budget_closes_the_reasoning(
             assert not any(isinstance(event, ReasoningDelta) for event in events)
 
 
-def test_under_auto_a_call_that_could_not_be_finished_is_not_begun(
+def test_auto_does_not_begin_a_call_that_exceeds_the_budget(
     automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
 ) -> None:
     begin, body = vocabulary.marks.call_begin, bodies["get_weather"]
@@ -154,7 +154,7 @@ def test_under_auto_a_call_that_could_not_be_finished_is_not_begun(
         assert machine.accept_tokens([begin]) is begins
 
 
-def test_a_second_call_is_not_begun_without_room(
+def test_a_second_call_that_exceeds_the_budget_is_not_begun(
     automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
 ) -> None:
     call = '\n{"name": "get_weather", "arguments": {"city": ""}}\n'
@@ -167,7 +167,7 @@ def test_a_second_call_is_not_begun_without_room(
         assert machine.accept_tokens(vocabulary.encode("\n")) is begins
 
 
-def test_a_tool_that_does_not_fit_is_no_candidate(
+def test_a_tool_whose_shortest_call_exceeds_the_budget_is_excluded(
     automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
 ) -> None:
     small, large = sorted(bodies, key=bodies.__getitem__)[:: len(bodies) - 1]
@@ -180,10 +180,10 @@ def test_a_tool_that_does_not_fit_is_no_candidate(
     assert machine.accept_tokens(vocabulary.encode(f'\n{{"name": "{small}", '))
 
 
-def test_a_closed_call_is_rebuilt_from_its_tokens(
+def test_replay_of_a_call_closed_at_budget_gives_the_same_masks(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
-    """Preemption replays the output: what was forced must be forced again."""
+    """Preemption replays the output, so the forced tokens must be forced again."""
     how = {"choice": "required", "close_at_budget": True, "budget": 60}
     machine = automaton([tools.WEATHER], **how)
     rng, tokens, rows = random.Random(3), [], []
@@ -202,10 +202,10 @@ def test_a_closed_call_is_rebuilt_from_its_tokens(
     assert again.state.closing
 
 
-def test_a_way_out_of_many_tools_is_not_searched_for_each_of_them(
+def test_completion_of_many_tools_is_not_searched_per_tool(
     automaton: MakeAutomaton, static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each takes a millisecond, in a step for which all sequences wait."""
+    """Each search takes a millisecond in a step that blocks all sequences."""
     offered = [tools.tool(f"get_{at}", {"x": {"type": "string"}}) for at in range(30)]
     searched: list[Any] = []
     path = static_masks.completion.path

@@ -71,7 +71,7 @@ def allowed(candidate_set: CandidateSet, vocabulary: Vocabulary) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_at_every_step_the_mask_is_that_of_the_matchers(
+def test_the_mask_equals_the_union_of_the_matchers_at_every_step(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -89,7 +89,7 @@ def test_at_every_step_the_mask_is_that_of_the_matchers(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_going_back_out_of_the_arguments_into_the_names(
+def test_rollback_from_arguments_into_names_restores_the_mask(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -105,7 +105,7 @@ def test_going_back_out_of_the_arguments_into_the_names(
         assert candidate_set.accept(tokens[-1])
 
 
-def test_what_must_come_is_what_all_share(
+def test_forced_text_is_the_common_prefix_of_all_candidates(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary
 ) -> None:
     candidate_set = static_masks.candidate_set(grammars[:3])
@@ -124,7 +124,7 @@ def test_what_must_come_is_what_all_share(
     assert b'"arguments": {' in candidate_set.forced()
 
 
-def test_what_is_prepared_is_not_worked_out_in_a_step(
+def test_prepared_prefixes_are_not_recomputed_during_a_step(
     static_masks: StaticMasks,
     grammars: list[CompiledGrammar],
     vocabulary: Vocabulary,
@@ -139,12 +139,12 @@ def test_what_is_prepared_is_not_worked_out_in_a_step(
     assert candidate_set.count == 4
 
 
-def test_text_that_is_a_special_tokens_is_spelt_in_ordinary_ones(
+def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
     static_masks: StaticMasks,
     compile_tool: Callable[[Tool], CompiledGrammar],
     vocabulary: Vocabulary,
 ) -> None:
-    """Where it must come, llguidance's mask has the special token alone."""
+    """llguidance's mask allows only the special token where its text is forced."""
     short = {"type": "string", "maxLength": 5}
     tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
     candidate_set = static_masks.candidate_set([compile_tool(each) for each in parse_tools([tool])])

@@ -34,7 +34,7 @@ def allowed(machine: Automaton, vocabulary: Vocabulary) -> list[int]:
 
 
 @pytest.mark.parametrize("tool", [tools.WEATHER, tools.TAGS], ids=lambda t: t["function"]["name"])
-def test_a_forced_call_is_known_up_to_its_first_free_value(
+def test_a_forced_call_is_drafted_up_to_the_first_free_value(
     automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary, tool: dict[str, Any]
 ) -> None:
     machine = automaton([tool], choice="required")
@@ -46,7 +46,7 @@ def test_a_forced_call_is_known_up_to_its_first_free_value(
     )
 
 
-def test_of_several_tools_the_common_beginning_is_known(
+def test_the_common_prefix_of_several_tools_is_drafted(
     automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:
     machine = automaton(
@@ -56,11 +56,11 @@ def test_of_several_tools_the_common_beginning_is_known(
     assert text(vocabulary, drafts[1:]) == b'\n{"name": "get_'
 
 
-def test_free_text_is_no_draft(automaton: MakeAutomaton, forecast: JumpForward) -> None:
+def test_free_text_is_not_drafted(automaton: MakeAutomaton, forecast: JumpForward) -> None:
     assert forecast.drafts(automaton(tools.ALL, choice="auto"), [], 8) == []
 
 
-def test_a_drafters_longer_guess_is_kept_and_carried_on(
+def test_valid_proposed_drafts_are_kept_and_extended(
     automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required", max_calls=1)
@@ -72,10 +72,10 @@ def test_a_drafters_longer_guess_is_kept_and_carried_on(
     assert forecast.drafts(machine, wrong, 64) == known
 
 
-def test_drafts_may_come_and_leave_no_trace(
+def test_drafts_are_allowed_by_the_masks_and_do_not_change_the_state(
     automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:
-    """On random walks: within the limit, none of them masked, and the state as before."""
+    """Drafts on random walks stay within the limit, are never masked and keep the state."""
     rng = random.Random(3)
     proposed_any = 0
     for _ in range(6):
@@ -95,7 +95,7 @@ def test_drafts_may_come_and_leave_no_trace(
     assert proposed_any > 50
 
 
-def test_of_a_long_constant_as_much_is_spelt_as_is_wanted(
+def test_a_long_constant_is_encoded_only_up_to_the_draft_limit(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     spelt: list[str] = []

@@ -23,8 +23,8 @@ def take(held: MaskTimeBudget, clock: list[float], seconds: float) -> None:
         clock[0] += seconds
 
 
-def test_slow_masks_one_after_another_end_it(clock: list[float]) -> None:
-    """The first one only raises doubt: by the wall's clock alone nobody is condemned."""
+def test_consecutive_slow_masks_raise_mask_too_slow(clock: list[float]) -> None:
+    """The first slow mask is not counted: its processor time was not measured."""
     held = MaskTimeBudget(0.02, 3)
     for _ in range(3):
         take(held, clock, 1)
@@ -32,20 +32,20 @@ def test_slow_masks_one_after_another_end_it(clock: list[float]) -> None:
         take(held, clock, 1)
 
 
-def test_a_slow_mask_now_and_then_is_borne(clock: list[float]) -> None:
+def test_occasional_slow_masks_are_tolerated(clock: list[float]) -> None:
     held = MaskTimeBudget(0.02, 3)
     for seconds in (1, 1, 1, 0.001) * 5:
         take(held, clock, seconds)
 
 
-def test_waiting_is_not_counted() -> None:
-    """What a busy machine does to the clock on the wall is no grammar's fault."""
+def test_time_spent_waiting_is_not_counted() -> None:
+    """Wall-clock delays on a busy machine are not caused by the grammar."""
     held = MaskTimeBudget(0.02, 1)
     for _ in range(3):
         with held:
             time.sleep(0.05)
 
 
-def test_the_grammars_own_error_passes() -> None:
+def test_errors_of_the_grammar_are_propagated() -> None:
     with pytest.raises(KeyError), MaskTimeBudget(1, 1):
         raise KeyError

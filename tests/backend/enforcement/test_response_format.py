@@ -35,7 +35,7 @@ FORMATS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
 @pytest.mark.parametrize("choice", ["none", "auto"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_content_is_valid_or_the_calls_are(
+def test_content_or_calls_are_valid(
     automaton: MakeAutomaton, vocabulary: Vocabulary, choice: str, reasoning: str, name: str
 ) -> None:
     schema = FORMATS[name]
@@ -73,7 +73,7 @@ def test_the_content_is_valid_or_the_calls_are(
     ],
     ids=str,
 )
-def test_texts_that_are_no_json(
+def test_content_matches_a_non_json_text_format(
     automaton: MakeAutomaton, vocabulary: Vocabulary, form: dict[str, Any], pattern: str
 ) -> None:
     [(kind, value)] = form.items()
@@ -92,7 +92,7 @@ def test_texts_that_are_no_json(
         assert contents == {*form["choice"]}
 
 
-def test_beside_a_format_a_call_can_come_and_no_loose_text(
+def test_response_format_allows_calls_but_no_free_text(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], PERSON, choice="auto")
@@ -103,7 +103,7 @@ def test_beside_a_format_a_call_can_come_and_no_loose_text(
     assert not machine.validate_tokens([vocabulary.marks.call_begin])
 
 
-def test_what_was_drafted_into_content_is_undone(
+def test_rollback_of_drafted_content_allows_a_call(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], PERSON, choice="auto", reasoning="must")
@@ -127,7 +127,9 @@ def test_what_was_drafted_into_content_is_undone(
     ],
     ids=str,
 )
-def test_a_text_gets_a_verdict(vocabulary: Vocabulary, form: dict[str, Any], status: str) -> None:
+def test_compiling_a_text_format_returns_a_verdict(
+    vocabulary: Vocabulary, form: dict[str, Any], status: str
+) -> None:
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
     parameters = canonical_json({TEXT: form})
     verdict = compiler.compile("key", grammar_key.CONTENT, parameters).verdict

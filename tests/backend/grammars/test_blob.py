@@ -46,10 +46,10 @@ def compiled(compiler: Compiler, schema: dict[str, Any]) -> CompiledGrammar:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_the_masks_of_a_loaded_grammar_are_those_of_a_fresh_compile(
+def test_a_loaded_grammar_has_the_masks_of_a_fresh_compile(
     compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any]
 ) -> None:
-    """Written by one process's compiler, read by another's: along random walks to the end."""
+    """The masks of a blob from another compiler are compared along random walks."""
     elsewhere = CompilerSetup.from_vocabulary(vocabulary).compiler(cache_bytes=2**26)
     packed = elsewhere.pack(KEY, compiled(elsewhere, schema))
     assert packed is not None
@@ -91,13 +91,13 @@ def _bomb() -> str:
     ],
     ids=["empty", "text", "zlib", "utf8", "json", "fields", "nesting", "more", "bomb"],
 )
-def test_garbage_is_rejected(compiler: Compiler, packed: str) -> None:
+def test_an_invalid_blob_is_rejected(compiler: Compiler, packed: str) -> None:
     with pytest.raises(BlobRejected):
         compiler.load(KEY, packed, parameters(SCHEMAS[0]))
 
 
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.99])
-def test_a_part_of_a_blob_is_rejected(compiler: Compiler, cut: float) -> None:
+def test_a_truncated_blob_is_rejected(compiler: Compiler, cut: float) -> None:
     packed = compiler.pack(KEY, compiled(compiler, SCHEMAS[0]))
     assert packed is not None
     whole = base64.b64decode(packed)
@@ -121,6 +121,6 @@ def test_a_blob_of_another_key_engine_or_vocabulary_is_rejected(compiler: Compil
         compiler.load(KEY, other, parameters(SCHEMAS[0]))
 
 
-def test_llguidance_writes_no_blobs(compiler: Compiler) -> None:
+def test_llguidance_grammars_have_no_blob(compiler: Compiler) -> None:
     [tool] = parse_tools([tools.TAGS])
     assert compiler.pack(KEY, compiled(compiler, tool.parameters)) is None

@@ -38,7 +38,7 @@ def arguments(vocabulary: Vocabulary, tokens: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("definition", HARD, ids=lambda t: t["function"]["name"])
-def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
+def test_completion_from_any_position_is_valid(
     compile_tool: Callable[[Tool], MeasuredGrammar],
     static_masks: StaticMasks,
     vocabulary: Vocabulary,
@@ -66,12 +66,12 @@ def test_from_anywhere_in_a_call_there_is_a_valid_way_out(
         scan = scan.after(vocabulary.token_bytes[token])
 
 
-def test_a_way_out_spells_what_is_a_special_tokens_text_too(
+def test_completion_spells_special_token_text_in_ordinary_tokens(
     compile_tool: Callable[[Tool], MeasuredGrammar],
     static_masks: StaticMasks,
     vocabulary: Vocabulary,
 ) -> None:
-    """llguidance's mask has the special token alone there."""
+    """llguidance's mask allows only the special token where its text is forced."""
     short = {"type": "string", "maxLength": 5}
     [tool] = parse_tools([tools.tool("note", {"a": short, "<think>": short})])
     path = static_masks.completion.path(compile_tool(tool).matcher())
@@ -80,7 +80,7 @@ def test_a_way_out_spells_what_is_a_special_tokens_text_too(
     jsonschema.validate(arguments(vocabulary, path), tool.parameters)
 
 
-def test_a_scan_follows_strings_and_their_escapes() -> None:
+def test_scan_tracks_strings_and_escapes() -> None:
     assert Scan().after(b'{"a').in_string
     assert not Scan().after(b'{"a\\""').in_string
     assert Scan().after(b'{"a\\').escaped
@@ -88,7 +88,7 @@ def test_a_scan_follows_strings_and_their_escapes() -> None:
     assert Scan(in_string=True, escaped=True).after(b"n") == Scan(in_string=True)
 
 
-def test_what_has_no_short_way_is_said_to_have_none(
+def test_measuring_reports_no_completion_within_the_limit(
     compile_tool: Callable[[Tool], MeasuredGrammar],
 ) -> None:
     many = {"type": "array", "minItems": 60, "items": {"type": "array", "minItems": 20}}
@@ -97,8 +97,8 @@ def test_what_has_no_short_way_is_said_to_have_none(
     assert compile_tool(tool).least_tokens is None
 
 
-def test_schemas_that_refer_to_themselves_are_measured_once() -> None:
-    """Looked at along every path, this one would take 3 to the power of its depth."""
+def test_growth_measures_each_reference_once() -> None:
+    """Visiting every path of this schema would take 3 to the power of its depth."""
     again = [{"$ref": "#/$defs/a"}] * 3
     node = {"type": "object", "properties": {"x": {"anyOf": [*again, {"type": "null"}]}}}
     links = {f"l{at}": {"anyOf": [{"$ref": f"#/$defs/l{at + 1}"}] * 3} for at in range(60)}

@@ -57,34 +57,34 @@ def required(results: list[Result]) -> list[Result]:
     return [r for r in results if not r.case.optional and r.case.group not in ASSERTED]
 
 
-def test_the_suite_is_there(official: list[Result]) -> None:
+def test_the_official_suite_is_loaded(official: list[Result]) -> None:
     assert len(official) > 500
     assert sum(i.taken for _, i in each(official)) > 1_500
 
 
-def test_no_invalid_instance_gets_through(
+def test_masks_and_validation_reject_every_invalid_instance(
     official: list[Result], real: list[Result], opened: list[Result]
 ) -> None:
     through = ((r, i) for r, i in each(required(official) + real + opened) if not i.valid)
     assert not names((r, i) for r, i in through if i.taken and i.passed)
 
 
-def test_the_check_refuses_no_valid_instance(
+def test_validation_accepts_every_valid_instance(
     official: list[Result], real: list[Result], opened: list[Result]
 ) -> None:
     valid = ((r, i) for r, i in each(required(official) + real + opened) if i.valid)
     assert not names((r, i) for r, i in valid if not i.passed)
 
 
-def test_masks_that_hold_all_let_nothing_invalid_through(
+def test_fully_masked_schemas_reject_every_invalid_instance(
     official: list[Result], real: list[Result], opened: list[Result]
 ) -> None:
-    """Without the help of the check."""
+    """Masks alone suffice; validation is not used."""
     masked = [r for r in official + real + opened if r.judged.outcome == "masked"]
     assert not names((r, i) for r, i in each(masked) if i.taken and not i.passed)
 
 
-def test_what_the_suite_has_refused_leads_out_of_the_schema_or_is_never_met(
+def test_refused_suite_schemas_are_external_or_have_no_valid_instance(
     official: list[Result],
 ) -> None:
     for result in official:
@@ -93,20 +93,20 @@ def test_what_the_suite_has_refused_leads_out_of_the_schema_or_is_never_met(
             assert leads_out or not any(valid for valid, _ in result.case.instances), result.case
 
 
-def test_masks_refuse_valid_instances_by_decision_only(
+def test_masks_reject_valid_instances_only_by_design(
     official: list[Result], real: list[Result]
 ) -> None:
-    """Where objects are closed that name their properties (docs/decisions/0005)."""
+    """Objects with named properties are closed by design (docs/decisions/0005)."""
     strict = [(r, i) for r, i in each(required(official) + real) if i.passed and not i.taken]
     assert not names((r, i) for r, i in strict if not i.by_decision)
 
 
-def test_masks_refuse_no_valid_instance_where_objects_are_open(opened: list[Result]) -> None:
+def test_masks_of_open_objects_accept_every_valid_instance(opened: list[Result]) -> None:
     assert not names((r, i) for r, i in each(opened) if i.passed and not i.taken)
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_nearly_all_real_schemas_are_held_by_masks_alone(
+def test_nearly_all_real_schemas_are_fully_enforced_by_masks(
     real: list[Result], opened: list[Result], closed: bool
 ) -> None:
     results = real if closed else opened
@@ -115,10 +115,10 @@ def test_nearly_all_real_schemas_are_held_by_masks_alone(
     assert outcomes["refused"] < 0.01 * len(results)
 
 
-def test_the_documented_table_is_what_was_found(
+def test_the_documented_table_matches_the_results(
     official: list[Result], real: list[Result], opened: list[Result]
 ) -> None:
-    """`make docs` writes it."""
+    """`make docs` writes the table."""
     written = (ROOT / "docs" / "schema-support.md").read_text(encoding="utf-8")
     assert written == document(official, real, opened)
 

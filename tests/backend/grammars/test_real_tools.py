@@ -19,7 +19,7 @@ DATA = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared")) / "data" 
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
-def test_every_real_tool_is_held(compile_tool: Callable[[Tool], CompiledGrammar]) -> None:
+def test_every_real_tool_compiles(compile_tool: Callable[[Tool], CompiledGrammar]) -> None:
     tools: dict[str, Tool] = {}
     with gzip.open(DATA, "rt", encoding="utf-8") as lines:
         for line in lines:

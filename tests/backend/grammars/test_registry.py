@@ -17,7 +17,7 @@ from toolgate_core.errors import (
 from toolgate_core.wire import GrammarSource
 
 
-async def test_loaded_on_every_rank_and_pinned_while_used(
+async def test_a_grammar_is_loaded_on_every_rank_and_pinned_while_used(
     registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     tool = source("a")
@@ -29,26 +29,30 @@ async def test_loaded_on_every_rank_and_pinned_while_used(
     assert registry.pinned == 0
 
 
-async def test_an_unknown_key_is_named(registry: GrammarRegistry) -> None:
+async def test_pin_reports_an_unknown_key(registry: GrammarRegistry) -> None:
     with pytest.raises(GrammarUnknown) as unknown, registry.pin(["nope"]):
         pass
     assert unknown.value.keys == ("nope",)
 
 
-async def test_many_who_ask_at_once_wait_on_one_compile(
+async def test_concurrent_loads_of_a_grammar_share_one_compile(
     registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     await asyncio.gather(*(registry.load([source("a")]) for _ in range(8)))
     assert ranks.calls.count("toolgate_load") == 1
 
 
-async def test_a_whole_set_takes_one_rpc(registry: GrammarRegistry, ranks: WorkerRpc) -> None:
+async def test_many_grammars_are_loaded_with_one_rpc(
+    registry: GrammarRegistry, ranks: WorkerRpc
+) -> None:
     many = [source(f"tool{i}").model_copy(update={"examined": True}) for i in range(60)]
     assert all(verdict.status == "ready" for verdict in await registry.load(many))
     assert ranks.calls.count("toolgate_load") == 1
 
 
-async def test_who_asked_first_may_go_away(registry: GrammarRegistry) -> None:
+async def test_cancelling_the_first_load_does_not_cancel_the_second(
+    registry: GrammarRegistry,
+) -> None:
     first = asyncio.create_task(registry.load([source("a")]))
     await asyncio.sleep(0)
     second = asyncio.create_task(registry.load([source("a")]))
@@ -58,7 +62,7 @@ async def test_who_asked_first_may_go_away(registry: GrammarRegistry) -> None:
     assert verdict.status == "ready"
 
 
-async def test_the_least_used_leaves_the_ranks_and_a_pinned_one_stays(
+async def test_the_least_recently_used_unpinned_grammar_is_evicted(
     registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     a, b, c, d = (source(name) for name in "abcd")
@@ -73,14 +77,16 @@ async def test_the_least_used_leaves_the_ranks_and_a_pinned_one_stays(
     assert len(ranks.stores[0]) == 2
 
 
-async def test_a_key_that_is_not_its_contents_is_refused(registry: GrammarRegistry) -> None:
+async def test_a_key_that_does_not_match_the_schema_is_rejected(registry: GrammarRegistry) -> None:
     good = source("a")
     forged = GrammarSource(key=good.key, name="a", parameters={"type": "object"})
     with pytest.raises(InvalidRequest):
         await registry.load([forged])
 
 
-async def test_a_slow_neighbour_holds_nobody_up(registry: GrammarRegistry, bench: Bench) -> None:
+async def test_a_slow_compile_does_not_block_other_loads(
+    registry: GrammarRegistry, bench: Bench
+) -> None:
     bench.held.clear()
     slow = asyncio.create_task(registry.load([source("slow"), source("a")]))
     await asyncio.sleep(0)
@@ -90,7 +96,7 @@ async def test_a_slow_neighbour_holds_nobody_up(registry: GrammarRegistry, bench
     assert [v.status for v in await slow] == ["ready", "ready"]
 
 
-async def test_a_quarantine_that_is_down_is_no_verdict(
+async def test_an_unavailable_quarantine_is_not_cached_as_a_verdict(
     registry: GrammarRegistry, bench: Bench
 ) -> None:
     bench.down = True
@@ -101,6 +107,6 @@ async def test_a_quarantine_that_is_down_is_no_verdict(
     assert verdict.status == "ready"
 
 
-async def test_nan_is_no_json(registry: GrammarRegistry) -> None:
+async def test_nan_in_parameters_is_rejected(registry: GrammarRegistry) -> None:
     with pytest.raises(InvalidTools):
         await registry.load([GrammarSource(key="k", name="f", parameters={"const": float("nan")})])

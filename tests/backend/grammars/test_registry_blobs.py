@@ -17,7 +17,7 @@ def counted(counter: Any) -> float:
     return float(counter._value.get())
 
 
-async def test_blobs_are_given_out_on_request_and_loaded_where_they_come_back(
+async def test_blobs_are_returned_on_request_and_loaded_by_another_registry(
     registry: GrammarRegistry, ranks: WorkerRpc, vocabulary: Vocabulary, bench: Bench
 ) -> None:
     tool = source("a")
@@ -37,10 +37,10 @@ async def test_blobs_are_given_out_on_request_and_loaded_where_they_come_back(
     assert counted(metrics.GRAMMAR_LOADS.labels("blob")) == before + 1
 
 
-async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
+async def test_a_rewritten_schema_is_reused_by_another_registry(
     registry: GrammarRegistry, vocabulary: Vocabulary, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rewriting is for the quarantine: the workers are told what came of it, now and later."""
+    """Only the quarantine rewrites schemas; workers get the stored result."""
     tool = source("a", type="array", items={"type": "string"}, uniqueItems=True)
     left = (ResidualKeyword(pointer="/properties/x/uniqueItems", keyword="uniqueItems"),)
     [given] = await registry.load([tool])
@@ -57,7 +57,7 @@ async def test_what_a_schema_was_rewritten_to_comes_back_from_the_fleet(
     assert bench.examined == [tool.key]
 
 
-async def test_a_blob_that_is_garbage_is_compiled_instead_and_counted(
+async def test_an_invalid_blob_is_counted_and_the_grammar_is_compiled(
     registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     before = counted(metrics.BLOB_REJECTS)
@@ -69,10 +69,10 @@ async def test_a_blob_that_is_garbage_is_compiled_instead_and_counted(
     assert counted(metrics.BLOB_REJECTS) == before + 1
 
 
-async def test_what_the_quarantine_measured_holds_wherever_a_grammar_comes_from(
+async def test_stored_measurements_are_reused_by_registry_and_workers(
     registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
-    """A budget too small for a call is refused alike by backends that load it from a record."""
+    """Backends that load a stored grammar reject too small budgets in the same way."""
     verdict = GrammarVerdict(key="", status="ready", least_tokens=17, growth=40)
     tool = source("a").after(verdict)
     [loaded] = await registry.load([tool])
@@ -82,7 +82,7 @@ async def test_what_the_quarantine_measured_holds_wherever_a_grammar_comes_from(
     assert {(grammar.least_tokens, grammar.growth) for grammar in held} == {(17, 40)}
 
 
-async def test_what_the_fleet_has_examined_goes_straight_to_the_workers(
+async def test_examined_schemas_skip_the_quarantine(
     registry: GrammarRegistry, bench: Bench
 ) -> None:
     new, seen = source("a"), source("b").model_copy(update={"examined": True})

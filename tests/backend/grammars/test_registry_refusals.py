@@ -17,7 +17,7 @@ from toolgate_core.errors import (
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 
-async def test_a_refusal_is_remembered(
+async def test_a_refusal_is_cached(
     registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench
 ) -> None:
     bad = source("a", type="strange")
@@ -32,7 +32,7 @@ async def test_a_refusal_is_remembered(
 
 
 @pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)
-async def test_a_schema_over_its_limits_is_refused_before_anything_else_sees_it(
+async def test_a_schema_over_the_limits_is_refused_before_the_quarantine(
     registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench, what: str
 ) -> None:
     big = GrammarSource.model_construct(
@@ -45,7 +45,7 @@ async def test_a_schema_over_its_limits_is_refused_before_anything_else_sees_it(
     assert bench.examined == [good.key]
 
 
-async def test_a_request_that_names_a_schema_refused_as_too_complex_is_told_so(
+async def test_requests_with_a_schema_refused_as_too_complex_raise_schema_too_complex(
     registry: GrammarRegistry, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def examine(source: GrammarSource) -> GrammarVerdict:
@@ -60,7 +60,7 @@ async def test_a_request_that_names_a_schema_refused_as_too_complex_is_told_so(
         registry.require_ready([tool.key])
 
 
-async def test_what_cost_too_much_is_tried_again_after_a_while(
+async def test_a_too_complex_schema_is_retried_after_the_delay(
     registry: GrammarRegistry, bench: Bench, clock: Clock
 ) -> None:
     tool = source("a")
@@ -73,10 +73,10 @@ async def test_what_cost_too_much_is_tried_again_after_a_while(
     assert len(bench.examined) == 2
 
 
-async def test_what_is_tried_again_is_not_evicted_meanwhile(
+async def test_a_schema_is_not_evicted_during_its_retry(
     registry: GrammarRegistry, bench: Bench, clock: Clock
 ) -> None:
-    """Its old verdict is the least used there is; released now, no rank would ever give another."""
+    """If the least recently used verdict were evicted now, the retry would get no verdict."""
     tool, others = source("a"), [source(name) for name in "bcdefgh"]
     bench.too_dear = True
     await registry.load([tool])
@@ -92,7 +92,7 @@ async def test_what_is_tried_again_is_not_evicted_meanwhile(
         assert [v.status for v in await registry.load([tool])] == ["ready"]
 
 
-async def test_so_is_what_was_too_much_for_a_rank(
+async def test_a_schema_too_complex_for_a_rank_is_retried_after_the_delay(
     registry: GrammarRegistry, ranks: WorkerRpc, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = source("a")

@@ -35,7 +35,7 @@ LOOP = {
         {"type": "object", "required": ["undeclared"]},
     ],
 )
-def test_what_a_finite_value_satisfies(schema: dict[str, Any]) -> None:
+def test_schemas_with_a_finite_instance_are_satisfiable(schema: dict[str, Any]) -> None:
     assert find_unsatisfiable(schema) is None
 
 
@@ -51,20 +51,22 @@ def test_what_a_finite_value_satisfies(schema: dict[str, Any]) -> None:
         ({"anyOf": [{"$ref": "#"}, {"allOf": [{"type": "string"}, {"$ref": "#"}]}]}, ""),
     ],
 )
-def test_what_none_does(schema: dict[str, Any], pointer: str) -> None:
+def test_schemas_without_a_finite_instance_are_unsatisfiable(
+    schema: dict[str, Any], pointer: str
+) -> None:
     assert find_unsatisfiable(schema) == pointer
 
 
 @pytest.mark.parametrize("name", ["notes", "ifx", "not", "if", "$defs", "definitions"])
-def test_a_property_may_be_named_as_a_condition_is(name: str) -> None:
+def test_properties_named_like_keywords_are_checked_as_properties(name: str) -> None:
     schema = {"$defs": {"loop": LOOP}, "properties": {name: {"$ref": "#/$defs/loop"}}}
     assert find_unsatisfiable(schema) == f"/properties/{name}"
     within = {"$defs": {"loop": LOOP}, "properties": {name: {"items": {"$ref": "#/$defs/loop"}}}}
     assert find_unsatisfiable(within) == f"/properties/{name}/items"
 
 
-def test_a_long_chain_takes_no_longer_for_its_length() -> None:
-    """Twenty thousand links, which one round for each would take hours over."""
+def test_long_reference_chains_are_checked_in_linear_time() -> None:
+    """One pass per link would take hours for twenty thousand links."""
     links = 20_000
     chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
     assert find_unsatisfiable({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"}) is None

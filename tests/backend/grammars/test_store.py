@@ -15,8 +15,8 @@ from toolgate_backend.grammars.compiler import NICENESS
 from toolgate_backend.grammars.quarantine import child
 
 
-def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
-    """What native code recursed through there must not end the engine."""
+def test_compile_threads_have_more_stack_than_the_quarantine() -> None:
+    """Native recursion that succeeds in the quarantine must not overflow the engine's stack."""
     before = threading.stack_size()
     pool = store._compile_pool(2)
     sizes = {pool.submit(_stack_of_this_thread).result() for _ in range(8)}
@@ -27,14 +27,14 @@ def test_the_engine_s_threads_have_more_stack_than_the_quarantine() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
 @pytest.mark.parametrize("raised", [0, 3, 12])
-def test_compiling_gives_way_to_the_engine_however_nice_that_is(raised: int) -> None:
+def test_compile_threads_have_lower_priority_than_the_engine(raised: int) -> None:
     with ThreadPoolExecutor(1, initializer=_raise_niceness, initargs=(raised,)) as engine:
         own, compiling = engine.submit(_niceness_here_and_in_a_pool).result()
     assert compiling == min(19, own + NICENESS)
 
 
 def _raise_niceness(by: int) -> None:
-    """Of this thread, which those it starts take over."""
+    """Raise the niceness of this thread; threads it starts inherit it."""
     own = min(19, os.getpriority(os.PRIO_PROCESS, 0) + by)
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), own)
 

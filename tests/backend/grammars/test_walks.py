@@ -52,7 +52,7 @@ def compiled(compiler: Compiler, schema: dict[str, Any]) -> Any:
 
 @FEW
 @given(schema=schemas(), seed=st.integers(0, 2**32))
-def test_what_ends_is_valid(
+def test_completed_walks_are_valid_instances(
     compiler: Compiler, walker: Walker, schema: dict[str, Any], seed: int
 ) -> None:
     canonical, outcome = compiled(compiler, schema)
@@ -66,7 +66,7 @@ def test_what_ends_is_valid(
 
 @FEW
 @given(schema=schemas(), data=st.data())
-def test_what_a_grammar_refuses_is_no_instance(
+def test_grammars_accept_valid_instances(
     compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any], data: st.DataObject
 ) -> None:
     """Instances are drawn from the schema itself, by hypothesis-jsonschema."""
@@ -106,6 +106,6 @@ def _plain(value: Any) -> bool:
     return "\\u00" not in text and "e" not in text.replace("false", "").replace("true", "")
 
 
-def test_a_reference_that_leads_out_never_reaches_a_grammar() -> None:
+def test_external_references_are_refused_before_compilation() -> None:
     with pytest.raises(SchemaNotEnforceable):
         normalise({"properties": {"a": {"$ref": "other.json"}}})

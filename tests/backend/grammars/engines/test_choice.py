@@ -26,7 +26,7 @@ def engine(properties: dict[str, Any], **more: Any) -> str:
         {"anyOf": [{"type": "string"}, {"type": "null"}]},
     ],
 )
-def test_the_sound_subset_goes_to_xgrammar(schema: dict[str, Any]) -> None:
+def test_the_sound_subset_is_compiled_by_xgrammar(schema: dict[str, Any]) -> None:
     assert engine({"a": schema}) == "xgrammar"
 
 
@@ -50,22 +50,22 @@ def test_the_sound_subset_goes_to_xgrammar(schema: dict[str, Any]) -> None:
         {"minimum": 3},
     ],
 )
-def test_everything_else_goes_to_llguidance(schema: Any) -> None:
+def test_other_schemas_are_compiled_by_llguidance(schema: Any) -> None:
     assert engine({"a": schema}) == "llguidance"
 
 
-def test_many_optional_properties_go_to_llguidance() -> None:
+def test_many_optional_properties_are_compiled_by_llguidance() -> None:
     many = {f"p{i}": {"type": "null"} for i in range(MAX_OPTIONAL_PROPERTIES + 1)}
     assert engine(many) == "llguidance"
     assert engine(many, required=list(many)) == "xgrammar"
 
 
-def test_the_reason_points_at_what_decided() -> None:
+def test_the_reason_names_the_deciding_keyword_and_pointer() -> None:
     choice = choose(canonical_parameters(tools.TAGS["function"]["parameters"]))
     assert choice.reason == "'maxLength' with type 'string' at /properties/tags/items"
 
 
-def test_a_property_that_is_named_like_a_keyword_is_no_keyword() -> None:
+def test_find_keyword_ignores_properties_named_like_a_keyword() -> None:
     schema = {"properties": {"not": {"type": "string"}, "a/b": {"not": {}}}}
     assert find_keyword(schema, "not") == "/properties/a~1b/not"
     assert find_keyword(schema, "contains") is None

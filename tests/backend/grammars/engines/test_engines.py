@@ -48,7 +48,7 @@ def takes(engine: Engine, vocabulary: Vocabulary, arguments: str) -> bool:
         '{"city": "a \\"b\\" \\n", "days": [1, -2]}',
     ],
 )
-def test_valid_arguments_are_taken(
+def test_valid_arguments_are_accepted(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str, arguments: str
 ) -> None:
     jsonschema.validate(json.loads(arguments), SCHEMA)
@@ -71,14 +71,14 @@ def test_valid_arguments_are_taken(
         "[]",
     ],
 )
-def test_invalid_arguments_are_not(
+def test_invalid_arguments_are_rejected(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str, arguments: str
 ) -> None:
     assert not takes(engines[name], vocabulary, arguments)
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_refused_token_changes_nothing(
+def test_a_rejected_token_leaves_the_mask_unchanged(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str
 ) -> None:
     matcher = engines[name].compile(QWEN3, "look_up", SCHEMA).matcher()
@@ -117,7 +117,7 @@ def test_rollback_restores_the_mask(
         ({"type": "string", "pattern": "(?=a)b"}, "/properties/x/pattern"),
     ],
 )
-def test_what_llguidance_cannot_hold_is_refused_at_its_place(
+def test_llguidance_reports_the_pointer_of_an_unsupported_keyword(
     engines: dict[str, Engine], schema: dict[str, Any], pointer: str
 ) -> None:
     with pytest.raises(GrammarRefused) as refused:
@@ -128,7 +128,7 @@ def test_what_llguidance_cannot_hold_is_refused_at_its_place(
     assert refused.value.reason
 
 
-def test_objects_that_name_their_properties_are_closed() -> None:
+def test_objects_with_named_properties_are_closed() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {}}}}}
     closed = close_objects(schema)
     assert closed["additionalProperties"] is False
@@ -145,12 +145,12 @@ def test_objects_that_name_their_properties_are_closed() -> None:
         {"properties": {"a": {}}, "additionalProperties": {"type": "string"}},
     ],
 )
-def test_closing_never_forbids_what_the_schema_needs(schema: dict[str, Any]) -> None:
+def test_objects_that_need_other_properties_stay_open(schema: dict[str, Any]) -> None:
     assert close_objects(schema) == schema
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_text_may_be_forced_up_to_within_a_character(
+def test_forced_text_may_end_inside_a_multibyte_character(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str
 ) -> None:
     """д and н begin with the same byte."""
@@ -169,7 +169,9 @@ def test_text_may_be_forced_up_to_within_a_character(
 
 
 @pytest.mark.parametrize("pattern", ["^$", "[^\\x00-\\U0010FFFF]"])
-def test_a_text_that_can_not_begin_is_refused(engines: dict[str, Engine], pattern: str) -> None:
+def test_a_regex_without_a_possible_first_character_is_refused(
+    engines: dict[str, Engine], pattern: str
+) -> None:
     llguidance = engines["llguidance"]
     assert isinstance(llguidance, LLGuidanceEngine)
     with pytest.raises(GrammarRefused):
@@ -178,7 +180,9 @@ def test_a_text_that_can_not_begin_is_refused(engines: dict[str, Engine], patter
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_of_a_long_constant_the_beginning_is_told(engines: dict[str, Engine], name: str) -> None:
+def test_the_fixed_prefix_of_a_long_constant_is_truncated(
+    engines: dict[str, Engine], name: str
+) -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string", "const": "x" * 5_000}},

@@ -30,7 +30,9 @@ def job(schema: dict[str, Any]) -> CompileJob:
     return CompileJob(key="k", name="t", parameters=canonical_json(schema), limits=LIMITS)
 
 
-def test_the_second_reply_has_the_measurements(compiler: Compiler, vocabulary: Vocabulary) -> None:
+def test_the_second_reply_contains_the_measurements(
+    compiler: Compiler, vocabulary: Vocabulary
+) -> None:
     completion = CompilerSetup.from_vocabulary(vocabulary).completion()
     wanted = job(hostile_schemas.of(a={"type": "integer"}))
     first, grammar = examine(compiler, wanted)
@@ -48,7 +50,7 @@ def test_a_refusal_has_no_second_reply(compiler: Compiler) -> None:
     assert grammar is None
 
 
-def test_a_worker_without_memory_for_the_measurements_is_replaced(
+def test_a_worker_that_runs_out_of_memory_while_measuring_is_replaced(
     compiler: Compiler, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def out_of_memory(*_: Any) -> None:

@@ -81,7 +81,7 @@ def wait_for_end(pid: int) -> None:
         (hostile_schemas.MEMORY, {"memory_bytes": 64 * 2**20}, "64 MB of memory"),
     ],
 )
-async def test_over_a_limit_is_a_refusal_that_names_it(
+async def test_a_schema_over_a_limit_is_refused_with_the_limit_in_the_reason(
     quarantine: Quarantine, schema: dict[str, Any], limits: dict[str, float], named: str
 ) -> None:
     strict = limited(quarantine, **limits)
@@ -98,7 +98,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-async def test_neighbours_are_served_while_one_compiles_for_seconds(
+async def test_other_schemas_are_examined_during_a_slow_compile(
     quarantine: Quarantine,
 ) -> None:
     slow = asyncio.create_task(quarantine.examine(source(hostile_schemas.PROCESSOR, "slow")))
@@ -108,7 +108,7 @@ async def test_neighbours_are_served_while_one_compiles_for_seconds(
     await slow
 
 
-async def test_both_engines_come_to_a_verdict_with_its_figures(quarantine: Quarantine) -> None:
+async def test_verdicts_of_both_engines_include_measurements(quarantine: Quarantine) -> None:
     for tool, engine in ((tools.WEATHER, "xgrammar"), (tools.TAGS, "llguidance")):
         [parsed] = parse_tools([tool])
         verdict = await quarantine.examine(source(parsed.parameters, parsed.name))
@@ -118,7 +118,7 @@ async def test_both_engines_come_to_a_verdict_with_its_figures(quarantine: Quara
         assert (verdict.growth or 0) > 0
 
 
-async def test_a_dead_quarantine_comes_back(vocabulary: Vocabulary) -> None:
+async def test_a_killed_fork_server_is_restarted(vocabulary: Vocabulary) -> None:
     async with running(vocabulary, AMPLE, workers=1) as quarantine:
         assert (await quarantine.examine(source({}, "a"))).status == "ready"
         fork_server = await quarantine._fork_server()
@@ -129,7 +129,7 @@ async def test_a_dead_quarantine_comes_back(vocabulary: Vocabulary) -> None:
         assert (await quarantine._fork_server()).pid != fork_server.pid
 
 
-async def test_the_process_ends_when_its_parent_closes_the_line(vocabulary: Vocabulary) -> None:
+async def test_the_fork_server_exits_when_its_control_socket_closes(vocabulary: Vocabulary) -> None:
     fork_server = await ForkServer.start(vocabulary)
     worker = await fork_server.fork()
     asyncio.get_running_loop().remove_reader(fork_server._control.fileno())
@@ -138,7 +138,7 @@ async def test_the_process_ends_when_its_parent_closes_the_line(vocabulary: Voca
     worker.close()
 
 
-async def test_it_gives_way_to_the_engine(quarantine: Quarantine) -> None:
+async def test_the_quarantine_has_lower_priority_than_the_engine(quarantine: Quarantine) -> None:
     pid = (await quarantine._fork_server()).pid
     assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
     # Linux weighs sessions against each other, whatever the niceness in them; a Ctrl-C in ours,
@@ -154,13 +154,13 @@ async def test_the_quarantine_never_imports_vllm(quarantine: Quarantine) -> None
 
 
 @pytest.mark.parametrize("what", hostile_schemas.WORKS)
-async def test_the_hostile_that_work(quarantine: Quarantine, what: str) -> None:
+async def test_hostile_schemas_that_compile_are_ready(quarantine: Quarantine, what: str) -> None:
     verdict = await quarantine.examine(source(hostile_schemas.WORKS[what], what))
     assert verdict.status == "ready", verdict
 
 
 @pytest.mark.parametrize("what", hostile_schemas.REFUSED)
-async def test_the_hostile_that_are_refused_at_their_place(
+async def test_hostile_schemas_are_refused_with_the_pointer(
     quarantine: Quarantine, what: str
 ) -> None:
     schema, pointer = hostile_schemas.REFUSED[what]
@@ -170,10 +170,10 @@ async def test_the_hostile_that_are_refused_at_their_place(
     GrammarVerdict.model_validate_json(verdict.model_dump_json())
 
 
-async def test_a_blob_comes_with_what_was_dear_to_compile(
+async def test_expensive_grammars_are_returned_with_a_blob(
     quarantine: Quarantine, vocabulary: Vocabulary
 ) -> None:
-    """And loads, in another process, into the grammar that the compile would have given."""
+    """The blob loads in another compiler and gives the same grammar as a compile."""
     values = [f"{'x' * 40}-{i}" for i in range(500)]
     dear = source(hostile_schemas.of(**{"a": {"type": "string", "enum": values}}))
     verdict = await quarantine.examine(dear)
@@ -186,6 +186,6 @@ async def test_a_blob_comes_with_what_was_dear_to_compile(
     assert loaded.grammar is not None
 
 
-async def test_what_compiles_at_once_has_no_blob(quarantine: Quarantine) -> None:
+async def test_cheap_grammars_are_returned_without_a_blob(quarantine: Quarantine) -> None:
     await quarantine.examine(source({}, "first"))
     assert (await quarantine.examine(source({}, "second"))).blob is None
