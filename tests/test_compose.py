@@ -21,7 +21,7 @@ def services() -> dict[str, Any]:
     ("service", "after"),
     [("backend", "redis"), ("backend-cpu", "redis"), ("proxy", "backend")],
 )
-def test_each_starts_when_the_one_before_is_healthy(
+def test_each_service_waits_for_a_healthy_dependency(
     services: dict[str, Any], service: str, after: str
 ) -> None:
     assert services[service]["depends_on"] == {after: {"condition": "service_healthy"}}
@@ -29,7 +29,9 @@ def test_each_starts_when_the_one_before_is_healthy(
 
 
 @pytest.mark.parametrize("profile", ["gpu", "cpu"])
-def test_a_profile_is_a_whole_stack(services: dict[str, Any], profile: str) -> None:
+def test_each_profile_contains_redis_a_backend_and_a_proxy(
+    services: dict[str, Any], profile: str
+) -> None:
     chosen = {name for name, service in services.items() if profile in service["profiles"]}
     assert {name.removesuffix("-cpu") for name in chosen} == {"redis", "backend", "proxy"}
     for name in chosen:
@@ -47,7 +49,7 @@ def test_secrets_come_from_the_environment(services: dict[str, Any]) -> None:
     assert all(value.startswith("${") for value in secrets)
 
 
-def test_what_it_builds_is_there(services: dict[str, Any]) -> None:
+def test_dockerfiles_of_built_services_exist(services: dict[str, Any]) -> None:
     for service in services.values():
         if "build" in service:
             assert (ROOT / service["build"]["dockerfile"]).is_file()

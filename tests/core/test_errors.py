@@ -15,7 +15,7 @@ from toolgate_core.errors import (
 )
 
 
-def test_every_error_states_when_it_occurs_and_what_to_do() -> None:
+def test_every_error_class_documents_its_cause_and_remedy() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     documented = [kind for kind in kinds if issubclass(kind, ToolgateError)]
     assert len(documented) > 20

@@ -25,7 +25,7 @@ def hashed(schema: object) -> str:
     return grammar_key.tool_hash("tool", canonical_parameters(schema))
 
 
-def test_annotations_are_removed_and_properties_of_the_same_names_kept() -> None:
+def test_annotations_are_removed_but_properties_with_their_names_are_kept() -> None:
     canonical = canonical_parameters(SCHEMA)
     assert list(canonical["properties"]) == ["description", "count"]
     assert canonical["properties"]["description"] == {"maxLength": 10, "type": "string"}
@@ -46,7 +46,7 @@ def test_the_key_ignores_differences_that_do_not_change_the_grammar() -> None:
     assert hashed(SCHEMA) == hashed(other)
 
 
-def test_an_empty_required_is_equal_to_none() -> None:
+def test_an_empty_required_list_equals_a_missing_one() -> None:
     part = {"type": "object", "properties": {"required": {"type": "string", "enum": []}}}
     schema = part | {"properties": {"part": part}}
     said = part | {"properties": {"part": part | {"required": []}}, "required": []}
@@ -68,26 +68,26 @@ def test_the_key_depends_on_everything_that_changes_the_grammar(change: dict[str
     assert hashed(SCHEMA) != hashed(SCHEMA | change)
 
 
-def test_the_name_is_part_of_the_hash() -> None:
+def test_the_tool_name_is_part_of_the_hash() -> None:
     assert grammar_key.tool_hash("a", SCHEMA) != grammar_key.tool_hash("b", SCHEMA)
 
 
-def test_no_parameters_is_an_empty_object() -> None:
+def test_missing_parameters_become_an_empty_object_schema() -> None:
     assert canonical_parameters(None) == EMPTY_PARAMETERS
 
 
-def test_data_inside_enums_is_not_read_as_a_schema() -> None:
+def test_enum_values_are_not_treated_as_schemas() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [{"title": "x", "b": 1}]}}}
     assert canonical_parameters(schema)["properties"]["a"] == {"enum": [{"title": "x", "b": 1}]}
 
 
 @pytest.mark.parametrize("schema", [[], "x", {"type": "string"}, {"type": ["object", "null"]}])
-def test_parameters_must_describe_an_object(schema: object) -> None:
+def test_parameters_that_are_not_an_object_schema_are_refused(schema: object) -> None:
     with pytest.raises(InvalidTools):
         canonical_parameters(schema)
 
 
-def test_depth_is_measured_without_recursion() -> None:
+def test_deeply_nested_parameters_are_refused_without_recursion() -> None:
     deep: dict[str, Any] = {}
     for _ in range(20_000):
         deep = {"items": deep}
@@ -114,13 +114,13 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(names.filter(lambda name: name != "type"), json_values, max_size=5))
-def test_canonical_is_a_fixed_point(schema: dict[str, Any]) -> None:
+def test_canonicalisation_is_idempotent(schema: dict[str, Any]) -> None:
     once = canonical_parameters(schema)
     assert canonical_parameters(once) == once
 
 
 @given(st.dictionaries(st.sampled_from(["minimum", "enum", "required", "items"]), json_values))
-def test_keyword_order_does_not_matter(schema: dict[str, Any]) -> None:
+def test_the_hash_does_not_depend_on_keyword_order(schema: dict[str, Any]) -> None:
     assert hashed(schema) == hashed(dict(reversed(schema.items())))
 
 

@@ -70,7 +70,7 @@ def private(target: str, *arguments: str, **others: Any) -> PrivateName:
     ],
     ids=str,
 )
-def test_a_present_name_is_no_problem(name: PrivateName) -> None:
+def test_a_present_name_reports_no_problem(name: PrivateName) -> None:
     assert [*find_problems((name,))] == []
 
 
@@ -97,13 +97,13 @@ def test_a_present_name_is_no_problem(name: PrivateName) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_missing_name_or_argument_is_a_problem_with_its_use(
+def test_a_missing_name_or_argument_is_reported_with_its_use(
     name: PrivateName, problem: str
 ) -> None:
     assert [*find_problems((name,))] == [f"host_of_the_test.{problem} (used for: x)"]
 
 
-def test_a_missing_module_is_a_problem() -> None:
+def test_a_missing_module_is_reported_with_its_use() -> None:
     missing = PrivateName("no_such_module_at_all:name", "x")
     assert [*find_problems((missing,))] == ["no_such_module_at_all.name is missing (used for: x)"]
 

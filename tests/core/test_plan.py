@@ -30,7 +30,7 @@ def request(**fields: Any) -> ChatRequest:
         ({"tool_choice": NamedTool("set_tags")}, "required", ["set_tags"], 1),
     ],
 )
-def test_choice_candidates_and_number_of_calls(
+def test_plan_has_the_choice_the_candidates_and_the_maximum_of_calls(
     fields: dict[str, Any], choice: str, names: list[str], max_calls: int | None
 ) -> None:
     plan = make_plan(request(**fields), QWEN3)
@@ -40,7 +40,7 @@ def test_choice_candidates_and_number_of_calls(
 
 
 @pytest.mark.parametrize("more", [{}, {"required": [], "title": "now"}])
-def test_a_function_without_declared_arguments_accepts_none(more: dict[str, Any]) -> None:
+def test_a_function_without_declared_parameters_accepts_no_arguments(more: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {}, **more}
     left_out = {"type": "function", "function": {"name": "now"}}
     declared = {"type": "function", "function": {"name": "now", "parameters": schema}}
@@ -51,7 +51,7 @@ def test_a_function_without_declared_arguments_accepts_none(more: dict[str, Any]
     assert "additionalProperties" not in opened.parameters
 
 
-def test_an_object_without_declared_properties_stays_open() -> None:
+def test_an_object_without_declared_properties_accepts_any_properties() -> None:
     for schema in ({"type": "object"}, {"properties": {}, "additionalProperties": True}):
         [tool] = parse_tools(
             [{"type": "function", "function": {"name": "f", "parameters": schema}}]
@@ -118,7 +118,7 @@ def test_the_error_names_the_parameters_of_an_invalid_schema(parameters: dict[st
     assert refused.value.param == "tools[0].function.parameters"
 
 
-def test_names_are_unique() -> None:
+def test_repeated_tool_names_are_refused() -> None:
     with pytest.raises(InvalidTools, match="unique"):
         parse_tools([tools.TAGS, tools.TAGS])
 
@@ -137,7 +137,7 @@ def test_a_cached_tool_equals_a_new_one() -> None:
     assert renamed.hash != first.hash
 
 
-def test_the_error_of_a_repeated_schema_has_its_own_param() -> None:
+def test_errors_of_an_equal_schema_have_the_param_of_each_tool() -> None:
     wrong = tools.tool("wrong", {})
     wrong["function"]["parameters"]["type"] = "array"
     for entries, place in (([wrong], 0), ([tools.TAGS, wrong], 1)):
@@ -152,7 +152,7 @@ def test_strict_is_parsed(strict: bool | None, read: bool) -> None:
     assert parse_tools([entry])[0].strict is read
 
 
-def test_strict_must_be_a_flag() -> None:
+def test_strict_that_is_not_a_boolean_is_refused() -> None:
     entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": "yes"}}
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])

@@ -74,7 +74,7 @@ def merged(events: list[Event]) -> list[Event]:
     return joined
 
 
-def test_reasoning_content_and_two_calls() -> None:
+def test_reasoning_content_and_two_calls_become_separate_events() -> None:
     tokens = [
         mark(3),
         *text("\n", "hm", "\n"),
@@ -98,14 +98,14 @@ def test_reasoning_content_and_two_calls() -> None:
     ]
 
 
-def test_plain_content_keeps_its_white_space_inside_and_at_its_end() -> None:
+def test_content_without_calls_keeps_its_white_space() -> None:
     assert run([*text(" a\n", "\nb", " \n"), mark(5)]) == [
         ContentDelta(" a\n\nb \n"),
         Finish("stop"),
     ]
 
 
-def test_a_prompt_that_ends_inside_the_reasoning() -> None:
+def test_output_starts_as_reasoning_when_the_prompt_opened_it() -> None:
     tokens = [*text("hm"), mark(4), *text("\n\n", "yes"), (6, "")]
     assert run(tokens, reasoning_open=True) == [
         ReasoningDelta("hm"),
@@ -114,7 +114,7 @@ def test_a_prompt_that_ends_inside_the_reasoning() -> None:
     ]
 
 
-def test_arguments_are_streamed() -> None:
+def test_arguments_are_streamed_in_fragments() -> None:
     segmenter = Segmenter(QWEN3, MARKS)
     tokens = call("a", '{"city": ', '"Par', 'is"', "}")
     shown = [segmenter.feed([i], [t]) for i, t in tokens]
@@ -135,7 +135,9 @@ def test_arguments_are_streamed() -> None:
     ],
     ids=["name", "arguments", "whole", "tail", "line", "deep"],
 )
-def test_a_cut_call_has_arguments_without_the_envelope(cut: list[Token], shown: list[str]) -> None:
+def test_a_truncated_call_has_arguments_without_the_envelope(
+    cut: list[Token], shown: list[str]
+) -> None:
     events = run([mark(1), *cut], reason="length")
     assert [e.text for e in events if isinstance(e, ArgumentsDelta)] == shown
     whole = shown == ['{"x": 1}']
@@ -155,7 +157,7 @@ def test_a_cut_call_has_arguments_without_the_envelope(cut: list[Token], shown: 
         [*call("a", "[]"), mark(5)],  # arguments that are no object
     ],
 )
-def test_misplaced_marker_tokens_are_errors(tokens: list[Token]) -> None:
+def test_malformed_token_sequences_are_errors(tokens: list[Token]) -> None:
     with pytest.raises(EnforcementFailed):
         run(tokens)
 
@@ -166,12 +168,12 @@ def test_a_missing_required_call_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
-def test_an_engine_error_is_an_error(reason: str) -> None:
+def test_an_abort_or_error_of_the_engine_raises_enforcement_failed(reason: str) -> None:
     with pytest.raises(EnforcementFailed):
         run([*text("hi")], reason=reason)
 
 
-def test_the_failure_token_is_an_error() -> None:
+def test_the_failure_token_raises_enforcement_failed() -> None:
     segmenter = Segmenter(QWEN3, MARKS)
     segmenter.feed([ORDINARY, 7], ["hi", ""])
     with pytest.raises(EnforcementFailed):
@@ -206,8 +208,8 @@ def test_any_split_gives_the_same_events(
 
 
 @given(answers(), st.integers(0, 40))
-def test_a_cut_anywhere_is_a_prefix_of_the_whole(tokens: list[Token], at: int) -> None:
-    """A truncated answer shows what the whole one shows, and never more."""
+def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens: list[Token], at: int) -> None:
+    """A truncated response contains no text that the complete one lacks."""
 
     def shown(events: list[Event]) -> str:
         return "".join(

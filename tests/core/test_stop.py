@@ -24,7 +24,7 @@ def test_a_stop_string_split_over_deltas_is_found() -> None:
     assert shown(["\n\nUser:"], ["hi\n", "\nUs", "er: x"]) == ("hi", "\n\nUser:")
 
 
-def test_a_partial_match_is_released() -> None:
+def test_a_partial_stop_string_is_released_as_content() -> None:
     assert shown(["END"], ["E", "N", "d"]) == ("ENd", None)
 
 
@@ -40,7 +40,9 @@ def test_stop_strings_in_reasoning_and_arguments_are_ignored() -> None:
     st.lists(st.text(alphabet="ab", min_size=1, max_size=3), min_size=1, max_size=3),
     st.lists(st.integers(0, 20), max_size=6),
 )
-def test_any_split_stops_at_the_same_place(text: str, stops: list[str], cuts: list[int]) -> None:
+def test_any_split_of_the_content_stops_at_the_same_place(
+    text: str, stops: list[str], cuts: list[int]
+) -> None:
     bounds = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
     pieces = [text[a:b] for a, b in pairwise(bounds)]
     assert shown(stops, pieces)[0] == shown(stops, list(text))[0]

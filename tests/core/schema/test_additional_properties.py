@@ -52,7 +52,7 @@ def test_schemas_with_unevaluated_properties_are_unchanged() -> None:
     assert with_open_objects(schema) == schema
 
 
-def test_open_objects_change_the_hash_of_tools_and_content() -> None:
+def test_open_objects_change_the_hashes_of_tools_and_content_formats() -> None:
     entry = {"type": "function", "function": {"name": "f", "parameters": copy.deepcopy(NAMED)}}
     [closed], [open_] = parse_tools([entry]), parse_tools([entry], open_objects=True)
     assert open_.parameters["additionalProperties"] is True
@@ -62,8 +62,8 @@ def test_open_objects_change_the_hash_of_tools_and_content() -> None:
     assert formats[0].hash != formats[1].hash
 
 
-def test_preparing_keeps_explicitly_open_objects() -> None:
-    """Members beyond those that a schema names, in one whose `oneOf` no engine takes as it is."""
+def test_preparation_keeps_additional_properties_true() -> None:
+    """Covers a schema with a `oneOf` that no engine supports directly."""
     either = [{"properties": {"b": {"const": n}}, "required": ["b"]} for n in (1, 2)]
     schema = NAMED | {"additionalProperties": True, "oneOf": either}
     made = prepare(canonical_schema(schema, param="schema")).schema

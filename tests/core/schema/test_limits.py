@@ -47,7 +47,7 @@ SCHEMA: dict[str, Any] = {
         ("text", len("citymorekindOsloRomefar")),
     ],
 )
-def test_each_limit_is_exact(name: str, used: int) -> None:
+def test_each_schema_limit_is_exact(name: str, used: int) -> None:
     assert refused(SCHEMA, **{name: used}) is None
     error = refused(SCHEMA, **{name: used - 1})
     assert error is not None
@@ -56,14 +56,14 @@ def test_each_limit_is_exact(name: str, used: int) -> None:
     assert error.param == "tools[0].function.parameters"
 
 
-def test_the_error_has_the_pointer_of_the_place() -> None:
+def test_the_error_has_the_pointer_of_the_exceeding_value() -> None:
     error = refused({"properties": {"a/b": {"enum": [1, 2, 3]}}}, enum_values=2)
     assert error is not None
     assert error.pointer == "/properties/a~1b"
 
 
 @pytest.mark.parametrize("properties", [{}, {"a": {"$ref": "#/$defs/b"}}])
-def test_a_long_name_is_not_copied_for_each_value_below_it(
+def test_a_long_property_name_is_not_copied_for_each_nested_value(
     properties: dict[str, Any],
 ) -> None:
     defs = {"n" * 10_000: {"allOf": [True] * 40_000}, "b": {}}
@@ -91,7 +91,7 @@ def test_hostile_schemas_exceed_the_default_limits(what: str) -> None:
         {"properties": [1], "enum": {"a": 1}, "const": {}},
     ],
 )
-def test_invalid_schemas_and_values_pass_the_limits(schema: dict[str, Any]) -> None:
+def test_invalid_schemas_within_the_limits_raise_no_error(schema: dict[str, Any]) -> None:
     check_limits(schema, SchemaLimits(), param="x")
 
 

@@ -37,7 +37,7 @@ def statuses(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {each["name"]: (each["status"], each.get("code")) for each in report["tools"]}
 
 
-async def test_all_tools_are_loaded_into_all_backends(
+async def test_prewarm_loads_all_tools_into_all_backends(
     backend: FakeBackend, other_backend: FakeBackend
 ) -> None:
     deployments = Deployments(Settings())
@@ -52,7 +52,7 @@ async def test_all_tools_are_loaded_into_all_backends(
     assert [each.tier for each in again[0].tools] == ["memory", "memory"]
 
 
-async def test_schemas_over_the_limits_are_refused(backend: FakeBackend) -> None:
+async def test_prewarm_refuses_schemas_over_the_limits(backend: FakeBackend) -> None:
     strict = Settings(schema_max_properties=1)
     place = Deployments(strict).get(backend.url, KEY)
     wide = entry("wide", properties={"a": {}, "b": {}})
@@ -104,8 +104,8 @@ async def test_content_formats_are_prewarmed_like_tools(
     await deployments.shared_cache.aclose()
 
 
-async def test_a_users_key_is_not_enough() -> None:
-    """Keys of users come from a database or from custom_auth; here it is said whose it is."""
+async def test_admin_endpoints_refuse_the_key_of_a_user() -> None:
+    """The test overrides authentication, because user keys need a database or custom_auth."""
     app = FastAPI()
     app.include_router(router)
     user = UserAPIKeyAuth(user_role=LitellmUserRoles.INTERNAL_USER)
@@ -128,7 +128,9 @@ async def test_a_users_key_is_not_enough() -> None:
         (json.dumps([{"tools": [entry("a")]}, [entry("b")]]), ["a", "b"]),
     ],
 )
-def test_files_of_tools(text: str, names: list[str], tmp_path: Path) -> None:
+def test_tools_are_read_from_files_of_every_supported_form(
+    text: str, names: list[str], tmp_path: Path
+) -> None:
     path = tmp_path / "tools.json"
     path.write_text(text)
     found: list[Any] = read_tools([path])
@@ -136,7 +138,7 @@ def test_files_of_tools(text: str, names: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000])
-def test_files_without_tools(text: str, tmp_path: Path) -> None:
+def test_files_without_tools_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(text)
     with pytest.raises(AdminRequestFailed):

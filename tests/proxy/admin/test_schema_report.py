@@ -12,7 +12,7 @@ from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_proxy.cli.main import app
 
 
-def test_schema_command_without_a_gateway(tmp_path: Path) -> None:
+def test_schema_command_reports_keywords_without_a_gateway(tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(ENTRIES))
     result = CliRunner().invoke(app, ["schema", str(path)])

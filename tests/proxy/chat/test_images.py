@@ -93,7 +93,7 @@ def never(_: httpx.Request) -> httpx.Response:
         "2001:0:a00:1::",
     ],
 )
-async def test_private_addresses_are_refused(address: str) -> None:
+async def test_image_urls_with_private_addresses_are_refused(address: str) -> None:
     message = await error_for("http://innocent.example/a.png", addresses=(address,), handler=never)
     assert "not public" in message
     # Also if another address of the host is public.
@@ -117,7 +117,7 @@ async def test_private_addresses_are_refused(address: str) -> None:
         "http://exa mple.com\x00/",
     ],
 )
-async def test_other_urls_are_refused(url: str) -> None:
+async def test_local_and_unsupported_image_urls_are_refused(url: str) -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"] if host == "2130706433" else [host]
 
@@ -129,14 +129,14 @@ async def test_other_urls_are_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["http://a..b/a.png", f"http://{'a' * 64}.example/a.png", "http://xn--a/a.png"]
 )
-async def test_invalid_host_names(url: str) -> None:
+async def test_image_urls_with_invalid_host_names_are_refused(url: str) -> None:
     fetcher = Images(Settings(), transport=httpx.MockTransport(never))
     with pytest.raises(InvalidRequest, match="could not be fetched"):
         await fetcher.inlined(messages_with(url), accepts_images=True)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 404, 500, 206])
-async def test_redirects_and_failures_are_refused(status: int) -> None:
+async def test_redirects_and_error_statuses_are_refused(status: int) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         assert request.url.host == PUBLIC
         return httpx.Response(status, headers={"location": "http://10.0.0.1/"}, content=PNG)
@@ -144,7 +144,7 @@ async def test_redirects_and_failures_are_refused(status: int) -> None:
     assert str(status) in await error_for("https://pictures.example/a.png", handler=handler)
 
 
-async def test_errors_do_not_reveal_the_content() -> None:
+async def test_errors_do_not_reveal_the_fetched_content() -> None:
     def handler(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, stream=httpx.ByteStream(b"secret"))
 
@@ -178,11 +178,11 @@ async def test_connection_errors_do_not_reveal_the_address() -> None:
         URI.replace("png", "jpeg"),
     ],
 )
-async def test_data_uris_must_be_images(url: str) -> None:
+async def test_data_uris_that_are_not_images_are_refused(url: str) -> None:
     await error_for(url)
 
 
-async def test_limits_on_bytes_urls_and_number() -> None:
+async def test_images_over_the_limits_are_refused() -> None:
     await error_for(URI, image_bytes=20)
     await error_for("https://pictures.example/a.png", image_bytes=20)
     assert "data URI" in await error_for("https://pictures.example/a.png", image_urls=False)

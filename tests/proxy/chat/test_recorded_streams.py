@@ -28,7 +28,9 @@ def parsed(params: dict[str, Any]) -> ChatRequest:
 
 @pytest.mark.parametrize("stop", [(), ("a", "},")], ids=["", "stop strings"])
 @pytest.mark.parametrize("name", STREAMS)
-def test_every_split_gives_the_same_response(name: str, stop: tuple[str, ...]) -> None:
+def test_every_split_of_the_stream_gives_the_same_response(
+    name: str, stop: tuple[str, ...]
+) -> None:
     recorded = STREAMS[name]
     request = replace(parsed(recorded["params"]), stop=stop)
     sent = wire.stream_events.validate_python(recorded["events"])
@@ -40,7 +42,7 @@ def test_every_split_gives_the_same_response(name: str, stop: tuple[str, ...]) -
         assert collected(chunks) == of_whole(whole) == expected
 
 
-def test_the_recording_has_calls_reasoning_logprobs_and_choices() -> None:
+def test_recorded_streams_contain_calls_reasoning_logprobs_and_choices() -> None:
     """Calls, reasoning, logprobs, more than one choice, characters of several bytes."""
     found = [
         choice

@@ -12,7 +12,7 @@ from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
 
 
-def test_stop_strings_in_all_choices_complete_the_answer_early() -> None:
+def test_stop_strings_in_all_choices_complete_the_response_early() -> None:
     asked = request(n=2, stop=("the", "far"))
     sent = events("Over the old bridge", "So far, so good")
     answer = answer_to(asked)
@@ -45,25 +45,25 @@ def test_a_stop_string_does_not_prevent_a_required_call() -> None:
         (request(), events("Hello</tool_call>")),
     ],
 )
-def test_an_answer_that_breaks_the_plan_is_an_error(
+def test_a_response_that_violates_the_plan_is_an_error(
     asked: ChatRequest, sent: list[wire.StreamEvent]
 ) -> None:
     with pytest.raises(EnforcementFailed):
         fed(answer_to(asked), sent)
 
 
-def test_half_a_surrogate_pair_in_arguments_is_a_schema_violation() -> None:
+def test_lone_surrogate_in_arguments_is_a_schema_violation() -> None:
     with pytest.raises(ToolSchemaViolation, match="surrogate"):
         fed(answer_to(request()), events(call("look", {"where": "\ud83d"})))
     fed(answer_to(request()), events(call("look", {"where": "\ud83d\ude42"})))
 
 
-def test_an_unrequested_choice_is_the_backends_failure() -> None:
+def test_an_unrequested_choice_is_a_backend_error() -> None:
     with pytest.raises(BackendFailed):
         fed(answer_to(request()), events("a", "b"))
 
 
-def test_cached_tokens_are_counted_when_the_answer_ends_early() -> None:
+def test_cached_tokens_are_counted_when_the_response_ends_early() -> None:
     asked, sent = request(stop=("Hel",)), events("Hello there")
     tokens = sent[1]
     assert isinstance(tokens, wire.TokensEvent)

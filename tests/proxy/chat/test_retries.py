@@ -106,7 +106,7 @@ def test_the_beginning_of_a_stop_string_is_held_back_until_the_call_is_validated
     assert given.complete
 
 
-def test_token_counts_of_the_longer_prompt_are_ignored() -> None:
+def test_usage_excludes_the_longer_prompt_of_a_retry() -> None:
     given = answer()
     first, *rest = [each for each in events(INVALID) if not isinstance(each, wire.UsageEvent)]
     assert isinstance(first, wire.StartEvent)
@@ -118,7 +118,7 @@ def test_token_counts_of_the_longer_prompt_are_ignored() -> None:
     assert (given.counts.prompt, given.counts.cached) == (first.prompt_tokens, 16)
 
 
-def test_the_request_continues_the_choice_with_its_own_sampling() -> None:
+def test_retry_request_continues_the_choice_with_derived_sampling() -> None:
     first = wire.GenerateRequest(
         request_id="chatcmpl-1",
         model="tiny",

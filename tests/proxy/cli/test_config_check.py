@@ -100,7 +100,9 @@ def test_the_generated_configuration_is_valid(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_errors_have_the_line(tmp_path: Path, before: str, after: str, at: str, said: str) -> None:
+def test_configuration_errors_include_the_line_and_no_secret(
+    tmp_path: Path, before: str, after: str, at: str, said: str
+) -> None:
     assert before in GOOD
     text = GOOD.replace(before, after)
     with pytest.raises(BadConfig) as refused:
@@ -111,26 +113,28 @@ def test_errors_have_the_line(tmp_path: Path, before: str, after: str, at: str, 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "just text", "model_list: []", "model_list: 3"])
-def test_a_file_without_models_is_an_error(tmp_path: Path, text: str) -> None:
+def test_a_configuration_without_models_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConfig, match="line 1"):
         check(written(tmp_path, text), SET)
 
 
 @pytest.mark.parametrize("setting", ["disable_cooldowns", "cancel_on_disconnect"])
-def test_risky_settings_are_warnings(tmp_path: Path, setting: str) -> None:
+def test_risky_settings_produce_a_warning(tmp_path: Path, setting: str) -> None:
     path = written(tmp_path, GOOD.replace(f"{setting}: true", f"{setting}: false"))
     (doubt,) = check(path, SET)
     assert setting in doubt
 
 
 @pytest.mark.parametrize("strategy", HEALTH_UNAWARE)
-def test_a_strategy_that_ignores_health_is_a_warning(tmp_path: Path, strategy: str) -> None:
+def test_a_routing_strategy_that_ignores_health_produces_a_warning(
+    tmp_path: Path, strategy: str
+) -> None:
     setting = f"router_settings:\n  routing_strategy: {strategy}\n"
     (doubt,) = check(written(tmp_path, GOOD.replace("router_settings:\n", setting)), SET)
     assert strategy in doubt
 
 
-def test_all_strategies_of_litellm_are_listed() -> None:
+def test_all_routing_strategies_of_litellm_are_classified() -> None:
     assert {each.value for each in RoutingStrategy} <= {*STRATEGIES, *HEALTH_UNAWARE}
 
 

@@ -74,7 +74,7 @@ def test_keys_commands_manage_keys_in_redis(
         (("rotate", "a", "--overlap", "long"), "24h"),
     ],
 )
-def test_invalid_arguments_are_rejected(
+def test_keys_commands_reject_invalid_arguments(
     redis_at_hand: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
@@ -85,7 +85,7 @@ def test_invalid_arguments_are_rejected(
     assert said in output
 
 
-def test_unreachable_redis_exits_with_its_setting(
+def test_unreachable_redis_is_an_error_that_names_the_setting(
     redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redis_at_hand.kill()

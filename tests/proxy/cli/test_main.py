@@ -25,7 +25,9 @@ def _with_a_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     settings.cache_clear()
 
 
-def test_proxy_with_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_command_generates_a_configuration_from_model_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     served: dict[str, Any] = {}
 
     def serve(config: Path, **options: Any) -> None:
@@ -42,7 +44,9 @@ def test_proxy_with_models(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not served["path"].exists()
 
 
-def test_proxy_with_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_proxy_command_serves_the_given_configuration_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     served: list[Path] = []
     monkeypatch.setattr(gateway, "serve", lambda config, **_: served.append(config))
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-x")
@@ -55,18 +59,18 @@ def test_proxy_with_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "arguments", [[], ["--model", "=x"], ["--config", "nowhere.yaml"], ["--workers", "0"]]
 )
-def test_proxy_refuses(arguments: list[str]) -> None:
+def test_proxy_command_refuses_invalid_arguments(arguments: list[str]) -> None:
     assert RUNNER.invoke(app, ["proxy", *arguments]).exit_code == 2
 
 
-def test_proxy_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_command_without_a_master_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLGATE_MASTER_KEY")
     result = RUNNER.invoke(app, ["proxy", "--model", "m"])
     assert result.exit_code == 2
     assert "TOOLGATE_MASTER_KEY" in result.output
 
 
-def test_backend_hands_over_to_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backend_command_executes_the_backend_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: handed.append(command))
     RUNNER.invoke(app, ["backend", "org/model", "--port", "8001", "--help"])

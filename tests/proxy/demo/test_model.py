@@ -35,7 +35,7 @@ def test_the_demo_serves_the_installed_model(options: list[Any]) -> None:
     assert [each.name for each in options] == ["toolgate-demo"]
 
 
-def test_without_the_distribution_the_error_names_the_extra(
+def test_missing_demo_model_is_an_error_that_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, options: list[Any]
 ) -> None:
     monkeypatch.setitem(sys.modules, "toolgate_demo_model", None)
@@ -46,7 +46,7 @@ def test_without_the_distribution_the_error_names_the_extra(
     assert not options
 
 
-def test_another_model_needs_no_demo_model(
+def test_demo_with_another_model_does_not_need_the_demo_model(
     monkeypatch: pytest.MonkeyPatch, options: list[Any]
 ) -> None:
     monkeypatch.setitem(sys.modules, "toolgate_demo_model", None)

@@ -84,7 +84,7 @@ async def test_one_mget_reads_the_records_of_all_tools(
         assert redis_at_hand.calls("mget") == 3
 
 
-async def test_refusals_are_shared(
+async def test_refused_schemas_are_shared_between_gateways(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     good, refused = tool("good"), tool("refused_by_all")
@@ -106,7 +106,7 @@ async def test_refusals_are_shared(
     assert redis_at_hand.client.ttl(key) > 600
 
 
-async def test_grammars_of_a_dead_gateway_are_compiled_by_another(
+async def test_grammars_locked_by_a_dead_gateway_are_compiled_by_another(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = tool("orphan")
@@ -121,7 +121,7 @@ async def test_grammars_of_a_dead_gateway_are_compiled_by_another(
     assert backend.compiles[key] == 1
 
 
-async def test_waiting_for_another_gateway_is_limited(
+async def test_waiting_for_the_lock_of_another_gateway_is_limited(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = tool("stuck")
@@ -168,7 +168,7 @@ async def test_a_failed_compile_releases_its_lock(
         assert backend.compiles.total() == 1
 
 
-async def test_records_are_not_shared_between_different_secrets(
+async def test_gateways_with_different_secrets_do_not_share_records(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     wanted = tool("secretive")
@@ -193,7 +193,7 @@ async def test_most_used_grammars_are_sorted_by_uses(
     ]
 
 
-async def test_redis_contains_no_secret(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_redis_stores_no_secret(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
     async with gateway(backend.url, redis_at_hand.url) as first:
         await first.ask(tool("t", city={"type": "string", "description": "Where Alice lives"}))
     content = redis_at_hand.everything()

@@ -36,7 +36,9 @@ def up(gateway: Gateway) -> bool:
     return gateway.fleet._redis.available
 
 
-async def test_killed_and_restarted_redis(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_grammars_load_while_redis_is_down_and_are_shared_after_its_restart(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert (await asked.ask(tool("before"))).tier == "compiled"
         redis_at_hand.kill()
@@ -50,7 +52,7 @@ async def test_killed_and_restarted_redis(backend: FakeBackend, redis_at_hand: R
     assert redis_at_hand.client.keys("toolgate:grammar:*")
 
 
-async def test_restart_between_requests_causes_no_error(
+async def test_redis_restart_between_requests_causes_no_error(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
@@ -104,7 +106,9 @@ async def test_hung_redis_adds_at_most_its_timeout(
     assert min(added) < 0.15, added
 
 
-async def test_longer_timeouts_are_respected(redis_at_hand: RedisServer) -> None:
+async def test_hung_redis_does_not_fail_commands_with_a_longer_timeout(
+    redis_at_hand: RedisServer,
+) -> None:
     redis = SharedRedis(SecretStr(redis_at_hand.url), timeout=30.0)
     await redis.connected()
     redis_at_hand.hang()
@@ -117,7 +121,9 @@ async def test_longer_timeouts_are_respected(redis_at_hand: RedisServer) -> None
     await redis.aclose()
 
 
-async def test_redis_hangs_under_load(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
+async def test_redis_hang_under_load_delays_no_request_beyond_the_limit(
+    backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
 
         async def client(number: int) -> list[float]:
@@ -154,7 +160,7 @@ async def test_full_redis_is_read_but_not_written(
         assert await asked.fleet.find([grammar_key(tool("roomy_again"), INFO)])
 
 
-async def test_redis_is_flushed_under_load(
+async def test_redis_flush_under_load_fails_no_request(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
     async with gateway(backend.url, redis_at_hand.url) as asked:
@@ -247,7 +253,7 @@ async def test_forged_records_are_ignored_and_replaced(
     assert json.loads(replaced.partition(b"\n")[2])["name"] == "heavy_target"
 
 
-async def test_unreachable_redis(backend: FakeBackend) -> None:
+async def test_unreachable_redis_leaves_the_memory_cache_working(backend: FakeBackend) -> None:
     settings = Settings(
         redis_url=SecretStr("redis://127.0.0.1:1/0"), fleet_secret=SecretStr(SECRET)
     )

@@ -75,7 +75,7 @@ async def test_concurrent_requests_load_a_grammar_once() -> None:
     assert loader.loads == [["a", "b"]]
 
 
-async def test_slow_grammars_of_other_requests_delay_no_request() -> None:
+async def test_slow_compile_in_another_request_does_not_delay_shared_grammars() -> None:
     loader = Loader()
     loader.stuck = "hostile"
     grammars = GrammarService(loader, Settings())
@@ -94,7 +94,7 @@ async def test_slow_grammars_of_other_requests_delay_no_request() -> None:
     assert len(loader.loads) == 3
 
 
-async def test_failing_grammars_of_other_requests_fail_no_request() -> None:
+async def test_failed_compile_in_another_request_does_not_fail_shared_grammars() -> None:
     loader = Loader()
     loader.failing = "hostile"
     grammars = GrammarService(loader, Settings())
@@ -150,7 +150,7 @@ async def test_failed_loads_are_retried_by_the_next_request() -> None:
     await grammars.ensure(tools("a"), places(tools("a")), INFO)
 
 
-async def test_more_tools_than_the_backend_supports_are_an_error() -> None:
+async def test_more_tools_than_the_backend_can_hold_are_an_error() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
         await GrammarService(Loader(), Settings()).ensure(many, places(many), INFO)

@@ -83,7 +83,7 @@ ACTIONS = st.lists(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(actions=ACTIONS)
-def test_counters_in_redis_and_in_memory_agree(
+def test_redis_and_memory_counters_return_the_same_results(
     redis_clock: RedisServer, kinds: tuple[LimitKind, ...], actions: list[tuple[str, int]]
 ) -> None:
     limits = {**LIMITS, "requests_per_day": 7, "parallel_again": 4}
@@ -117,7 +117,7 @@ def test_counters_in_redis_and_in_memory_agree(
 @hypothesis(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 60)), max_size=60))
 def test_no_window_exceeds_the_limit(steps: list[tuple[int, int]]) -> None:
-    """At any time. A refused request is admitted after its wait, and was really too much."""
+    """A refused request exceeds a limit, and is admitted after the returned wait."""
     clock, limits = Clock(), {"rpm": 5, "tpm": 100}
     counter = MemoryCounter(clock)
     admitted: list[tuple[int, int]] = []

@@ -66,7 +66,9 @@ async def test_a_limiter_that_fails_closed_refuses_limited_keys(redis_at_hand: R
     await limiter.aclose()
 
 
-async def test_a_limiter_that_fails_open_counts_by_itself(redis_at_hand: RedisServer) -> None:
+async def test_a_limiter_that_fails_open_counts_in_its_own_process(
+    redis_at_hand: RedisServer,
+) -> None:
     limiter = limiter_of(redis_at_hand, limits_without_redis="open")
     key = limited(rpm=3)
     await limiter.started()
@@ -80,7 +82,7 @@ async def test_a_limiter_that_fails_open_counts_by_itself(redis_at_hand: RedisSe
     await limiter.aclose()
 
 
-async def test_requests_that_ended_without_redis_are_settled_after_its_return(
+async def test_requests_that_end_while_redis_hangs_are_settled_after_its_recovery(
     redis_at_hand: RedisServer,
 ) -> None:
     limiter = limiter_of(redis_at_hand, limit_lease=1)
@@ -122,7 +124,7 @@ async def test_a_request_is_settled_once() -> None:
     await limiter.aclose()
 
 
-async def test_requests_in_flight_are_updated_concurrently() -> None:
+async def test_leases_of_in_flight_requests_are_renewed_concurrently() -> None:
     """One at a time, the leases of many requests would expire during a round."""
     waiting, met = asyncio.Barrier(20), asyncio.Event()
 
@@ -163,11 +165,13 @@ MESSAGES = [{"role": "user", "content": "x" * 400}]
         ({"max_tokens": 10**30}, MAX_TOKENS),
     ],
 )
-def test_estimate_of_a_body(body: dict[str, Any], tokens: int) -> None:
+def test_tokens_are_estimated_from_prompt_and_output_fields(
+    body: dict[str, Any], tokens: int
+) -> None:
     assert estimate(body, Limits(), 1024, output=True).total == tokens
 
 
-def test_estimates_of_small_limits_and_images() -> None:
+def test_token_estimate_considers_small_limits_and_images() -> None:
     assert estimate({"input": "x" * 30}, Limits(tpm=100), 1024, output=True).total == 43
     assert estimate({"input": "x" * 30}, Limits(), 1024, output=False).total == 18
     url = "data:image/png;base64," + "A" * 1_000_000
@@ -183,7 +187,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(PROMPT_FIELDS + OUTPUT_FIELDS), JSON))
-def test_every_body_has_an_estimate(body: dict[str, Any]) -> None:
+def test_token_estimate_of_any_body_is_positive(body: dict[str, Any]) -> None:
     assert estimate(body, Limits(tpm=10), 1024, output=True).total >= 1
 
 
@@ -191,5 +195,5 @@ def test_every_body_has_an_estimate(body: dict[str, Any]) -> None:
     ("milliseconds", "text"),
     [(0, "0ms"), (120, "120ms"), (1000, "1s"), (7500, "7.5s"), (60_000, "1m0s"), (360_000, "6m0s")],
 )
-def test_durations_have_openais_notation(milliseconds: int, text: str) -> None:
+def test_reset_durations_have_the_format_of_openai(milliseconds: int, text: str) -> None:
     assert duration(milliseconds) == text

@@ -12,7 +12,7 @@ from toolgate_proxy.limits.counter import Unavailable
 
 
 async def test_concurrent_requests_are_counted_exactly(redis: RedisServer) -> None:
-    """Over two connections, as of two gateways."""
+    """Two connections stand for two gateways."""
     redis.client.flushall()
     limits = {"rpm": 150, "tpm": 1000, "max_parallel_requests": 120}
     counters = (in_redis(redis), in_redis(redis))
@@ -47,15 +47,15 @@ async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand: Red
     assert [refused(each) for each in results] == [None, None, "rpm"]
 
 
-async def test_a_redis_that_does_not_respond_is_unavailable(redis_at_hand: RedisServer) -> None:
+async def test_a_stopped_redis_raises_unavailable(redis_at_hand: RedisServer) -> None:
     counter = in_redis(redis_at_hand)
     redis_at_hand.kill()
     with pytest.raises(Unavailable):
         await counter.admit(request(1))
 
 
-async def test_counters_keep_their_names_in_redis(redis: RedisServer) -> None:
-    """Gateways of different versions share them."""
+async def test_redis_key_names_of_counters_are_stable(redis: RedisServer) -> None:
+    """Gateways of different versions share the counters."""
     redis.client.flushall()
     await in_redis(redis).admit(request(1, 10))
     stored = {key.decode() for key in redis.client.keys("*")}

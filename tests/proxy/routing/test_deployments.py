@@ -8,7 +8,7 @@ from toolgate_proxy.routing import deployments
 from toolgate_proxy.routing.deployments import Load
 
 
-def test_expected_requests_count_once() -> None:
+def test_expected_requests_are_counted_once_when_they_arrive() -> None:
     load = Load()
     load.expect()
     load.expect()
@@ -27,7 +27,7 @@ def test_expected_requests_that_do_not_arrive_expire(monkeypatch: pytest.MonkeyP
     assert load.requests == 0
 
 
-def test_failed_requests_are_not_counted() -> None:
+def test_failed_requests_are_no_longer_counted() -> None:
     load = Load()
     with pytest.raises(RuntimeError), load.running():
         raise RuntimeError

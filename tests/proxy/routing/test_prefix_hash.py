@@ -31,13 +31,13 @@ def hashes(**request: Any) -> PrefixHashes:
     "first",
     [[SYSTEM, user("Hello.")], [user(LONG)], [user("Hello."), assistant(LONG)], [user(LONG + "?")]],
 )
-def test_later_turns_have_the_hashes_of_the_first(first: list[Any]) -> None:
+def test_later_turns_have_the_same_hashes_as_the_first(first: list[Any]) -> None:
     later = [*first, assistant("Hello."), user("And now?"), {"role": "tool", "content": "{}"}]
     assert hashes(messages=later) == hashes(messages=first)
     assert hashes(messages=later, tools=TOOLS) == hashes(messages=first, tools=TOOLS)
 
 
-def test_hashes_stay_the_same_once_a_conversation_is_long_enough() -> None:
+def test_hashes_do_not_change_as_a_long_conversation_grows() -> None:
     turns = [user("Hello."), *(assistant(f"{at} " * 50) for at in range(40))]
     result = [hash_prefixes({"messages": turns[:end]}) for end in range(1, len(turns))]
     assert result[0] is None
@@ -55,7 +55,9 @@ def test_hashes_stay_the_same_once_a_conversation_is_long_enough() -> None:
         {"input": [user("A?")], "tools": TOOLS},
     ],
 )
-def test_conversations_with_one_system_prompt_share_the_head(request_: dict[str, Any]) -> None:
+def test_conversations_with_the_same_system_prompt_share_the_head_hash(
+    request_: dict[str, Any],
+) -> None:
     field = "input" if "input" in request_ else "messages"
     turns = request_[field]
     another = "B?" if isinstance(turns, str) else [*turns[:-1], user("B?")]
@@ -64,7 +66,7 @@ def test_conversations_with_one_system_prompt_share_the_head(request_: dict[str,
     assert one.conversation != other.conversation
 
 
-def test_beginning_of_a_long_user_message_is_a_head() -> None:
+def test_long_user_messages_with_the_same_beginning_share_the_head_hash() -> None:
     one, other = hashes(messages=[user(LONG + "A?")]), hashes(messages=[user(LONG + "B?")])
     assert one.head == other.head
     assert one.conversation != other.conversation
@@ -78,7 +80,7 @@ def test_beginning_of_a_long_user_message_is_a_head() -> None:
         {"messages": [{"role": "system", "content": "!" + LONG}, user("A?")]},
     ],
 )
-def test_different_tools_salts_and_system_prompts_have_different_heads(
+def test_different_tools_salts_or_system_prompts_have_different_head_hashes(
     other: dict[str, Any],
 ) -> None:
     request = {"messages": [SYSTEM, user("A?")]}
@@ -102,5 +104,5 @@ def test_short_prompts_have_no_hashes(request_: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("odd", ["\ud800", 2**70, {1: 2}, b"x", [None]])
-def test_unusual_values_can_be_hashed(odd: object) -> None:
+def test_unusual_values_are_hashed_without_error(odd: object) -> None:
     assert hash_prefixes({"messages": [SYSTEM, {"role": "user", "content": odd}], "tools": odd})

@@ -86,7 +86,7 @@ def test_selected_deployments_have_capacity(
 
 
 @given(prefixes, deployments, st.randoms(use_true_random=False))
-def test_the_order_of_deployments_does_not_matter(
+def test_selection_does_not_depend_on_the_order_of_deployments(
     prefix: PrefixHashes, deployments: list[RankedDeployment], random: object
 ) -> None:
     shuffled = sorted(deployments, key=lambda deployment: random.random())  # type: ignore[attr-defined]

@@ -62,7 +62,7 @@ def processes(temporary: Path) -> list[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_nothing_is_left_after_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_leaves_no_processes_and_no_files(tmp_path: Path, number: signal.Signals) -> None:
     process = start(tmp_path)
     assert process.stdout is not None
     assert any(line.startswith("TOOLGATE READY") for line in process.stdout)

@@ -19,7 +19,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_directory_is_removed_at_the_end(temporary: Path) -> None:
+def test_run_directory_is_removed_at_the_end(temporary: Path) -> None:
     with RunDirectory() as directory:
         (directory.path / "file").touch()
         assert [*temporary.iterdir()] == [directory.path]

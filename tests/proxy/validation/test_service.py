@@ -54,11 +54,13 @@ def tool(schema: dict[str, Any], name: str = "t") -> Tool:
         ({"patternProperties": {"(?<!a)b": {}}}, UNBOUNDED, UNBOUNDED),
     ],
 )
-def test_cost_is_computed_from_the_schema(schema: dict[str, Any], least: int, most: int) -> None:
+def test_validation_cost_is_estimated_from_the_schema(
+    schema: dict[str, Any], least: int, most: int
+) -> None:
     assert least <= min(steps(schema), UNBOUNDED) <= most
 
 
-async def test_process_and_workers_find_the_same_violations() -> None:
+async def test_validation_in_process_and_in_workers_finds_the_same_violations() -> None:
     validators = ValidationService(Settings())
     for schema in ({"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}, TREE):
         checked = tool(schema)
@@ -68,7 +70,7 @@ async def test_process_and_workers_find_the_same_violations() -> None:
         assert (violation.pointer, violation.keyword) == ("/root/n", "maximum")
 
 
-async def test_long_arguments_of_a_cheap_schema() -> None:
+async def test_long_arguments_of_a_cheap_schema_are_validated() -> None:
     checked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
     values = [*range(200_000)]
     validators = ValidationService(Settings())

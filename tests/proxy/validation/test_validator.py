@@ -60,7 +60,7 @@ def test_violations_name_location_and_keyword(
         ({"properties": {"a": {"format": "no such format"}}}, '{"a": ""}'),
     ],
 )
-def test_valid_arguments(schema: dict[str, Any], arguments: str) -> None:
+def test_valid_arguments_pass_validation(schema: dict[str, Any], arguments: str) -> None:
     assert check(schema, arguments) is None
 
 
@@ -87,7 +87,7 @@ def test_invalid_json_is_a_violation(arguments: str) -> None:
     ],
 )
 @pytest.mark.parametrize("unique", [True, False])
-def test_half_a_surrogate_pair_is_a_violation(arguments: str, complete: bool, unique: bool) -> None:
+def test_lone_surrogate_is_a_violation(arguments: str, complete: bool, unique: bool) -> None:
     """Strict JSON parsers reject it."""
     validator = Validator(canonical_parameters({"additionalProperties": {"minLength": 1}}))
     violation = validator.check(arguments, unique=unique)

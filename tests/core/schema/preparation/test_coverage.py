@@ -24,7 +24,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_coverage_of_every_keyword() -> None:
+def test_coverage_states_what_enforces_each_keyword() -> None:
     by = {each.pointer: each.enforced_by for each in coverage(SCHEMA).keywords}
     assert by == {
         "/type": "masks",

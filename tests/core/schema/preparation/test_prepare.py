@@ -57,7 +57,7 @@ def test_normalised_schemas_accept_the_same_instances(
 def test_prepared_schemas_accept_the_same_instances(
     schema: dict[str, Any], values: list[Any]
 ) -> None:
-    """Nothing that is valid is lost, and where nothing is left open, nothing is gained."""
+    """Valid instances stay valid. Without residual keywords, invalid ones stay invalid."""
     schema = canonical_schema(schema, param="schema")
     before = validator(schema)
     try:
@@ -87,7 +87,7 @@ def test_prepared_schemas_accept_the_same_instances(
 def test_relaxed_schemas_accept_all_valid_instances(
     schema: dict[str, Any], values: list[Any], dice: Random
 ) -> None:
-    """Whatever goes: what is kept is kept with all that is inside it, as the search does it."""
+    """Holds for any removed keywords, if each kept keyword keeps the keywords inside it."""
     schema = canonical_schema(schema, param="schema")
     hard = hard_occurrences(schema)
     gone = {o for o in hard if dice.random() < 0.5}
@@ -102,7 +102,9 @@ def test_relaxed_schemas_accept_all_valid_instances(
 
 @SOME
 @given(schemas(), MANY)
-def test_fallbacks_accept_all_valid_instances(schema: dict[str, Any], values: list[Any]) -> None:
+def test_fallback_schemas_accept_all_valid_instances(
+    schema: dict[str, Any], values: list[Any]
+) -> None:
     schema = canonical_schema(schema, param="schema")
     valid = [v for v in values if validator(schema).is_valid(v)]
     for made in (prepare_without_uncertain(schema), prepare_type_only(schema)):
@@ -189,7 +191,7 @@ def test_invalid_and_unsatisfiable_schemas_are_refused(
         {"type": "array", "minItems": 3, "maxItems": 1},
     ],
 )
-def test_the_canonical_form_has_no_contradictions(
+def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(
     contradiction: dict[str, Any],
 ) -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
@@ -205,7 +207,7 @@ def test_the_canonical_form_has_no_contradictions(
     )  # not plain: `prepared` goes by that form
 
 
-def test_declared_properties_stay_possible_with_a_pattern_for_names() -> None:
+def test_declared_properties_are_accepted_when_property_names_have_a_pattern() -> None:
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {"name": X},
@@ -239,14 +241,14 @@ def test_properties_keep_their_order() -> None:
 @given(
     st.lists(st.sampled_from([*TEXTS, "abd", "-]^"]) | st.text(max_size=4), max_size=5), st.text()
 )
-def test_pattern_excluding_is_the_complement(texts: list[str], other: str) -> None:
+def test_pattern_excluding_matches_all_other_strings(texts: list[str], other: str) -> None:
     pattern = pattern_excluding(texts)
     assert pattern is not None
     for text in [*texts, other, *(t + "x" for t in texts), *(t[:-1] for t in texts)]:
         assert jsonschema_rs.is_valid({"pattern": pattern}, text) == (text not in texts)
 
 
-def test_pattern_excluding_limits_the_length() -> None:
+def test_pattern_excluding_returns_none_for_long_texts() -> None:
     assert pattern_excluding(["x" * 1_000]) is None
 
 
