@@ -82,7 +82,9 @@ async def events(
 
 
 @pytest.mark.parametrize("content", ["\ud83d", [[]]])
-async def test_what_json_can_not_say_is_the_clients_matter(seam: Backend, content: object) -> None:
+async def test_prompt_that_cannot_be_encoded_as_json_is_an_invalid_request(
+    seam: Backend, content: object
+) -> None:
     for _ in range(300):
         content = [content] if isinstance(content, list) else content
     prompt = wire.ChatPrompt(messages=({"role": "user", "content": content},))
@@ -90,7 +92,7 @@ async def test_what_json_can_not_say_is_the_clients_matter(seam: Backend, conten
         await seam.generate(request("hi").model_copy(update={"prompt": prompt}))
 
 
-async def test_streamed_and_whole_answers_hold_the_same_events(
+async def test_streamed_and_whole_responses_have_the_same_events(
     seam: Backend, backend: FakeBackend
 ) -> None:
     backend.scripts["hi"] = Script(("Hello",))
@@ -99,7 +101,7 @@ async def test_streamed_and_whole_answers_hold_the_same_events(
     assert [event.event for event in streamed][-2:] == ["end", "usage"]
 
 
-async def test_info_is_believed_for_a_while(seam: Backend, backend: FakeBackend) -> None:
+async def test_info_is_cached(seam: Backend, backend: FakeBackend) -> None:
     assert await seam.info() == INFO
     backend.info = INFO.model_copy(update={"model": "other"})
     try:
@@ -110,7 +112,7 @@ async def test_info_is_believed_for_a_while(seam: Backend, backend: FakeBackend)
         backend.info = INFO
 
 
-async def test_concurrent_callers_of_info_share_one_request() -> None:
+async def test_concurrent_info_calls_share_one_request() -> None:
     requests = 0
 
     async def handler(_: web.Request) -> web.Response:
@@ -135,20 +137,20 @@ async def test_concurrent_callers_of_info_share_one_request() -> None:
         (401, json.dumps({"error": "Unauthorized"})),
     ],
 )
-async def test_server_that_is_no_backend_is_refused(status: int, text: str) -> None:
+async def test_server_that_is_not_a_backend_is_rejected(status: int, text: str) -> None:
     async with client_of(responding(status, text)) as client:
         with pytest.raises(BackendFailed):
             await client.info()
 
 
-async def test_no_one_listening() -> None:
+async def test_refused_connection_raises_unavailable_with_retry_after() -> None:
     client = Backend(f"http://127.0.0.1:{free_port()}", None, Settings())
     with pytest.raises(BackendUnavailable) as failure:
         await client.info()
     assert failure.value.retry_after
 
 
-async def test_connection_closed_before_the_response_means_unavailable() -> None:
+async def test_connection_closed_before_the_response_raises_unavailable() -> None:
     async def handler(received: web.Request) -> web.Response:
         assert received.transport is not None
         received.transport.close()
@@ -159,7 +161,9 @@ async def test_connection_closed_before_the_response_means_unavailable() -> None
             await client.generate(request("hi"))
 
 
-async def test_errors_before_the_answer_are_rebuilt(seam: Backend, backend: FakeBackend) -> None:
+async def test_errors_before_the_response_are_raised_with_their_class(
+    seam: Backend, backend: FakeBackend
+) -> None:
     backend.scripts["long"] = Script(
         ("",),
         error_status=400,
@@ -170,7 +174,7 @@ async def test_errors_before_the_answer_are_rebuilt(seam: Backend, backend: Fake
     assert (failure.value.message, failure.value.param) == ("Too long.", "messages")
 
 
-async def test_an_answer_that_goes_on_with_another_has_its_deadline(
+async def test_continued_response_keeps_the_first_deadline(
     seam: Backend, backend: FakeBackend
 ) -> None:
     backend.scripts["slow"] = Script(("Hello",), hang_after=1)
@@ -185,14 +189,14 @@ async def test_an_answer_that_goes_on_with_another_has_its_deadline(
         await seam.generate(request("slow"), time.monotonic() - 1)
 
 
-async def test_lost_grammars_are_told(seam: Backend) -> None:
+async def test_lost_grammar_raises_grammar_unknown_with_its_key(seam: Backend) -> None:
     with pytest.raises(GrammarUnknown) as failure:
         await seam.generate(request("hi", key="lost"))
     assert failure.value.keys == ("lost",)
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_an_error_event_is_raised_after_what_came_before(
+async def test_error_event_is_raised_after_earlier_events(
     seam: Backend, backend: FakeBackend, stream: bool
 ) -> None:
     backend.scripts["err"] = Script(("Hello you",), error_after=2)
@@ -209,13 +213,15 @@ async def test_an_error_event_is_raised_after_what_came_before(
     await answer.aclose()
 
 
-async def test_a_line_that_breaks_in_mid_answer(seam: Backend, backend: FakeBackend) -> None:
+async def test_connection_broken_mid_response_raises_backend_failed(
+    seam: Backend, backend: FakeBackend
+) -> None:
     backend.scripts["break"] = Script(("Hello you",), break_after=2)
     with pytest.raises(BackendFailed):
         await events(seam, request("break"))
 
 
-async def test_response_that_ends_before_its_choices_raises() -> None:
+async def test_response_without_end_events_raises_backend_failed() -> None:
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False).model_dump_json()
     for message, text in ((request("x"), f"data: {start}\n\n"), (request("x", stream=False), "[]")):
         async with client_of(responding(text=text)) as client:
@@ -223,13 +229,13 @@ async def test_response_that_ends_before_its_choices_raises() -> None:
                 await events(client, message)
 
 
-async def test_unknown_event_raises() -> None:
+async def test_unknown_event_raises_backend_failed() -> None:
     async with client_of(responding(text='data: {"event": "surprise"}\n\n')) as client:
         with pytest.raises(BackendFailed):
             await events(client, request("x"))
 
 
-async def test_events_that_arrived_together_are_one_batch() -> None:
+async def test_events_received_together_are_one_batch() -> None:
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
     end = wire.EndEvent(choice=0, finish_reason="stop")
     text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, end))
@@ -239,7 +245,7 @@ async def test_events_that_arrived_together_are_one_batch() -> None:
         await stream.aclose()
 
 
-async def test_silence_is_timed(backend: FakeBackend) -> None:
+async def test_response_without_events_times_out_despite_keep_alives(backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
     client = Backend(backend.url, SecretStr(KEY), QUICK)
     with pytest.raises(BackendTimeout):  # keep-alives go on, the request's time does not
@@ -249,7 +255,9 @@ async def test_silence_is_timed(backend: FakeBackend) -> None:
     await client.aclose()
 
 
-async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBackend) -> None:
+async def test_closing_a_stream_cancels_the_backend_request(
+    seam: Backend, backend: FakeBackend
+) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
     assert await backend.idle_within(5.0)  # a request of an earlier test may still be ending
     answer = await seam.generate(request("hang"))
@@ -259,7 +267,7 @@ async def test_closing_frees_the_backend_at_once(seam: Backend, backend: FakeBac
     assert await backend.idle_within(1.0)
 
 
-async def test_an_engine_that_dies_is_lost_in_a_stream_as_it_is_before_one() -> None:
+async def test_dead_engine_raises_backend_lost_before_and_during_a_stream() -> None:
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
     died = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])
     text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, died))
@@ -269,7 +277,7 @@ async def test_an_engine_that_dies_is_lost_in_a_stream_as_it_is_before_one() -> 
                 await events(client, request("x"))
 
 
-async def test_the_first_token_is_waited_for_through_keep_alives(backend: FakeBackend) -> None:
+async def test_keep_alives_do_not_extend_the_first_token_timeout(backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=0)
     backend.scripts["slow"] = Script(("Hello you",), pause=0.5)
     patient = Settings(first_token_timeout=0.4, idle_timeout=60, request_timeout=60)

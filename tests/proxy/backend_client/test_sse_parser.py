@@ -10,7 +10,7 @@ PAYLOADS = [b'{"a": 1}', b'{"b": "\xc3\xa9"}']
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))
-def test_any_split_of_the_bytes_gives_the_same_payloads(cuts: list[int]) -> None:
+def test_payloads_do_not_depend_on_chunk_boundaries(cuts: list[int]) -> None:
     parser, at, payloads = SseParser(), 0, []
     for cut in [*sorted(cuts), len(STREAM)]:
         payloads += parser.feed(STREAM[at:cut])

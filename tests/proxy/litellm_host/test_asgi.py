@@ -19,14 +19,14 @@ class LazyFeatureMiddleware:
 class OwnRoute(LazyFeatureMiddleware): ...
 
 
-def test_own_route_is_inside_cors_and_outside_path_matching() -> None:
+def test_own_route_runs_inside_cors_and_outside_path_matching() -> None:
     app = Starlette(middleware=[Middleware(LazyFeatureMiddleware), Middleware(CORSMiddleware)])
     insert_own_route(app, OwnRoute)
     order = [each.cls for each in app.user_middleware]
     assert order == [CORSMiddleware, OwnRoute, LazyFeatureMiddleware]
 
 
-def test_litellm_names_its_path_matching_middleware_as_expected() -> None:
+def test_litellms_path_matching_middleware_has_the_expected_name() -> None:
     from litellm.proxy.proxy_server import app
 
     names = {getattr(each.cls, "__name__", "") for each in app.user_middleware}

@@ -57,7 +57,9 @@ def test_only_the_exact_master_key_is_accepted(monkeypatch: pytest.MonkeyPatch) 
     assert not host.is_master_key("None")
 
 
-async def test_the_master_keys_caller_is_litellms_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_caller_with_the_master_key_equals_litellms_administrator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
     monkeypatch.setattr(proxy_server, "user_custom_auth", None)
     made = host.administrator()
@@ -70,7 +72,7 @@ async def test_the_master_keys_caller_is_litellms_own(monkeypatch: pytest.Monkey
     assert host.caller(None).user_role == LitellmUserRoles.PROXY_ADMIN
 
 
-def test_a_keys_caller_has_its_alias_models_team_and_tags() -> None:
+def test_caller_has_the_alias_models_team_and_tags_of_its_key() -> None:
     key = key_of(new_key(), alias="web", models=("tiny", "big"), team="t", tags=("a",))
     made = host.caller(key, "/v1/chat/completions")
     assert (made.api_key, made.key_alias, made.models) == (key.id, "web", ["tiny", "big"])
@@ -79,7 +81,7 @@ def test_a_keys_caller_has_its_alias_models_team_and_tags() -> None:
     assert made.request_route == "/v1/chat/completions"
 
 
-def test_all_headers_that_litellm_reads_a_key_from_are_known() -> None:
+def test_all_of_litellms_key_headers_are_listed() -> None:
     """With another header, a request could have two keys."""
     parameters = inspect.signature(user_api_key_auth).parameters
     found = {}
@@ -92,7 +94,7 @@ def test_all_headers_that_litellm_reads_a_key_from_are_known() -> None:
 
 
 @pytest.mark.parametrize("header", [None, *sorted(set(host.KEY_HEADERS.values()))])
-async def test_another_custom_auth_gets_the_same_key_and_body_as_from_litellms_handler(
+async def test_other_custom_auth_gets_the_key_and_body_that_litellm_passes(
     monkeypatch: pytest.MonkeyPatch, header: str | None
 ) -> None:
     seen: list[tuple[str, Any]] = []
@@ -136,10 +138,10 @@ async def test_another_custom_auth_gets_the_same_key_and_body_as_from_litellms_h
         ([(b"authorization", b"bearer sk-master"), (b"x-api-key", b"sk-other")], False),
     ],
 )
-async def test_our_custom_auth_reads_the_key_from_the_headers_itself(
+async def test_our_custom_auth_reads_the_key_from_the_headers(
     monkeypatch: pytest.MonkeyPatch, headers: list[Header], accepted: bool
 ) -> None:
-    """LiteLLM reads some of these in another way; the first check and this one have to agree."""
+    """LiteLLM parses some of these differently; both of our checks must use the same key."""
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
     if accepted:
         caller = await host.authenticate(request_with(*headers), "")
@@ -149,7 +151,7 @@ async def test_our_custom_auth_reads_the_key_from_the_headers_itself(
         await host.authenticate(request_with(*headers), "sk-wrong")
 
 
-async def test_a_key_in_the_query_is_the_one_that_litellm_read(
+async def test_key_read_by_litellm_is_used_without_a_key_header(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
@@ -157,7 +159,7 @@ async def test_a_key_in_the_query_is_the_one_that_litellm_read(
     assert caller.user_role == LitellmUserRoles.PROXY_ADMIN
 
 
-async def test_a_wrong_key_is_refused_by_litellms_own_authentication(
+async def test_invalid_key_is_rejected_by_litellms_authentication(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(proxy_server, "master_key", "sk-master")
@@ -166,7 +168,7 @@ async def test_a_wrong_key_is_refused_by_litellms_own_authentication(
         await host.litellm_caller(chat_with((b"authorization", b"Bearer sk-other")), CHAT)
 
 
-def test_the_route_is_the_one_of_the_request_line() -> None:
+def test_route_is_read_from_the_request_line_and_not_the_host() -> None:
     assert host.route_of(request_with((b"host", b"x/key/list?y="))) == "/v1/models"
 
 
@@ -181,7 +183,7 @@ def test_our_custom_auth_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not host.is_ours()
 
 
-async def test_the_hook_of_limits_is_called_once_before_every_request(
+async def test_limit_hook_is_called_once_before_every_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     called: list[tuple[Any, str]] = []
@@ -228,7 +230,7 @@ def test_both_checks_of_models_must_be_on(monkeypatch: pytest.MonkeyPatch) -> No
         (("small",), "", False),
     ],
 )
-async def test_a_key_may_use_its_models_by_name_wildcard_or_access_group(
+async def test_key_allows_models_by_name_wildcard_or_access_group(
     monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], named: str, permitted: bool
 ) -> None:
     use(
@@ -247,7 +249,7 @@ async def test_a_key_may_use_its_models_by_name_wildcard_or_access_group(
     assert all(json.dumps(name)[1:-1] in refusal.value.message for name in allowed)
 
 
-async def test_a_key_for_a_model_behind_an_alias_may_use_the_alias(
+async def test_key_for_a_model_allows_its_alias(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As LiteLLM's own check does: the alias is another name of that model."""

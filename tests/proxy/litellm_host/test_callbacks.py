@@ -55,31 +55,31 @@ def model_route() -> ModelRoute:
     return found
 
 
-def test_without_callbacks_there_are_neither_hooks_nor_events() -> None:
+def test_route_without_callbacks_has_no_hooks_and_no_events() -> None:
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
 
 
-def test_a_guardrail_is_a_reason() -> None:
+def test_guardrail_sends_requests_to_litellm() -> None:
     litellm.callbacks.append(CustomGuardrail(guardrail_name="no-names"))
     assert reason() == "the guardrail 'no-names'"
 
 
 @pytest.mark.parametrize("name", RESPONSE_HOOKS)
-def test_a_callback_that_reads_or_changes_responses_is_a_reason(name: str) -> None:
+def test_callback_with_a_response_hook_sends_requests_to_litellm(name: str) -> None:
     litellm.callbacks.append(having(name))
     assert reason() == f"the callback 'Mine' has `{name}`"
 
 
 @pytest.mark.parametrize("name", RESPONSE_HOOKS)
-def test_the_base_class_has_the_hook_or_none_has(name: str) -> None:
-    """A hook that the installed LiteLLM does not know is one that nothing calls."""
+def test_base_class_does_not_count_as_a_response_hook(name: str) -> None:
+    """Hooks that the installed LiteLLM lacks are never called."""
     litellm.callbacks.append(CustomLogger())
     assert reason() is None
     assert not callbacks._overrides(CustomLogger(), name)
 
 
-def test_a_hook_after_the_call_is_a_reason_for_a_teams_class_and_none_for_an_observer() -> None:
-    """LiteLLM's own loggers return nothing from it; a team's class may change the response."""
+def test_post_call_hook_sends_requests_to_litellm_unless_it_is_litellms_own() -> None:
+    """LiteLLM's bundled loggers do not change the response; other classes may."""
     after = "async_post_call_success_hook"
     observer = having(after, module="litellm.integrations.some_logger")
     litellm.callbacks.append(observer)
@@ -89,7 +89,7 @@ def test_a_hook_after_the_call_is_a_reason_for_a_teams_class_and_none_for_an_obs
     assert reason() == f"the callback 'Mine' has `{after}`"
 
 
-def test_an_observer_that_reads_streams_is_a_reason() -> None:
+def test_litellm_logger_that_reads_streams_sends_requests_to_litellm() -> None:
     name = "async_post_call_streaming_iterator_hook"
     litellm.callbacks.append(having(name, module="litellm.integrations.some_logger"))
     assert reason() == f"the callback 'Mine' has `{name}`"
@@ -98,17 +98,17 @@ def test_an_observer_that_reads_streams_is_a_reason() -> None:
 @pytest.mark.parametrize(
     "name", ["async_filter_deployments", "async_pre_call_check", "pre_call_check"]
 )
-def test_litellms_router_chooses_for_a_callback_that_has_a_say_in_it(name: str) -> None:
+def test_litellms_router_chooses_if_a_callback_filters_deployments(name: str) -> None:
     litellm.callbacks.append(having(name))
     assert model_route().strategy is None or model_route().reason is not None
 
 
-def test_a_hook_before_the_call_is_run_on_our_own_route() -> None:
+def test_pre_call_hook_runs_on_our_own_route() -> None:
     litellm.callbacks.append(having("async_pre_call_hook"))
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, True, True)
 
 
-def test_a_logger_gets_events_on_our_own_route() -> None:
+def test_logger_gets_events_on_our_own_route() -> None:
     litellm.callbacks.append(having("async_log_success_event"))
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, True)
     assert not callbacks.wants_post_call()
@@ -118,14 +118,16 @@ def test_a_logger_gets_events_on_our_own_route() -> None:
     "name", ["success_callback", "failure_callback", "_async_success_callback",
              "_async_failure_callback", "input_callback"]
 )  # fmt: skip
-def test_any_list_of_callbacks_asks_for_events(name: str) -> None:
+def test_every_callback_list_enables_events(name: str) -> None:
     def log(*arguments: object) -> None: ...
 
     getattr(litellm, name).append(log)
     assert (model_route().reason, model_route().events) == (None, True)
 
 
-def test_a_callback_named_by_a_string_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callback_given_as_a_string_enables_hooks_and_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As in `litellm_settings.callbacks`, before LiteLLM has made the object."""
     litellm.callbacks.append("otel")
     monkeypatch.setattr(
@@ -136,7 +138,7 @@ def test_a_callback_named_by_a_string_counts(monkeypatch: pytest.MonkeyPatch) ->
     assert model_route().events
 
 
-def test_callbacks_of_litellms_own_and_of_ours_have_no_effect() -> None:
+def test_built_in_callbacks_of_litellm_and_the_gateway_are_ignored() -> None:
     """LiteLLM registers them in every process."""
     logging = ProxyLogging(user_api_key_cache=litellm.DualCache())
     logging._add_proxy_hooks(None)
@@ -147,14 +149,14 @@ def test_callbacks_of_litellms_own_and_of_ours_have_no_effect() -> None:
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
 
 
-def test_a_routers_own_callbacks_have_no_effect() -> None:
+def test_callbacks_of_the_router_itself_are_ignored() -> None:
     Router(model_list=[row("a")], disable_cooldowns=True)
     assert litellm.success_callback
     assert litellm._async_success_callback
     assert not model_route().events
 
 
-def test_log_events_skip_callbacks_without_effect() -> None:
+def test_log_events_skip_ignored_callbacks() -> None:
     observer = having("async_log_success_event")
     router = Router(model_list=[row("a")])
     log = Logging(

@@ -14,7 +14,7 @@ from toolgate_proxy.server.body_guard import NESTED
      "custom_llm_provider", "num_retries", "user_config", "litellm_params", "no-log",
      "deployment_id", "router_settings_override", "additional_drop_params", "_target_order"],
 )  # fmt: skip
-def test_litellms_settings_are_control_fields(field: str) -> None:
+def test_litellm_settings_are_control_fields(field: str) -> None:
     assert is_control(field) or field in NESTED
 
 
@@ -25,17 +25,17 @@ def test_litellms_settings_are_control_fields(field: str) -> None:
      "instructions", "max_output_tokens", "reasoning", "store", "priority", "chat_template_kwargs",
      "cache_salt", "system", "thinking", "service_tier", "prompt", "encoding_format"],
 )  # fmt: skip
-def test_parameters_of_apis_are_no_control_fields(field: str) -> None:
+def test_api_parameters_are_not_control_fields(field: str) -> None:
     assert not is_control(field)
 
 
 @pytest.mark.parametrize("field", sorted(FURTHER))
-def test_fields_that_litellms_lists_lack_are_control_fields(field: str) -> None:
+def test_fields_missing_from_litellms_lists_are_control_fields(field: str) -> None:
     assert is_control(field)
     assert field not in OPENAI_FIELDS
 
 
-def test_fields_that_litellm_refuses_everywhere_are_banned() -> None:
+def test_fields_that_litellm_always_rejects_are_banned() -> None:
     for field in ("api_base", "user_config"):
         assert is_banned(field)
         assert is_control(field)

@@ -55,12 +55,12 @@ has_the_bug = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_finalizer_may_set_context_variables_while_one_is_set(seed: int) -> None:
+def test_finalizer_may_set_a_context_variable_while_another_is_set(seed: int) -> None:
     done = _run(str(seed), "held")
     assert done.stdout == "lived\n", done.stderr
 
 
 @has_the_bug
-def test_the_provider_installs_the_workaround_once() -> None:
+def test_provider_installs_the_workaround_once() -> None:
     assert provider.toolgate
     assert gc.callbacks.count(cpython_gc_workaround._hold) == 1

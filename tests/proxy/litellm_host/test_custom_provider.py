@@ -69,7 +69,7 @@ async def ask(script: str, **params: Any) -> Any:
     return await litellm.acompletion(model="toolgate/tiny", messages=messages, **params)
 
 
-async def test_a_stream_is_logged_as_the_response_that_it_was(
+async def test_stream_is_logged_as_one_complete_response(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
     backend.scripts["hi"] = Script(("Hello", "Good day"))
@@ -84,10 +84,10 @@ async def test_a_stream_is_logged_as_the_response_that_it_was(
     assert logged.usage.model_dump() == whole.usage.model_dump()
 
 
-async def test_a_stream_counts_as_one_for_litellms_router_and_proxy(
+async def test_our_stream_is_recognised_by_litellms_router_and_proxy(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
-    """They go by the type, and close `completion_stream` when the client goes."""
+    """They check the type, and close `completion_stream` when the client disconnects."""
     backend.scripts["hi"] = Script(("Hello there",))
     stream = await ask("hi", stream=True)
     assert isinstance(stream, CustomStreamWrapper)
@@ -98,7 +98,7 @@ async def test_a_stream_counts_as_one_for_litellms_router_and_proxy(
     await stream.aclose()
 
 
-async def test_the_usage_is_the_last_chunk_where_it_was_asked_for(
+async def test_requested_usage_is_sent_in_the_last_chunk(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
     backend.scripts["hi"] = Script(("Hello",))
@@ -109,7 +109,7 @@ async def test_the_usage_is_the_last_chunk_where_it_was_asked_for(
     assert not any(chunk.choices == [] for chunk in chunks[:-1])
 
 
-async def test_a_stream_that_breaks_is_logged_as_a_failure(
+async def test_broken_stream_is_logged_as_a_failure(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
     backend.scripts["bad"] = Script(("Hello there",), error_after=2)
@@ -126,7 +126,7 @@ async def test_a_stream_that_breaks_is_logged_as_a_failure(
     assert not recorder.responses
 
 
-async def test_a_stream_that_fails_before_its_first_chunk_is_an_error_of_the_call(
+async def test_error_before_the_first_chunk_is_raised_by_the_call(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
     """So that the response still has the error's status."""
@@ -140,7 +140,7 @@ async def test_a_stream_that_fails_before_its_first_chunk_is_an_error_of_the_cal
         assert (ours.code, ours.param) == ("context_length_exceeded", "messages")
 
 
-async def test_an_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
+async def test_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
     stream = await ask("hang", stream=True)
     await anext(stream)
@@ -148,10 +148,10 @@ async def test_an_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBa
     assert await backend.idle_within(1.0)
 
 
-async def test_the_chunks_of_a_stream_are_kept_for_its_bill(
+async def test_stream_keeps_its_chunks_for_billing(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
-    """LiteLLM bills by them what a client has got that leaves a stream."""
+    """LiteLLM bills a client that leaves a stream for the chunks sent so far."""
     backend.scripts["hi"] = Script(("one two three",))
     stream = await ask("hi", stream=True)
     chunks = [chunk async for chunk in stream]
@@ -161,7 +161,7 @@ async def test_the_chunks_of_a_stream_are_kept_for_its_bill(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_the_requests_context_has_tokens_and_enforcement(
+async def test_request_context_records_tokens_and_enforcement(
     recorder: Recorder, backend: FakeBackend, stream: bool
 ) -> None:
     backend.scripts["look"] = Script((call("look", {}),))

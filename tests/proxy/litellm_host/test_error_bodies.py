@@ -18,7 +18,7 @@ def error(message: str, code: str, kind: str = "invalid_request_error") -> dict[
         ("Plain.", "Plain."),
     ],
 )
-def test_messages_lose_what_is_about_the_host(said: str, meant: str) -> None:
+def test_litellm_details_are_removed_from_messages(said: str, meant: str) -> None:
     status, body = repaired(400, error(said, "400"))
     assert (status, body["message"], body["code"], body["param"]) == (
         400,
@@ -28,12 +28,12 @@ def test_messages_lose_what_is_about_the_host(said: str, meant: str) -> None:
     )
 
 
-def test_an_unknown_model_is_not_found() -> None:
+def test_unknown_model_gets_404() -> None:
     status, body = repaired(400, error("/x: Invalid model name passed in model=y.", "400"))
     assert (status, body["code"]) == (404, "model_not_found")
 
 
-def test_a_wrong_key_is_unauthorized() -> None:
+def test_invalid_key_gets_401() -> None:
     status, body = repaired(400, error("No connected db.", "400", "no_db_connection"))
     assert (status, body["type"], body["code"]) == (
         401,
@@ -42,6 +42,6 @@ def test_a_wrong_key_is_unauthorized() -> None:
     )
 
 
-def test_our_own_errors_stay_as_they_are() -> None:
+def test_our_own_errors_are_unchanged() -> None:
     body = error("litellm.X: kept", "unknown_tool")
     assert repaired(400, body) == (400, body)

@@ -58,7 +58,7 @@ def _patched() -> None:
         (EnforcementFailed("No."), litellm.InternalServerError),
     ],
 )
-def test_our_error_is_litellms_exception_of_that_status_with_our_body(
+def test_our_errors_become_litellm_exceptions_with_the_same_status_and_body(
     error: ToolgateError, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind) as raised, errors_raised("tiny"):
@@ -78,8 +78,8 @@ def test_our_error_is_litellms_exception_of_that_status_with_our_body(
     assert shown.code == str(error.status)
 
 
-def test_the_router_takes_a_429_for_a_rate_limit_and_a_401_for_wrong_credentials() -> None:
-    """It decides about retries and fallbacks by class and status."""
+def test_litellm_retries_our_429_and_not_our_401() -> None:
+    """LiteLLM decides on retries and fallbacks by class and status."""
     limited, denied = host_error(RateLimited("No."), "m"), host_error(InvalidKey("No."), "m")
     assert isinstance(limited, litellm.RateLimitError)
     assert isinstance(denied, litellm.AuthenticationError)
@@ -96,7 +96,7 @@ def test_the_router_takes_a_429_for_a_rate_limit_and_a_401_for_wrong_credentials
         (UnknownTool("No."), True, None),
     ],
 )
-def test_only_server_errors_of_our_models_name_our_provider(
+def test_only_server_errors_of_our_models_have_our_provider_name(
     error: ToolgateError, ours: bool, provider: str | None
 ) -> None:
     """LiteLLM logs an exception without a provider as the client's fault, without a traceback."""
@@ -104,7 +104,7 @@ def test_only_server_errors_of_our_models_name_our_provider(
     assert host.llm_provider == provider
 
 
-def test_details_of_an_error_are_in_litellms_body() -> None:
+def test_error_details_are_in_litellms_response_body() -> None:
     error = SchemaNotEnforceable("No.", pointer="/a", param="tools[0]")
     with pytest.raises(litellm.BadRequestError) as raised, errors_raised("tiny"):
         raise error
@@ -115,12 +115,12 @@ def test_details_of_an_error_are_in_litellms_body() -> None:
     assert shown.to_dict()["pointer"] == "/a"
 
 
-def test_litellms_own_errors_keep_their_bodies() -> None:
+def test_litellm_errors_keep_their_bodies() -> None:
     shown = ProxyException(message="No.", type="t", param="p", code=400)
     assert shown.to_dict() == {"message": "No.", "type": "t", "param": "p", "code": "400"}
 
 
-def test_an_error_of_authentication_keeps_code_status_and_retry_after() -> None:
+def test_authentication_errors_keep_code_status_and_retry_after() -> None:
     made = proxy_exception(RateLimited("Wait.", retry_after=7))
     assert made.to_dict()["code"] == "rate_limit_exceeded"
     assert (str(made.code), made.headers["retry-after"]) == ("429", "7")
@@ -147,7 +147,7 @@ def test_an_error_of_authentication_keeps_code_status_and_retry_after() -> None:
         (ValueError("A bug."), 500, "A bug.", "server_error"),
     ],
 )  # fmt: skip
-def test_litellms_exception_is_our_error_of_that_status(
+def test_litellm_exceptions_become_our_errors_with_the_same_status(
     exception: Exception, status: int, message: str, code: str
 ) -> None:
     error = own_error(exception)
@@ -157,7 +157,7 @@ def test_litellms_exception_is_our_error_of_that_status(
     assert (body["message"], body["code"], body["param"]) == (message, code, None)
 
 
-def test_the_field_that_an_exception_names_and_its_retry_after_are_kept() -> None:
+def test_param_and_retry_after_of_litellm_exceptions_are_kept() -> None:
     error = own_error(ProxyException("No.", "bad_request", "tools", 400))
     assert (error.param, error.retry_after) == ("tools", None)
     assert own_error(ProxyException("No.", "bad_request", "None", 400)).param is None
@@ -179,26 +179,26 @@ def test_the_field_that_an_exception_names_and_its_retry_after_are_kept() -> Non
         (503, "server_error"),
     ],
 )
-def test_the_type_of_a_hosts_error_follows_from_its_status(status: int, kind: str) -> None:
+def test_litellm_error_type_depends_on_its_status(status: int, kind: str) -> None:
     assert HostRefused("No.", status).body()["error"]["type"] == kind
     assert HostRefused("No.", status, param="model").param == "model"
 
 
 @pytest.mark.parametrize("status", [0, 99, 200, 302, 399, 600, "x", None])
-def test_an_exception_without_an_error_status_is_a_500(status: object) -> None:
+def test_exception_without_an_error_status_becomes_a_500(status: object) -> None:
     exception = ValueError("No.")
     exception.status_code = status  # type: ignore[attr-defined]
     assert own_error(exception).status == 500
 
 
-def test_our_error_stays_what_it_is_through_litellm() -> None:
+def test_our_error_is_recovered_from_litellms_exception() -> None:
     error = UnknownTool("No.", param="tool_choice")
     assert own_error(error) is error
     assert own_error(host_error(error, "m")) is error
     assert own_error(proxy_exception(error)) is error
 
 
-def test_own_errors_raises_litellms_exceptions_as_ours_with_their_cause() -> None:
+def test_own_errors_converts_litellm_exceptions_and_keeps_the_cause() -> None:
     cause = HTTPException(403, {"error": "Not on Mondays."})
     with pytest.raises(HostRefused, match="Not on Mondays") as raised, own_errors():
         raise cause
@@ -215,6 +215,8 @@ def test_own_errors_raises_litellms_exceptions_as_ours_with_their_cause() -> Non
         ("Plain.", "Plain."),
     ],
 )
-def test_messages_lose_litellms_class_names_and_tracebacks(message: str, expected: str) -> None:
+def test_litellm_class_names_and_tracebacks_are_removed_from_messages(
+    message: str, expected: str
+) -> None:
     assert cleaned(message) == expected
     assert own_error(RuntimeError(message)).message == expected

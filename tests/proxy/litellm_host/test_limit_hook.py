@@ -49,14 +49,14 @@ async def after(context: RequestContext | None, response: object) -> None:
     await asyncio.create_task(request())
 
 
-async def test_outside_of_our_gateway_the_hook_does_nothing() -> None:
+async def test_limit_hook_does_nothing_outside_our_gateway() -> None:
     data: dict[str, Any] = {"model": "m"}
     await before(None, data, "acompletion")
     assert data == {"model": "m"}
     await after(None, SimpleNamespace(usage=SimpleNamespace(prompt_tokens=1)))
 
 
-async def test_a_context_is_carried_within_its_request_only() -> None:
+async def test_context_is_visible_only_within_its_request() -> None:
     assert carried() is None
     context = RequestContext("mine")
 
@@ -88,7 +88,7 @@ async def test_embeddings_reserve_no_output_tokens() -> None:
 
 
 @pytest.mark.usefixtures("_service")
-async def test_a_request_is_admitted_once() -> None:
+async def test_request_is_admitted_only_once() -> None:
     """LiteLLM may call the hook again, for a fallback."""
     context = RequestContext(key=key_of(new_key(), rpm=1))
     for _ in range(2):
@@ -97,7 +97,7 @@ async def test_a_request_is_admitted_once() -> None:
 
 
 @pytest.mark.usefixtures("_service")
-async def test_a_request_over_the_limit_is_litellms_rate_limit_error() -> None:
+async def test_request_over_the_limit_raises_litellms_rate_limit_error() -> None:
     key = key_of(new_key(), rpm=1)
     await before(RequestContext(key=key), CHAT, "acompletion")
     context = RequestContext(key=key)
@@ -128,14 +128,14 @@ async def test_tokens_of_other_providers_are_counted_and_settled(usage: dict[str
     assert context.used_tokens().total == 15
 
 
-async def test_tokens_that_the_engine_counted_are_not_counted_again() -> None:
+async def test_tokens_counted_by_the_engine_are_not_counted_again() -> None:
     context = RequestContext()
     context.note_tokens(3, 4)
     await after(context, SimpleNamespace(usage=SimpleNamespace(prompt_tokens=1, total_tokens=9)))
     assert (context.prompt_tokens, context.completion_tokens) == (3, 4)
 
 
-async def test_the_master_key_has_no_limits() -> None:
+async def test_master_key_has_no_limits() -> None:
     limiter: Any = None  # it is not called
     context = RequestContext()
     await admission.reserve(limiter, context, CHAT)

@@ -27,7 +27,7 @@ def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     reset_litellm(monkeypatch)
 
 
-def test_generated_configuration_takes_the_own_route(
+def test_generated_configuration_uses_our_own_route(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = make_config([Route("tiny", "org/T", "http://a"), Route("tiny", "org/T", "http://b")])
@@ -46,7 +46,7 @@ def test_generated_configuration_takes_the_own_route(
 
 
 @pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
-def test_own_route_implements_shuffle_and_least_busy(
+def test_own_route_supports_shuffle_and_least_busy(
     monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
     use(monkeypatch, row("a"), row("b", weight=2), routing_strategy=strategy)
@@ -66,7 +66,7 @@ def test_own_route_implements_shuffle_and_least_busy(
     ],
     ids=lambda params: next(iter(params)),
 )
-def test_parameters_costs_and_time_outs_of_a_deployment_are_carried(
+def test_own_route_supports_deployment_parameters_costs_and_timeouts(
     monkeypatch: pytest.MonkeyPatch, params: Row
 ) -> None:
     assert reason(monkeypatch, row("a", **params)) is None
@@ -84,7 +84,7 @@ def test_alias_has_the_route_of_its_model(monkeypatch: pytest.MonkeyPatch) -> No
     assert (model_route.model, model_route.reason, len(model_route.targets)) == ("tiny", None, 1)
 
 
-def test_models_of_a_wildcard_take_the_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wildcard_models_use_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
     assert (route_of("team/tiny").reason, route_of("team/tiny").model) == (None, "team/tiny")
 
@@ -99,14 +99,14 @@ def test_models_of_a_wildcard_take_the_own_route(monkeypatch: pytest.MonkeyPatch
         ([row("a", model="openai/gpt-4o")], "tiny"),
     ],
 )
-def test_model_with_other_providers_has_no_route(
+def test_unknown_model_or_one_with_other_providers_has_no_route(
     monkeypatch: pytest.MonkeyPatch, rows: list[Row], model: str
 ) -> None:
     use(monkeypatch, *rows)
     assert ModelRoutes(Settings(route="auto")).find(model) is None
 
 
-def test_without_a_router_no_model_has_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_model_has_a_route_without_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "llm_router", None)
     assert ModelRoutes(Settings(route="auto")).find("tiny") is None
 
@@ -131,10 +131,10 @@ def test_without_a_router_no_model_has_a_route(monkeypatch: pytest.MonkeyPatch) 
     ids=["rpm", "tpm", "rpm in model_info", "tags", "order", "blocked", "pre-call checks",
          "tag filtering", "optional checks", "cooldowns", "usage", "latency", "cost"],
 )  # fmt: skip
-def test_litellms_router_chooses_where_it_is_configured_to_decide(
+def test_litellms_router_chooses_the_deployment_if_configured_to(
     monkeypatch: pytest.MonkeyPatch, rows: list[Row], settings: Row
 ) -> None:
-    """By our own route still, with events: the router counts by them."""
+    """Our own route still sends the request; the router needs its events for its counters."""
     use(monkeypatch, *rows, **settings)
     model_route = route_of()
     assert (model_route.reason, model_route.strategy, model_route.events) == (None, None, True)
@@ -149,10 +149,10 @@ def test_litellms_router_chooses_where_it_is_configured_to_decide(
         ("simple-shuffle", "simple-shuffle"),
     ],
 )
-def test_the_models_of_a_routing_group_have_its_strategy(
+def test_models_of_a_routing_group_have_its_strategy(
     monkeypatch: pytest.MonkeyPatch, configured: str, strategy: str | None
 ) -> None:
-    """The group itself, asked for by its name, is LiteLLM's router's choice."""
+    """For the name of the group itself, LiteLLM's router chooses the deployment."""
     use(
         monkeypatch,
         row("a"),
@@ -165,7 +165,7 @@ def test_the_models_of_a_routing_group_have_its_strategy(
     assert found == {"tiny": strategy, "nick": strategy, "other": "least-busy", "g": None}
 
 
-def test_a_strategy_may_be_a_member_of_litellms_enumeration(
+def test_strategy_may_be_a_member_of_litellms_enum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(monkeypatch, row("a"), routing_strategy=RoutingStrategy.LEAST_BUSY)
@@ -178,7 +178,7 @@ def defaults(of: Row) -> Mapping[str, Any]:
     return target.defaults
 
 
-def test_defaults_are_the_parameters_of_a_deployment_and_its_extra_body() -> None:
+def test_defaults_combine_deployment_parameters_and_extra_body() -> None:
     params = {
         "temperature": 0.125, "max_tokens": 7, "seed": None, "extra_body": {"top_k": 3, "n": None},
         "rpm": 3, "tags": ["x"], "input_cost_per_token": 0.1, "weight": 2, "stream_timeout": 5,
@@ -187,17 +187,17 @@ def test_defaults_are_the_parameters_of_a_deployment_and_its_extra_body() -> Non
     assert defaults(row("a")) == {}
 
 
-def test_a_defaults_extra_body_goes_before_its_parameters() -> None:
-    """As LiteLLM sends it."""
+def test_extra_body_overrides_parameters_in_the_defaults() -> None:
+    """LiteLLM uses the same precedence."""
     assert defaults(row("a", top_k=1, extra_body={"top_k": 2})) == {"top_k": 2}
 
 
 @pytest.mark.parametrize("field", ["tools", "messages", "stream", "model"])
-def test_what_makes_a_request_is_no_default(field: str) -> None:
+def test_request_content_is_excluded_from_the_defaults(field: str) -> None:
     assert field not in defaults(row("a", **{field: "toolgate/x"}))
 
 
-def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_route_is_cached_for_one_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """LiteLLM's configuration may change while it runs."""
     clock = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
@@ -216,7 +216,7 @@ def test_a_decision_is_kept_for_a_second(monkeypatch: pytest.MonkeyPatch) -> Non
     assert known.find("tiny") is None
 
 
-def test_decisions_about_any_number_of_names_take_bounded_memory(
+def test_model_route_cache_has_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(monkeypatch, row("a", group="team/*", model="toolgate/*"))

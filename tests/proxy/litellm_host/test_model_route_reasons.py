@@ -51,7 +51,7 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyP
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_field_of_a_deployment_that_is_not_carried_is_the_reason(
+def test_unsupported_deployment_field_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, params: Row, field: str
 ) -> None:
     found = reason(monkeypatch, row("a"), row("b", **params))
@@ -74,14 +74,14 @@ def test_a_field_of_a_deployment_that_is_not_carried_is_the_reason(
         (None, False),
     ],
 )
-def test_fallbacks_for_the_model_or_for_all_are_a_reason(
+def test_fallbacks_for_one_or_all_models_send_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, name: str, configured: Any, concerned: bool
 ) -> None:
     found = reason(monkeypatch, row("a"), row("b", group="other"), **{name: configured})
     assert found == (f"`{name}` for this model" if concerned else None)
 
 
-def test_default_fallbacks_are_fallbacks_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_fallbacks_apply_to_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = (row("a"), row("b", group="other"))
     assert reason(monkeypatch, *rows, default_fallbacks=["other"]) == "`fallbacks` for this model"
     monkeypatch.setattr(litellm, "default_fallbacks", ["other"])
@@ -89,7 +89,7 @@ def test_default_fallbacks_are_fallbacks_of_all_models(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("name", "concerned"), [("nick", True), ("tiny", False)])
-async def test_an_alias_has_its_own_fallbacks(
+async def test_alias_has_its_own_fallbacks(
     monkeypatch: pytest.MonkeyPatch, name: str, concerned: bool
 ) -> None:
     """As in LiteLLM, which does not fall back by the model that an alias stands for."""
@@ -123,7 +123,7 @@ async def test_an_alias_has_its_own_fallbacks(
         ({"num_retries": 3}, False),
     ],
 )
-def test_a_retry_policy_of_the_model_is_a_reason(
+def test_model_retry_policy_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, settings: Row, concerned: bool
 ) -> None:
     """But not retries: our own route moves a request to another backend by itself."""
@@ -138,7 +138,7 @@ def test_a_retry_policy_of_the_model_is_a_reason(
         ({"temperature": 0.5}, "temperature"),
     ],
 )
-def test_default_parameters_of_the_router_are_a_reason(
+def test_router_default_parameters_send_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, params: Row, field: str | None
 ) -> None:
     expected = None if field is None else f"`{field}` in default_litellm_params"
@@ -149,54 +149,52 @@ def test_default_parameters_of_the_router_are_a_reason(
     ("types", "concerned"),
     [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
 )
-def test_a_response_cache_for_chat_completions_is_a_reason(
+def test_response_cache_for_chat_completions_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, types: Any, concerned: bool
 ) -> None:
     monkeypatch.setattr(litellm, "cache", Cache(type="local", supported_call_types=types))
     assert reason(monkeypatch) == ("LiteLLM's response cache" if concerned else None)
 
 
-def test_a_response_cache_with_litellms_defaults_is_a_reason(
+def test_response_cache_with_default_settings_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(litellm, "cache", Cache(type="local"))
     assert reason(monkeypatch) == "LiteLLM's response cache"
 
 
-def test_a_database_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "prisma_client", object())
     assert reason(monkeypatch) == "LiteLLM's database: budgets and settings of its keys and teams"
 
 
 @pytest.mark.parametrize("name", ["max_budget"])
-def test_a_budget_of_the_whole_proxy_is_a_reason(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_proxy_budget_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(litellm, name, 1.0)
     assert reason(monkeypatch) == f"`{name}` in litellm_settings"
 
 
 @pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])
-def test_rules_of_litellm_are_a_reason(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_litellm_rules_send_requests_to_litellm(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(litellm, name, [lambda text: True])
     assert reason(monkeypatch) == "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
 
 
 @pytest.mark.parametrize("name", ["completion_model", "allowed_ips", "pass_through_endpoints"])
-def test_a_general_setting_that_is_not_carried_is_a_reason(
+def test_unsupported_general_setting_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
     assert reason(monkeypatch) == f"`{name}` in general_settings"
 
 
-def test_a_limit_of_parallel_requests_for_all_deployments_is_a_reason(
+def test_global_parallel_request_limit_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LiteLLM's router holds requests back by it, whatever a deployment's own limits are."""
     assert reason(monkeypatch, default_max_parallel_requests=1) is not None
 
 
-def test_a_deployment_of_a_team_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_team_deployment_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     found = reason(monkeypatch, row("a", info={"team_id": "t"}))
     assert found == "a deployment of one of LiteLLM's teams"

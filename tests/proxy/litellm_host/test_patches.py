@@ -45,11 +45,11 @@ def test_registering_twice_patches_once() -> None:
     assert (ProxyException.__init__, ProxyException.to_dict) == methods
 
 
-def test_the_provider_is_found_as_litellm_finds_it() -> None:
+def test_provider_is_registered_with_litellm() -> None:
     assert patches.provider() is toolgate
 
 
-def test_all_of_openais_parameters_reach_the_provider() -> None:
+def test_all_openai_parameters_reach_the_provider() -> None:
     params = litellm.main.get_optional_params(
         model="gpt-5",
         custom_llm_provider="toolgate",
@@ -71,11 +71,11 @@ def test_all_of_openais_parameters_reach_the_provider() -> None:
         )
 
 
-def test_stop_is_not_cut_to_four() -> None:
+def test_stop_sequences_are_not_truncated_to_four() -> None:
     assert litellm.utils.validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
 
 
-def test_a_tool_choice_of_allowed_tools_passes_and_others_are_validated() -> None:
+def test_allowed_tools_is_accepted_and_invalid_tool_choice_rejected() -> None:
     validate = litellm.main.validate_chat_completion_tool_choice
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
     assert validate(allowed) == validate(tool_choice=allowed, model="m") == allowed
@@ -84,7 +84,7 @@ def test_a_tool_choice_of_allowed_tools_passes_and_others_are_validated() -> Non
         validate({"type": "nonsense"})
 
 
-def test_only_streams_of_our_provider_are_opened_before_the_response(
+def test_only_our_providers_streams_are_opened_before_the_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other providers, synchronous calls and whole responses stay LiteLLM's."""
@@ -101,7 +101,7 @@ def test_only_streams_of_our_provider_are_opened_before_the_response(
 
 
 def test_litellms_completion_uses_the_patched_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would bypass a patch of a function that it had imported under another name."""
+    """A function imported under another name would bypass the patch."""
     seen: list[Any] = []
 
     def complete(context: Any) -> str:
@@ -119,7 +119,7 @@ def test_litellms_completion_uses_the_patched_function(monkeypatch: pytest.Monke
         assert hasattr(context, name)
 
 
-def test_an_exception_made_while_ours_is_handled_has_our_body() -> None:
+def test_proxy_exception_raised_from_our_error_has_our_body() -> None:
     error = RateLimited("Wait.", limited="tokens", retry_after=2)
     try:
         raise host_error(error, "m")
@@ -131,14 +131,14 @@ def test_an_exception_made_while_ours_is_handled_has_our_body() -> None:
     assert later.to_dict()["message"] == "Other."
 
 
-def test_litellms_handler_of_exceptions_is_there_to_be_repaired() -> None:
+def test_litellms_app_has_a_proxy_exception_handler() -> None:
     assert ProxyException in proxy_server.app.exception_handlers
 
 
 @pytest.mark.parametrize(
     "name", [name for name in vars(PrismaDBExceptionHandler) if name.startswith("is_")]
 )
-def test_without_a_database_no_error_is_a_databases(name: str) -> None:
+def test_no_exception_is_a_database_error_without_a_database(name: str) -> None:
     """LiteLLM's own checks would import prisma, which is not installed, and raise."""
     assert getattr(PrismaDBExceptionHandler, name)(ValueError()) is False
 

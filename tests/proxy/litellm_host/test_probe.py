@@ -14,7 +14,7 @@ from toolgate_proxy.litellm_host.private_names import PRIVATE_NAMES
 from toolgate_proxy.litellm_host.probe import LiteLLMChanged, check_private_names
 
 
-def test_the_installed_litellm_has_every_private_name() -> None:
+def test_installed_litellm_has_every_private_name() -> None:
     check_private_names()
 
 
@@ -22,7 +22,7 @@ def test_private_names_are_listed_once() -> None:
     assert len({each.target for each in PRIVATE_NAMES}) == len(PRIVATE_NAMES)
 
 
-def test_the_error_names_the_version_every_problem_and_what_to_install(
+def test_error_includes_the_version_all_problems_and_the_fix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = tuple(PrivateName(f"json:{name}", "streams") for name in ("loads", "gone", "lost"))
@@ -37,11 +37,11 @@ def test_the_error_names_the_version_every_problem_and_what_to_install(
     assert f"pip install 'litellm[proxy]{probe.TESTED}'" in message
 
 
-def test_the_installed_litellm_is_among_the_tested_releases() -> None:
+def test_installed_litellm_is_a_tested_release() -> None:
     assert version("litellm") in SpecifierSet(probe.TESTED)
 
 
-def test_an_attribute_is_found_by_its_current_or_its_older_name() -> None:
+def test_attribute_is_found_by_its_current_or_older_name() -> None:
     class Current:
         limit = 1
 

@@ -39,7 +39,7 @@ def call(
     return read_call(arguments | changes, stream=False)
 
 
-def test_fields_that_litellm_keeps_for_itself_are_read_from_the_body() -> None:
+def test_fields_that_litellm_drops_are_read_from_the_request_body() -> None:
     params = {"tools": [], "extra_body": {"top_k": 1}}
     made = call({"tools": ["x"], "priority": 3}, params)
     assert made.body == {
@@ -47,32 +47,32 @@ def test_fields_that_litellm_keeps_for_itself_are_read_from_the_body() -> None:
     }  # fmt: skip
 
 
-def test_the_placement_is_the_deployment_that_litellm_chose() -> None:
+def test_placement_is_the_deployment_that_litellm_chose() -> None:
     assert call().placement == Placement("m", "http://a", "k")
     assert call(api_base=None, api_key=None).placement == Placement("m", None, None)
 
 
 @pytest.mark.parametrize("tools", [[{"type": "function"}], None, []])
-def test_tools_that_are_objects_are_those_that_litellm_passes_on(tools: Any) -> None:
+def test_tools_changed_by_litellm_replace_those_of_the_body(tools: Any) -> None:
     """A hook may have changed them."""
     changed = [{"type": "function", "function": {"name": "changed"}}]
     assert call({"tools": tools}, {"tools": changed}).body["tools"] == changed
 
 
-def test_a_call_of_the_sdk_has_no_body_of_a_request() -> None:
+def test_sdk_call_uses_only_its_parameters() -> None:
     """`litellm.acompletion` in a program, without the proxy."""
     made = call(None, {"temperature": 0.5})
     assert made.body["temperature"] == 0.5
     assert "priority" not in made.body
 
 
-def test_arguments_are_not_changed() -> None:
+def test_provider_call_does_not_change_its_arguments() -> None:
     params = {"extra_body": {"top_k": 1}}
     call({}, params)
     assert params == {"extra_body": {"top_k": 1}}
 
 
-def test_alternatives_are_other_deployments_of_the_model_that_was_asked_for(
+def test_alternatives_are_other_deployments_of_the_requested_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(monkeypatch, row("a"), row("b"), row("c", group="other"))

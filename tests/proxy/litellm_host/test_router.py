@@ -21,7 +21,7 @@ def bases(model: str | None) -> set[str | None]:
     return {place.api_base for place in router.placements(model)}
 
 
-def test_our_deployments_are_found_by_the_names_that_clients_use(
+def test_deployments_are_found_by_client_facing_model_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(
@@ -40,7 +40,7 @@ def test_our_deployments_are_found_by_the_names_that_clients_use(
     assert router.model_names() == ["foreign", "large", "small", "team/*"]
 
 
-def test_a_routing_group_has_the_deployments_of_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routing_group_has_the_deployments_of_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [
         {"group_name": "any", "models": ["small", "large"], "routing_strategy": "simple-shuffle"}
     ]
@@ -49,7 +49,7 @@ def test_a_routing_group_has_the_deployments_of_its_models(monkeypatch: pytest.M
     assert bases("any") == {"http://a", "http://c"}
 
 
-def test_without_a_router_there_are_no_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_deployments_are_found_without_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "llm_router", None)
     assert router.placements(None) == router.placements("small") == []
     assert router.model_names() == []
@@ -69,7 +69,7 @@ def test_without_a_router_there_are_no_deployments(monkeypatch: pytest.MonkeyPat
         ("", False),
     ],
 )
-def test_a_model_is_foreign_if_all_its_deployments_are(
+def test_model_is_foreign_if_all_its_deployments_are_foreign(
     model: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(
@@ -95,7 +95,9 @@ def test_a_model_is_foreign_if_all_its_deployments_are(
         ({"model": "gpt-4o"}, None),
     ],
 )  # fmt: skip
-def test_the_placement_of_a_row(params: Row, placement: Placement | None) -> None:
+def test_placement_is_read_from_the_deployments_parameters(
+    params: Row, placement: Placement | None
+) -> None:
     assert router.placement_of({"litellm_params": params}) == placement
 
 
@@ -103,14 +105,14 @@ def test_the_placement_of_a_row(params: Row, placement: Placement | None) -> Non
     ("weights", "expected"),
     [([3, 1], [3.0, 1.0]), ([3, None], [3.0, 0.0]), ([None, None], [1.0, 1.0]), ([0, 0], [1, 1])],
 )
-def test_rows_without_any_weight_are_weighed_equally(
+def test_deployments_without_weights_are_weighted_equally(
     weights: list[int | None], expected: list[float]
 ) -> None:
     assert router.weights_of([row("a", weight=weight) for weight in weights]) == expected
 
 
 @pytest.mark.parametrize("name", ["rpm", "tpm", "max_parallel_requests"])
-def test_a_limit_may_be_in_the_parameters_or_in_the_model_info(name: str) -> None:
+def test_limits_are_read_from_parameters_and_model_info(name: str) -> None:
     assert router.is_limited(row("a", **{name: 1}))
     assert router.is_limited(row("a", info={name: 1}))
     assert not router.is_limited(row("a", **{name: None}))
@@ -126,5 +128,7 @@ def test_a_limit_may_be_in_the_parameters_or_in_the_model_info(name: str) -> Non
         ({}, None),
     ],
 )
-def test_the_model_group_is_in_either_metadata(params: dict[str, Any], group: str | None) -> None:
+def test_model_group_is_read_from_either_metadata_field(
+    params: dict[str, Any], group: str | None
+) -> None:
     assert router.group_of(params) == group

@@ -62,25 +62,25 @@ def chosen(selection: Selection, rows: list[Row], strategy: str, body: Row, time
 
 
 @pytest.mark.parametrize("strategy", OWN_STRATEGIES)
-def test_a_short_prompt_goes_to_any_deployment(selection: Selection, strategy: str) -> None:
+def test_short_prompts_go_to_any_deployment(selection: Selection, strategy: str) -> None:
     rows = [row("a"), row("b"), row("c")]
     assert chosen(selection, rows, strategy, SHORT, 60) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("strategy", OWN_STRATEGIES)
-def test_long_prompts_with_the_same_beginning_go_to_one_deployment(
+def test_long_prompts_with_a_common_prefix_go_to_one_deployment(
     selection: Selection, strategy: str
 ) -> None:
     rows = [row("a"), row("b"), row("c")]
     assert len(chosen(selection, rows, strategy, BODY, 20)) == 1
 
 
-def test_without_affinity_a_long_prompt_goes_to_any_deployment(deployments: Deployments) -> None:
+def test_long_prompts_go_to_any_deployment_without_affinity(deployments: Deployments) -> None:
     rows = [row("a"), row("b"), row("c")]
     assert len(chosen(Selection(deployments, None), rows, "simple-shuffle", BODY, 60)) == 3
 
 
-def test_simple_shuffle_goes_by_weight(selection: Selection) -> None:
+def test_simple_shuffle_chooses_by_weight(selection: Selection) -> None:
     rows = [row("a", weight=3), row("b", weight=1), row("c", weight=0)]
     picked = [
         selection.choose("tiny", targets(rows), "simple-shuffle", SHORT).row["model_info"]["id"]
@@ -90,7 +90,7 @@ def test_simple_shuffle_goes_by_weight(selection: Selection) -> None:
     assert 0.65 < picked.count("a") / len(picked) < 0.85
 
 
-def test_least_busy_goes_by_the_requests_in_flight(
+def test_least_busy_chooses_by_in_flight_requests(
     selection: Selection, deployments: Deployments
 ) -> None:
     rows = [row("a"), row("b"), row("c")]
@@ -105,7 +105,7 @@ def test_least_busy_goes_by_the_requests_in_flight(
     assert chosen(selection, rows, "least-busy", SHORT, 60) == {"a", "b", "c"}
 
 
-def test_least_busy_spreads_requests_one_by_one(
+def test_least_busy_distributes_requests_evenly(
     selection: Selection, deployments: Deployments
 ) -> None:
     rows = [row("a"), row("b")]
@@ -120,7 +120,7 @@ def test_least_busy_spreads_requests_one_by_one(
 
 @pytest.mark.parametrize("strategy", OWN_STRATEGIES)
 @pytest.mark.parametrize("body", [BODY, SHORT], ids=["long", "short"])
-def test_a_backend_that_is_down_gets_no_request_unless_all_are(
+def test_backend_that_is_down_gets_no_request_unless_all_are_down(
     selection: Selection, deployments: Deployments, strategy: str, body: Row
 ) -> None:
     rows = [row("a"), row("b"), row("c")]
@@ -132,7 +132,7 @@ def test_a_backend_that_is_down_gets_no_request_unless_all_are(
     assert names(selection.up(rows)) == ["a", "b", "c"]
 
 
-def test_the_only_deployment_is_chosen_even_if_it_is_down(
+def test_only_deployment_is_chosen_even_if_it_is_down(
     selection: Selection, deployments: Deployments
 ) -> None:
     rows = [row("a")]
@@ -152,13 +152,13 @@ def test_the_only_deployment_is_chosen_even_if_it_is_down(
         [row("a")],
     ],
 )
-def test_no_deployment_is_preferred_among_others_limited_or_single_ones(
+def test_no_preference_among_foreign_limited_weighted_or_single_deployments(
     selection: Selection, rows: list[Row]
 ) -> None:
     assert selection.preferred("tiny", rows, {}, LONG) == (rows, None)
 
 
-def test_all_rows_of_the_preferred_placement_are_left(selection: Selection) -> None:
+def test_all_deployments_at_the_preferred_placement_are_kept(selection: Selection) -> None:
     rows = [row("a"), row("b"), row("a"), row("b")]
     left, placement = selection.preferred("tiny", rows, {}, LONG)
     assert names(left) in (["a", "a"], ["b", "b"])
@@ -167,7 +167,7 @@ def test_all_rows_of_the_preferred_placement_are_left(selection: Selection) -> N
     assert selection.preferred("tiny", rows[::-1], {}, LONG) == (left, placement)
 
 
-def test_alternatives_are_the_other_backends_that_are_up(
+def test_alternatives_are_the_other_available_backends(
     selection: Selection, deployments: Deployments
 ) -> None:
     rows = [row("a"), row("b"), row("c"), row("c", weight=2), row("d"), foreign("tiny")]

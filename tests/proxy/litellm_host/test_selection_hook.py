@@ -74,7 +74,7 @@ async def picked(router: Router, times: int = 20, **request: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_every_strategy_of_litellm_chooses_the_preferred_deployment(
+async def test_every_litellm_strategy_chooses_the_preferred_deployment(
     deployments: Deployments, strategy: str
 ) -> None:
     router = made(row("a"), row("b"), row("c"), routing_strategy=strategy)
@@ -84,7 +84,7 @@ async def test_every_strategy_of_litellm_chooses_the_preferred_deployment(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_every_strategy_of_litellm_avoids_backends_that_are_down(
+async def test_every_litellm_strategy_avoids_backends_that_are_down(
     deployments: Deployments, strategy: str
 ) -> None:
     router = made(row("a"), row("b"), row("c"), routing_strategy=strategy)
@@ -95,7 +95,7 @@ async def test_every_strategy_of_litellm_avoids_backends_that_are_down(
     assert await picked(router, 5) <= {"a", "b", "c"}
 
 
-async def test_the_order_of_deployments_goes_before_the_preference(
+async def test_deployment_order_overrides_the_preference(
     deployments: Deployments,
 ) -> None:
     router = made(row("a", order=1), row("b", order=1), row("c", order=2))
@@ -103,14 +103,14 @@ async def test_the_order_of_deployments_goes_before_the_preference(
     assert await picked(router, 40) == {"a", "b"}
 
 
-async def test_the_next_order_is_used_when_the_first_is_down(deployments: Deployments) -> None:
+async def test_next_order_is_used_when_the_first_is_down(deployments: Deployments) -> None:
     router = made(row("a", order=1), row("b", order=1), row("c", order=2))
     hooked("c", deployments)
     down(deployments, row("a"), row("b"))
     assert await picked(router) == {"c"}
 
 
-async def test_tags_of_deployments_go_before_the_preference(deployments: Deployments) -> None:
+async def test_deployment_tags_override_the_preference(deployments: Deployments) -> None:
     router = made(
         row("a", tags=["mine"]), row("b", tags=["mine"]), row("c"), enable_tag_filtering=True
     )
@@ -118,24 +118,24 @@ async def test_tags_of_deployments_go_before_the_preference(deployments: Deploym
     assert await picked(router, 40, metadata={"tags": ["mine"]}) == {"a", "b"}
 
 
-async def test_a_blocked_deployment_is_not_preferred(deployments: Deployments) -> None:
+async def test_blocked_deployment_is_not_preferred(deployments: Deployments) -> None:
     router = made(row("a"), row("b"), row("c", info={"blocked": True}))
     hooked("c", deployments)
     assert await picked(router, 40) == {"a", "b"}
 
 
 @pytest.mark.parametrize("name", ["metadata", "litellm_metadata"])
-async def test_a_retry_goes_to_any_deployment(deployments: Deployments, name: str) -> None:
+async def test_retry_has_no_preferred_deployment(deployments: Deployments, name: str) -> None:
     router = made(row("a"), row("b"))
     hooked("b", deployments)
     assert await picked(router, 40, **{name: {"attempted_retries": 1}}) == {"a", "b"}
     assert await picked(router, 20, **{name: {"attempted_retries": 0}}) == {"b"}
 
 
-async def test_the_routers_own_retries_are_counted_in_the_metadata(
+async def test_router_retries_are_counted_in_the_metadata(
     deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That they go anywhere rests on it."""
+    """The hook relies on this count to skip the preference on retries."""
     router = made(row("a"), row("b"), num_retries=1, retry_after=0)
     hook = hooked("b", deployments)
     seen: list[Any] = []
@@ -156,7 +156,7 @@ async def test_the_routers_own_retries_are_counted_in_the_metadata(
     assert [bool(attempts) for attempts in seen] == [False, True]
 
 
-async def test_a_deployment_that_failed_is_not_preferred_again(
+async def test_failed_deployment_is_not_preferred_again(
     deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `enable_weighted_failover` the router excludes what has failed, after the hook."""
@@ -166,10 +166,10 @@ async def test_a_deployment_that_failed_is_not_preferred_again(
     assert await picked(router, 30, _excluded_deployment_ids=["b"]) == {"a", "c"}
 
 
-async def test_litellms_pre_call_checks_go_before_the_preference(
+async def test_litellms_pre_call_checks_override_the_preference(
     deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deployment whose context is too short for the prompt is no choice."""
+    """A deployment whose context is too short for the prompt is never chosen."""
     short = row("b", model="toolgate/short-context", info={"max_input_tokens": 5})
     rows = (row("a"), short)
     router = use(monkeypatch, *rows, enable_pre_call_checks=True)
@@ -178,7 +178,7 @@ async def test_litellms_pre_call_checks_go_before_the_preference(
     assert await picked(router) == {"a"}
 
 
-async def test_deployments_of_other_providers_are_left_to_the_strategy(
+async def test_deployments_of_mixed_providers_are_not_filtered(
     deployments: Deployments,
 ) -> None:
     router = made(row("a"), row("b"), foreign("tiny"))
@@ -187,7 +187,7 @@ async def test_deployments_of_other_providers_are_left_to_the_strategy(
     assert len(await picked(router, 40)) == 2
 
 
-async def test_a_request_that_is_on_its_way_counts_as_load(deployments: Deployments) -> None:
+async def test_in_flight_request_counts_as_load(deployments: Deployments) -> None:
     """Otherwise all requests of a burst would prefer one backend."""
     router = made(row("a"), row("b"))
     hooked("b", deployments)
@@ -196,7 +196,7 @@ async def test_a_request_that_is_on_its_way_counts_as_load(deployments: Deployme
     assert loads == [0, 3]
 
 
-async def test_the_hook_passes_on_what_it_is_given(deployments: Deployments) -> None:
+async def test_selection_hook_passes_its_arguments_through(deployments: Deployments) -> None:
     hook = SelectionHook(Selection(deployments, None), deployments)
     rows = [row("a"), row("b")]
     assert await hook.async_filter_deployments("tiny", rows, None, None) == rows

@@ -19,14 +19,14 @@ from toolgate_proxy.server.access_log import line, set_up
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), st.text() | st.integers()))
-def test_a_record_is_one_line_whatever_is_in_it(record: dict[str, str | int]) -> None:
+def test_record_is_always_one_line(record: dict[str, str | int]) -> None:
     for as_json in (True, False):
         told = line(record, as_json=as_json)
         assert len(told.splitlines()) <= 1
     assert json.loads(line(record, as_json=True)).keys() == record.keys()
 
 
-def test_a_redis_that_is_away_leaves_no_tracebacks() -> None:
+def test_unavailable_redis_logs_no_traceback() -> None:
     set_up()
     host_logger = logging.getLogger("LiteLLM Proxy")
     for error, told in ((LimitsUnavailable("Away."), False), (EnforcementFailed("Bug."), True)):
@@ -46,7 +46,7 @@ def written(context: RequestContext, monkeypatch: pytest.MonkeyPatch) -> dict[st
     return record
 
 
-def test_a_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
     key = key_of(new_key(), alias="web-1", team="web")
     context = RequestContext("mine", call_id="call-1", key=key, model="tiny", sent_whole=True)
     context.begin_response(200)
@@ -63,7 +63,7 @@ def test_a_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.Monk
     }  # fmt: skip
 
 
-def test_the_master_key_is_logged_by_that_name_and_a_long_model_is_cut(
+def test_master_key_is_logged_as_master_and_long_model_names_are_truncated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record = written(RequestContext(model="m" * 500), monkeypatch)
@@ -72,5 +72,5 @@ def test_the_master_key_is_logged_by_that_name_and_a_long_model_is_cut(
     assert "status" not in record
 
 
-def test_a_request_for_no_model_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_without_a_model_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(RequestContext("mine"), monkeypatch) is None

@@ -31,20 +31,20 @@ ROOT = Path(__file__).parents[3]
         ("m=org/M@https://h/x", Route("m", "org/M", "https://h/x")),
     ],
 )
-def test_routes(text: str, route: Route) -> None:
+def test_route_argument_is_parsed(text: str, route: Route) -> None:
     assert Route.parse(text) == route
 
 
-def test_a_route_needs_a_name() -> None:
+def test_route_without_a_name_is_rejected() -> None:
     with pytest.raises(ValueError, match="NAME"):
         Route.parse("=m@http://h")
 
 
-def test_configuration_without_a_file_equals_the_shipped_one() -> None:
+def test_default_configuration_equals_the_shipped_file() -> None:
     assert make_config([Route("toolgate", "toolgate")]) == yaml.safe_load(CONFIG.read_text())
 
 
-def test_copies_of_the_configuration_are_up_to_date() -> None:
+def test_configuration_copies_are_up_to_date() -> None:
     """The copies are `litellm_config.yaml` and the block in `docs/gateway.md`."""
     assert (
         subprocess.run(
@@ -63,7 +63,7 @@ def test_written_configuration_contains_no_key(
     assert "os.environ/TOOLGATE_MASTER_KEY" in text
 
 
-def test_worker_processes_end_when_their_supervisor_is_killed() -> None:
+def test_workers_exit_when_their_supervisor_is_killed() -> None:
     program = (
         "import multiprocessing, os, signal, time\n"
         "from toolgate_proxy.server.app import end_with_parent\n"
@@ -93,7 +93,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> GatewayState:
     return made
 
 
-async def test_objects_of_the_start_are_not_collected_again(here: GatewayState) -> None:
+async def test_startup_objects_are_excluded_from_garbage_collection(here: GatewayState) -> None:
     """A full collection over LiteLLM's half a million objects would hold up every stream."""
     app = FastAPI()
     lifespan.extend_lifespan(app)
@@ -104,7 +104,7 @@ async def test_objects_of_the_start_are_not_collected_again(here: GatewayState) 
         gc.unfreeze()
 
 
-async def test_the_start_registers_the_hook_of_selection_and_prints_the_way_of_each_model(
+async def test_startup_registers_the_selection_hook_and_prints_each_models_route(
     here: GatewayState, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use(

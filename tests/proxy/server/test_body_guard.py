@@ -53,7 +53,7 @@ def message(data: bytes, *, more: bool = False) -> Message:
         ),
     ],
 )
-def test_a_field_of_the_wrong_type_is_named(sent: Any, param: str | None) -> None:
+def test_error_names_the_field_of_the_wrong_type(sent: Any, param: str | None) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         check_shape(parsed(json.dumps(sent).encode()))
     assert refusal.value.param == param
@@ -67,12 +67,12 @@ def test_a_field_of_the_wrong_type_is_named(sent: Any, param: str | None) -> Non
         b'{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
     ],
 )
-def test_other_fields_are_left_to_the_host(sent: bytes) -> None:
+def test_other_fields_are_not_checked(sent: bytes) -> None:
     check_shape(parsed(sent))
 
 
 @pytest.mark.parametrize("sent", [b"", b"{", b"[" * 10_000, b"\xff", b'{"a": 1} x'])
-def test_invalid_json_is_refused(sent: bytes) -> None:
+def test_invalid_json_is_rejected(sent: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parsed(sent)
 
@@ -80,17 +80,17 @@ def test_invalid_json_is_refused(sent: bytes) -> None:
 @pytest.mark.parametrize(
     "content_type", ["application/x-www-form-urlencoded", "Multipart/Form-Data; boundary=x"]
 )
-def test_a_form_is_refused_with_the_type_that_is_expected(content_type: str) -> None:
+def test_form_body_is_rejected_with_the_expected_content_type(content_type: str) -> None:
     with pytest.raises(InvalidRequest, match="application/json"):
         parsed(b"{}", content_type)
     assert parsed(b"{}", "text/plain") == {}
 
 
-def test_a_lone_surrogate_is_parsed() -> None:
+def test_lone_surrogate_is_parsed() -> None:
     assert parsed(b'{"a": "\\ud800"}') == {"a": "\ud800"}
 
 
-async def test_a_body_is_read_to_its_end_and_can_be_read_again() -> None:
+async def test_body_is_read_completely_and_can_be_read_again() -> None:
     sent = [message(b'{"a', more=True), message(b'": 1}')]
     later: Message = {"type": "http.disconnect"}
     waiting = iter([*sent, later])
@@ -105,7 +105,7 @@ async def test_a_body_is_read_to_its_end_and_can_be_read_again() -> None:
     assert [await again() for _ in range(3)] == [*sent, later]
 
 
-async def test_a_disconnect_ends_the_reading_of_a_body() -> None:
+async def test_disconnect_ends_the_reading_of_a_body() -> None:
     waiting = iter([message(b"{", more=True), {"type": "http.disconnect"}])
 
     async def receive() -> Message:
@@ -115,7 +115,7 @@ async def test_a_disconnect_ends_the_reading_of_a_body() -> None:
     assert [each["type"] for each in messages] == ["http.request", "http.disconnect"]
 
 
-def test_disabling_parallel_calls_of_anthropics_api_is_refused_for_our_models(
+def test_anthropic_disable_parallel_tool_use_is_rejected_for_our_models(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LiteLLM ignores the field as it translates the request."""
@@ -131,7 +131,7 @@ def test_disabling_parallel_calls_of_anthropics_api_is_refused_for_our_models(
         check("/v1/messages", {"model": "small", "tool_choice": single})
 
 
-def test_an_error_about_a_name_that_is_not_unicode_can_be_encoded() -> None:
+def test_error_about_a_non_unicode_field_name_can_be_encoded() -> None:
     assert json.dumps(unknown("a\ud800").body(), ensure_ascii=False).encode()
 
 
@@ -144,7 +144,7 @@ def test_an_error_about_a_name_that_is_not_unicode_can_be_encoded() -> None:
         ({"metadata": {"api_base": "http://x"}}, "metadata.api_base"),
     ],
 )
-def test_control_fields_are_refused_wherever_litellm_reads_them(
+def test_control_fields_are_rejected_wherever_litellm_reads_them(
     sent: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
@@ -152,7 +152,7 @@ def test_control_fields_are_refused_wherever_litellm_reads_them(
     assert refusal.value.param == param
 
 
-def test_fields_of_metadata_are_the_clients() -> None:
+def test_metadata_may_have_client_fields() -> None:
     check_controls({"metadata": {"fallbacks": "mine", "user": "u"}, "user": "u"})
 
 
@@ -165,7 +165,7 @@ def test_fields_of_metadata_are_the_clients() -> None:
         ("/v1/chat/completions", None, True),
     ],
 )
-def test_unknown_parameters_pass_only_to_models_of_others(
+def test_unknown_parameters_are_accepted_only_for_other_providers(
     monkeypatch: pytest.MonkeyPatch, path: str, model: str | None, refused: bool
 ) -> None:
     """A path may name another model than the body does."""
@@ -179,14 +179,14 @@ def test_unknown_parameters_pass_only_to_models_of_others(
     assert refusal.value.param == "new_parameter"
 
 
-def test_one_model_only_may_be_named() -> None:
+def test_model_list_is_rejected() -> None:
     for path, model in (("/v1/chat/completions", "a,b"), ("/engines/a,b/chat/completions", "c")):
         with pytest.raises(InvalidRequest) as refusal:
             check(path, {"model": model})
         assert refusal.value.param == "model"
 
 
-def test_the_check_reports_whether_a_stream_is_asked_for() -> None:
+def test_check_returns_whether_a_stream_is_requested() -> None:
     for stream in (True, False):
         sent = {"model": "m", "messages": [], "stream": stream}
         assert check("/v1/chat/completions", sent) is stream
@@ -207,5 +207,5 @@ def test_the_check_reports_whether_a_stream_is_asked_for() -> None:
         ("/toolgate/prewarm", False),
     ],
 )
-def test_paths_that_take_a_body_for_a_model_are_checked(path: str, guarded: bool) -> None:
+def test_only_inference_paths_are_checked(path: str, guarded: bool) -> None:
     assert body_guard.is_guarded(path) is guarded

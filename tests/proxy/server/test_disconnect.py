@@ -35,7 +35,7 @@ def others() -> set[asyncio.Task[object]]:
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
 
 
-async def test_a_disconnect_cancels_the_work_and_leaves_without_an_error(client: Client) -> None:
+async def test_disconnect_cancels_the_work_without_an_error(client: Client) -> None:
     cleaned_up = False
     async with asyncio.timeout(5):
         async with Disconnect(client.receive) as disconnect:
@@ -52,7 +52,7 @@ async def test_a_disconnect_cancels_the_work_and_leaves_without_an_error(client:
         await asyncio.sleep(0.01)  # the task goes on as any other
 
 
-async def test_work_that_is_done_first_is_not_cancelled(client: Client) -> None:
+async def test_work_finished_before_the_disconnect_is_not_cancelled(client: Client) -> None:
     async with Disconnect(client.receive) as disconnect:
         await asyncio.sleep(0)
     client.leave()
@@ -61,15 +61,15 @@ async def test_work_that_is_done_first_is_not_cancelled(client: Client) -> None:
     assert others() == set()
 
 
-async def test_other_messages_are_no_disconnect(client: Client) -> None:
+async def test_other_messages_do_not_cancel_the_work(client: Client) -> None:
     async with Disconnect(client.receive) as disconnect:
         client.send("http.request")
         await asyncio.sleep(0.02)
         assert not disconnect.happened
 
 
-async def test_a_disconnect_after_ignore_has_no_effect(client: Client) -> None:
-    """The server reports one after the last message of every response."""
+async def test_disconnect_after_ignore_has_no_effect(client: Client) -> None:
+    """The server sends a disconnect after the last message of every response."""
     async with Disconnect(client.receive) as disconnect:
         await asyncio.sleep(0)
         disconnect.ignore()
@@ -78,7 +78,7 @@ async def test_a_disconnect_after_ignore_has_no_effect(client: Client) -> None:
     assert not disconnect.happened
 
 
-async def test_an_error_of_the_work_is_raised(client: Client) -> None:
+async def test_error_in_the_work_is_raised(client: Client) -> None:
     with pytest.raises(ValueError, match="broken"):
         async with Disconnect(client.receive) as disconnect:
             raise ValueError("broken")
@@ -87,7 +87,7 @@ async def test_an_error_of_the_work_is_raised(client: Client) -> None:
     assert others() == set()
 
 
-async def test_an_error_while_the_work_is_cancelled_is_raised(client: Client) -> None:
+async def test_error_during_cancellation_is_raised(client: Client) -> None:
     disconnect = Disconnect(client.receive)
 
     async def work() -> None:
@@ -106,8 +106,8 @@ async def test_an_error_while_the_work_is_cancelled_is_raised(client: Client) ->
     assert task.cancelling() == 0
 
 
-async def test_a_disconnect_just_as_the_work_ends_is_no_error(client: Client) -> None:
-    """The result is there, and the task not yet resumed, when the client's message comes."""
+async def test_disconnect_just_as_the_work_ends_raises_no_error(client: Client) -> None:
+    """The disconnect arrives after the work has finished and before its task resumes."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[None] = loop.create_future()
     async with Disconnect(client.receive) as disconnect:
@@ -128,7 +128,7 @@ async def test_work_that_handles_the_cancellation_ends_without_an_error(client: 
     await asyncio.sleep(0)
 
 
-async def test_a_cancellation_of_the_servers_goes_on(client: Client) -> None:
+async def test_server_cancellation_is_propagated(client: Client) -> None:
     entered = asyncio.Event()
 
     async def work() -> None:
@@ -144,7 +144,7 @@ async def test_a_cancellation_of_the_servers_goes_on(client: Client) -> None:
     assert others() == set()
 
 
-async def test_a_cancellation_of_the_servers_goes_on_after_a_disconnect(client: Client) -> None:
+async def test_server_cancellation_is_propagated_after_a_disconnect(client: Client) -> None:
     cleaning, entered = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -166,7 +166,7 @@ async def test_a_cancellation_of_the_servers_goes_on_after_a_disconnect(client: 
     assert task.cancelled()
 
 
-async def test_a_disconnect_during_a_timeout_is_no_timeout(client: Client) -> None:
+async def test_disconnect_inside_a_timeout_raises_no_timeout_error(client: Client) -> None:
     """Both cancel the task; each takes back its own cancellation."""
     async with asyncio.timeout(5) as limit:
         async with Disconnect(client.receive) as disconnect:
@@ -176,7 +176,7 @@ async def test_a_disconnect_during_a_timeout_is_no_timeout(client: Client) -> No
     assert not limit.expired()
 
 
-async def test_a_timeout_is_no_disconnect(client: Client) -> None:
+async def test_timeout_is_not_treated_as_a_disconnect(client: Client) -> None:
     disconnect = Disconnect(client.receive)
 
     async def work() -> None:

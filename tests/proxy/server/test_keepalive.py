@@ -45,13 +45,13 @@ def text(sent: list[Message]) -> bytes:
     return b"".join(message.get("body", b"") for message in sent)
 
 
-async def test_a_response_in_time_passes_unchanged() -> None:
+async def test_response_in_time_is_unchanged() -> None:
     sent = await through(answering(b"data: a\n\n", b"data: b\n\n"))
     assert text(sent) == b"data: a\n\ndata: b\n\n"
     assert [message["type"] for message in sent].count("http.response.start") == 1
 
 
-async def test_a_silent_stream_begins_with_comments() -> None:
+async def test_idle_stream_starts_with_comments() -> None:
     sent = await through(answering(b"data: a\n\n", wait=TICK * 5))
     assert sent[0]["status"] == 200
     assert (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
@@ -60,7 +60,7 @@ async def test_a_silent_stream_begins_with_comments() -> None:
     assert [message["type"] for message in sent].count("http.response.start") == 1
 
 
-async def test_an_error_after_a_comment_is_an_event() -> None:
+async def test_error_after_a_comment_is_sent_as_an_event() -> None:
     body = json.dumps({"error": {"message": "no", "code": "backend_timeout"}}).encode()
     sent = await through(answering(body[:9], body[9:], status=504, wait=TICK * 5))
     event = text(sent).replace(COMMENT, b"")
@@ -68,7 +68,7 @@ async def test_an_error_after_a_comment_is_an_event() -> None:
     assert not sent[-1].get("more_body")
 
 
-async def test_the_reservation_is_released_for_an_error_after_a_comment() -> None:
+async def test_error_after_a_comment_releases_the_reservation() -> None:
     for status, used in ((503, 0), (200, 60)):
         context = RequestContext(reserved_tokens=Tokens(20, 40))
 
@@ -82,7 +82,7 @@ async def test_the_reservation_is_released_for_an_error_after_a_comment() -> Non
         assert (context.status, context.used_tokens().total) == (200, used)
 
 
-async def test_an_error_in_time_keeps_its_status() -> None:
+async def test_error_in_time_keeps_its_status() -> None:
     sent = await through(answering(b"{}", status=400))
     assert sent[0]["status"] == 400
     assert text(sent) == b"{}"
@@ -93,7 +93,7 @@ async def test_zero_seconds_disable_comments() -> None:
     assert text(sent) == b"{}"
 
 
-async def test_a_stream_that_falls_silent_gets_comments_between_its_events() -> None:
+async def test_idle_stream_gets_comments_between_events() -> None:
     async def app(send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for event in (b"data: a\n\n", b"data: b\n\n"):
@@ -107,7 +107,7 @@ async def test_a_stream_that_falls_silent_gets_comments_between_its_events() -> 
     assert said.replace(COMMENT, b"") == b"data: a\n\ndata: b\n\n"
 
 
-async def test_no_comment_follows_the_end_of_a_response() -> None:
+async def test_no_comment_is_sent_after_the_end_of_a_response() -> None:
     ended = answering(b"data: a\n\n")
 
     async def app(send: Send) -> None:
@@ -127,7 +127,7 @@ async def test_no_comment_is_sent_into_an_error_body() -> None:
 
 
 async def test_comments_end_with_the_request() -> None:
-    """An app that fails, as one does whose client has gone, leaves no task behind."""
+    """No task is left when the app fails, for example because its client disconnected."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

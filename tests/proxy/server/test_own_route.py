@@ -15,7 +15,7 @@ from toolgate_proxy.server import exchange
 from toolgate_proxy.server.connection import COMMENT
 
 
-async def test_a_whole_response_has_its_length_type_and_call_id(gateway: Gateway) -> None:
+async def test_whole_response_has_length_type_and_call_id_headers(gateway: Gateway) -> None:
     response = await gateway.ask(chat())
     assert (response.status, response.text) == (200, "Hello there")
     assert response.json["model"] == "tiny"
@@ -27,7 +27,7 @@ async def test_a_whole_response_has_its_length_type_and_call_id(gateway: Gateway
     assert not gateway.host.passed
 
 
-async def test_a_stream_has_events_usage_and_done(gateway: Gateway) -> None:
+async def test_stream_has_events_usage_and_done(gateway: Gateway) -> None:
     body = chat(stream=True, stream_options={"include_usage": True})
     response = await gateway.ask(body)
     assert (response.status, response.text) == (200, "Hello there")
@@ -41,7 +41,7 @@ async def test_a_stream_has_events_usage_and_done(gateway: Gateway) -> None:
     assert response.context.complete
 
 
-async def test_events_that_arrived_together_are_sent_together(gateway: Gateway) -> None:
+async def test_events_received_together_are_sent_together(gateway: Gateway) -> None:
     """The first bytes are the role and the first text."""
     gateway.backend.scripts["long"] = Script(("word " * 60,))
     response = await gateway.ask(chat("long", stream=True))
@@ -51,13 +51,13 @@ async def test_events_that_arrived_together_are_sent_together(gateway: Gateway) 
 
 @pytest.mark.parametrize("path", ["/engines/tiny/chat/completions", "/openai/deployments/tiny"
                                   "/chat/completions"])  # fmt: skip
-async def test_the_model_of_a_path_goes_before_the_bodys(gateway: Gateway, path: str) -> None:
+async def test_model_in_the_path_overrides_the_body(gateway: Gateway, path: str) -> None:
     for model in (None, "tiny", "other"):
         response = await gateway.ask(chat(model=model), path=path)
         assert (response.status, response.json["model"]) == (200, "tiny")
 
 
-async def test_a_deployments_defaults_fill_what_the_request_leaves_out(
+async def test_deployment_defaults_fill_fields_missing_from_the_request(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params = {"temperature": 0.125, "max_tokens": 7, "extra_body": {"top_k": 3}}
@@ -68,7 +68,7 @@ async def test_a_deployments_defaults_fill_what_the_request_leaves_out(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_an_error_before_the_response_has_its_status(gateway: Gateway, stream: bool) -> None:
+async def test_error_before_the_response_has_its_status(gateway: Gateway, stream: bool) -> None:
     error = {"message": "Wait.", "code": "busy"}
     gateway.backend.scripts["busy"] = Script(("x",), error_status=503, error=error)
     for body, status, code in (
@@ -82,7 +82,7 @@ async def test_an_error_before_the_response_has_its_status(gateway: Gateway, str
         assert b"x-litellm-call-id" in response.headers
 
 
-async def test_an_error_in_a_stream_is_its_last_event(gateway: Gateway) -> None:
+async def test_error_in_a_stream_is_its_last_event(gateway: Gateway) -> None:
     gateway.backend.scripts["breaks"] = Script(("Hello there you",), error_after=3)
     response = await gateway.ask(chat("breaks", stream=True))
     assert response.status == 200
@@ -92,7 +92,7 @@ async def test_an_error_in_a_stream_is_its_last_event(gateway: Gateway) -> None:
     assert response.context.failed
 
 
-async def test_a_bug_of_the_gateway_is_a_500_without_its_message(
+async def test_unexpected_exception_is_a_500_without_its_message(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> Selection:
@@ -105,13 +105,13 @@ async def test_a_bug_of_the_gateway_is_a_500_without_its_message(
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b""])
-async def test_a_body_that_is_no_json_object_is_refused(gateway: Gateway, body: bytes) -> None:
+async def test_body_that_is_not_a_json_object_is_rejected(gateway: Gateway, body: bytes) -> None:
     response = await gateway.ask(body)
     assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error")
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_disconnect_ends_the_backends_work(gateway: Gateway, stream: bool) -> None:
+async def test_disconnect_cancels_the_backend_request(gateway: Gateway, stream: bool) -> None:
     gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
     response = await gateway.ask(chat("hang", stream=stream), leave_after=0.3)
     assert await gateway.backend.idle_within(2.0)
@@ -120,13 +120,13 @@ async def test_a_disconnect_ends_the_backends_work(gateway: Gateway, stream: boo
         assert response.messages == []
 
 
-async def test_a_wrong_key_is_refused_before_the_body_is_read(gateway: Gateway) -> None:
+async def test_invalid_key_is_rejected_before_the_body_is_read(gateway: Gateway) -> None:
     for key in ("sk-wrong", None):
         response = await gateway.ask(b"{not even JSON", key=key)
         assert (response.status, response.json["error"]["code"]) == (401, "invalid_api_key")
 
 
-async def test_a_virtual_key_may_use_its_models_only(gateway: Gateway) -> None:
+async def test_virtual_key_allows_only_its_models(gateway: Gateway) -> None:
     sent = new_key()
     gateway.add_key(sent, key_of(sent, alias="mine", models=("other",)))
     refused = await gateway.ask(chat(), key=sent)
@@ -138,7 +138,7 @@ async def test_a_virtual_key_may_use_its_models_only(gateway: Gateway) -> None:
     assert allowed.context.key.alias == "mine"
 
 
-async def test_a_keys_limits_hold(gateway: Gateway) -> None:
+async def test_key_limits_are_enforced(gateway: Gateway) -> None:
     sent = new_key()
     gateway.add_key(sent, key_of(sent, rpm=1))
     first, second = [await gateway.ask(chat(), key=sent) for _ in range(2)]
@@ -149,7 +149,7 @@ async def test_a_keys_limits_hold(gateway: Gateway) -> None:
     assert second.context.on_settle is None
 
 
-async def test_only_streams_get_comments_while_nothing_comes(
+async def test_only_streams_get_keep_alive_comments(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On both routes."""
@@ -164,7 +164,7 @@ async def test_only_streams_get_comments_while_nothing_comes(
             assert (COMMENT in body) is stream
 
 
-async def test_an_error_after_a_comment_is_an_event(gateway: Gateway) -> None:
+async def test_error_after_a_comment_is_sent_as_an_event(gateway: Gateway) -> None:
     error = Script(("Hello",), queued=TICK * 6, error_after=0)
     gateway.backend.scripts["late"] = error
     response = await gateway.ask(chat("late", stream=True))

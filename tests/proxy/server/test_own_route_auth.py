@@ -15,7 +15,7 @@ from tests.support.litellm_router import use
 from tests.support.own_route import CHAT, Gateway, chat, ours
 
 
-async def test_another_custom_auth_may_read_the_request(
+async def test_other_custom_auth_may_read_the_request(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -32,7 +32,7 @@ async def test_another_custom_auth_may_read_the_request(
     assert response.context.key is None
 
 
-async def test_another_custom_auth_is_asked_about_the_model_of_the_path(
+async def test_other_custom_auth_gets_the_model_of_the_path(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LiteLLM checks the caller's models itself, where it is configured to."""
@@ -53,7 +53,7 @@ async def test_another_custom_auth_is_asked_about_the_model_of_the_path(
     assert len(gateway.backend.requests) == 1
 
 
-async def test_litellms_own_authentication_lets_its_master_key_in(
+async def test_litellms_authentication_accepts_its_master_key(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(proxy_server, "user_custom_auth", None)

@@ -10,7 +10,7 @@ from tests.support.litellm_router import foreign, use
 from tests.support.own_route import CHAT, Gateway, chat, ours
 
 
-async def test_other_requests_go_to_litellm_unchanged(
+async def test_other_requests_are_forwarded_to_litellm_unchanged(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, ours(gateway.backend), foreign("hosted"))
@@ -30,7 +30,7 @@ async def test_other_requests_go_to_litellm_unchanged(
         assert passed.context is passed.carried is response.context
 
 
-async def test_a_model_with_a_reason_goes_to_litellm_after_the_checks(
+async def test_unsupported_model_is_forwarded_to_litellm_after_the_checks(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, ours(gateway.backend), fallbacks=[{"*": ["tiny"]}])
@@ -42,7 +42,7 @@ async def test_a_model_with_a_reason_goes_to_litellm_after_the_checks(
     assert len(gateway.host.passed) == 1
 
 
-async def test_a_control_field_is_refused_on_every_path_for_models(gateway: Gateway) -> None:
+async def test_control_field_is_rejected_on_every_inference_path(gateway: Gateway) -> None:
     for path in (CHAT, "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/completions"):
         response = await gateway.ask({"model": "tiny", "api_base": "http://x"}, path=path)
         assert (response.status, response.json["error"]["param"]) == (400, "api_base")

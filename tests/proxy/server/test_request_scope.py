@@ -29,14 +29,12 @@ Handler = Callable[[RequestContext, Send], Any]
         (b"", False, True),
     ],
 )
-def test_a_stream_ends_by_its_last_line_not_by_a_text_about_it(
-    body: bytes, more: bool, last: bool
-) -> None:
+def test_stream_end_is_detected_only_in_the_last_line(body: bytes, more: bool, last: bool) -> None:
     message = {"type": "http.response.body", "body": body, "more_body": more}
     assert request_scope._is_last(message) is last
 
 
-def test_litellms_control_headers_are_removed_and_its_key_header_is_not() -> None:
+def test_litellm_control_headers_are_removed_except_the_key_header() -> None:
     headers = [(b"x-litellm-timeout", b"1"), (b"x-litellm-api-key", b"k"), (b"accept", b"x")]
     assert request_scope.without_control_headers(headers) == headers[1:]
 
@@ -72,7 +70,7 @@ async def start(send: Send, status: int = 200, *headers: tuple[bytes, bytes]) ->
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
 
-async def test_the_response_has_the_headers_of_the_context(lines: list[RequestContext]) -> None:
+async def test_response_has_the_headers_of_the_context(lines: list[RequestContext]) -> None:
     async def handle(context: RequestContext, send: Send) -> None:
         context.note_enforcement(True, {})
         await start(send, 200, (b"x-litellm-model-api-base", b"http://secret"))
@@ -88,7 +86,7 @@ async def test_the_response_has_the_headers_of_the_context(lines: list[RequestCo
 
 
 @pytest.mark.parametrize("ended", [True, False])
-async def test_the_reservation_is_settled_before_the_last_bytes_are_sent(
+async def test_reservation_is_settled_before_the_last_bytes_are_sent(
     lines: list[RequestContext], ended: bool
 ) -> None:
     """A next request may arrive as soon as the client has the whole response; a context is
@@ -114,7 +112,7 @@ async def test_the_reservation_is_settled_before_the_last_bytes_are_sent(
     assert len(lines) == 1
 
 
-async def test_a_request_that_breaks_off_is_settled_and_logged(lines: list[RequestContext]) -> None:
+async def test_aborted_request_is_settled_and_logged(lines: list[RequestContext]) -> None:
     done = asyncio.Event()
 
     async def handle(context: RequestContext, send: Send) -> None:
@@ -133,7 +131,9 @@ async def test_a_request_that_breaks_off_is_settled_and_logged(lines: list[Reque
     assert not context.sent_whole
 
 
-async def test_a_request_with_two_keys_reaches_no_app(lines: list[RequestContext]) -> None:
+async def test_request_with_two_keys_is_rejected_before_the_app(
+    lines: list[RequestContext],
+) -> None:
     async def handle(context: RequestContext, send: Send) -> None:
         raise AssertionError("unreachable")
 
