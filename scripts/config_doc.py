@@ -10,8 +10,9 @@ guide. With `--check` nothing is written. The exit status is 1 if a copy is out 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
+
+from generated import write_or_check
 
 from toolgate_proxy.server.app import CONFIG
 
@@ -33,8 +34,4 @@ def documents() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(any(path.read_text() != text for path, text in documents().items()))
-    for path, text in documents().items():
-        path.write_text(text)
-        print(f"wrote {path.relative_to(ROOT)}")
+    write_or_check(documents())

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from generated import write_or_check
 
 from toolgate_core.errors import ToolgateError
 
@@ -71,7 +72,4 @@ def _linked(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(not TARGET.exists() or TARGET.read_text() != document())
-    TARGET.write_text(document())
-    print(f"wrote docs/{TARGET.name}")
+    write_or_check({TARGET: document()})

@@ -7,8 +7,9 @@ With `--check` nothing is written. The exit status is 1 if the file is out of da
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from generated import write_or_check
 
 from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind
 
@@ -55,7 +56,4 @@ def _row(kind: LimitKind) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(TARGET.read_text() != document())
-    TARGET.write_text(document())
-    print(f"wrote docs/{TARGET.name}")
+    write_or_check({TARGET: document()})

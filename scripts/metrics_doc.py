@@ -7,12 +7,12 @@ With `--check` nothing is written. The exit status is 1 if the file is out of da
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from generated import write_or_check
 from prometheus_client import Counter, Gauge, Histogram
 
 Metric = Counter | Gauge | Histogram
@@ -75,7 +75,4 @@ def _unit(metric: Metric) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(not TARGET.exists() or TARGET.read_text() != document())
-    TARGET.write_text(document())
-    print(f"wrote docs/{TARGET.name}")
+    write_or_check({TARGET: document()})

@@ -7,8 +7,9 @@ With `--check` the script writes nothing. Its exit status is 1 if the file is ou
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from generated import write_or_check
 
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS
 from toolgate_proxy.api.shared.parameter import Parameter, shown_default
@@ -62,7 +63,4 @@ def _value(parameter: Parameter) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(TARGET.read_text() != document())
-    TARGET.write_text(document())
-    print(f"wrote docs/{TARGET.name}")
+    write_or_check({TARGET: document()})

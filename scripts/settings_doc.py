@@ -7,10 +7,10 @@ With `--check` nothing is written. The exit status is 1 if the file is out of da
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from generated import write_or_check
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
@@ -69,7 +69,4 @@ def _spelled(default: object) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(not TARGET.exists() or TARGET.read_text() != document())
-    TARGET.write_text(document())
-    print(f"wrote docs/{TARGET.name}")
+    write_or_check({TARGET: document()})

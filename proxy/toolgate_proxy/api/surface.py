@@ -64,3 +64,8 @@ class Surface(Protocol):
 
     def error_event(self, body: bytes) -> bytes:
         """Return the event that reports an error in a stream. `body` is the error's JSON."""
+
+
+def data_event(data: bytes) -> bytes:
+    """A server-sent event with `data` on one line. In JSON, a newline between tokens is a space."""
+    return b"data: " + data.replace(b"\n", b" ") + b"\n\n"

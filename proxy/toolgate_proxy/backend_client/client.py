@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -151,16 +152,18 @@ class Backend:
         """Tries to connect twice, which sends no request twice. In a process that was stalled for
         longer than the connect time-out, the time-out expires though the backend had responded."""
         headers = {"Content-Type": "application/json"} if content is not None else None
-        session = self._open_session()
-        url = self._base_url + path
+        send = partial(
+            self._open_session().request,
+            method,
+            self._base_url + path,
+            data=content,
+            headers=headers,
+            allow_redirects=False,
+        )
         try:
-            return await session.request(
-                method, url, data=content, headers=headers, allow_redirects=False
-            )
+            return await send()
         except aiohttp.ConnectionTimeoutError:
-            return await session.request(
-                method, url, data=content, headers=headers, allow_redirects=False
-            )
+            return await send()
 
     def _open_session(self) -> aiohttp.ClientSession:
         """The session, created on first use because aiohttp needs a running event loop for it."""

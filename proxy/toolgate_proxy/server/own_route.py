@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.surface import Surface
+from ..api.surface import Surface, data_event
 from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..context import RequestContext, context_of
@@ -82,7 +82,7 @@ class OwnRoute:
             await self._litellm(scope, receive, send)
             return
         seconds = gateway().settings.keepalive_seconds
-        async with KeepAlive(send, seconds, context, _error_event) as stream:
+        async with KeepAlive(send, seconds, context, data_event) as stream:
             await self._litellm(scope, receive, stream.send)
 
 
@@ -128,7 +128,3 @@ def refuse(error: ToolgateError, surface: Surface | None) -> JSONResponse:
     content = surface.error(error) if surface is not None else error.body()
     headers = {"retry-after": str(error.retry_after)} if error.retry_after else None
     return JSONResponse(content, error.status, headers)
-
-
-def _error_event(data: bytes) -> bytes:
-    return b"data: " + data.replace(b"\n", b" ") + b"\n\n"

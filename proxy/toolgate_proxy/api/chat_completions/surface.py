@@ -10,6 +10,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
+from ..surface import data_event
 from .chunks import DONE, Chunks, server_sent
 from .request import parse_request
 from .response import WholeResponse
@@ -59,4 +60,4 @@ class ChatCompletions:
         return error.body()
 
     def error_event(self, body: bytes) -> bytes:
-        return b"data: " + body.replace(b"\n", b" ") + b"\n\n"
+        return data_event(body)

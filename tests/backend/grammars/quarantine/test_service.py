@@ -175,14 +175,14 @@ async def test_expensive_grammars_are_returned_with_a_blob(
 ) -> None:
     """The blob loads in another compiler and gives the same grammar as a compile."""
     values = [f"{'x' * 40}-{i}" for i in range(500)]
-    dear = source(hostile_schemas.of(**{"a": {"type": "string", "enum": values}}))
-    verdict = await quarantine.examine(dear)
+    expensive = source(hostile_schemas.of(**{"a": {"type": "string", "enum": values}}))
+    verdict = await quarantine.examine(expensive)
     assert verdict.blob is not None
     assert verdict.load_ms is not None
     assert verdict.compile_ms is not None
     assert verdict.load_ms * 5 <= verdict.compile_ms
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-    loaded = compiler.load(dear.key, verdict.blob, canonical_json(dear.parameters))
+    loaded = compiler.load(expensive.key, verdict.blob, canonical_json(expensive.parameters))
     assert loaded.grammar is not None
 
 
