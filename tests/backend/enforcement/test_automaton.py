@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from tests import tools
+from tests.support.tool_calls import calls_in
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.errors import BackendError
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
+from toolgate_core.deltas import ContentDelta, Event, ReasoningDelta
 from toolgate_core.segmenter import Segmenter
 
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
@@ -59,16 +60,6 @@ def segment(vocabulary: Vocabulary, tokens: list[int], ended: bool, **how: bool)
     return events + segmenter.finish("stop" if ended else "length", None, decoder.rest())
 
 
-def calls(events: list[Event]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for event in events:
-        if isinstance(event, CallStart):
-            found.append((event.name, ""))
-        elif isinstance(event, ArgumentsDelta):
-            found[-1] = (found[-1][0], found[-1][1] + event.text)
-    return found
-
-
 @pytest.mark.parametrize("choice", ["none", "auto", "required"])
 @pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
 @pytest.mark.parametrize("max_calls", [None, 1])
@@ -91,7 +82,7 @@ def test_random_walks_satisfy_the_tool_choice(
             reasoning_open=reasoning == "open",
             required=choice == "required",
         )
-        found = calls(events)
+        found = calls_in(events)
         finished += ended
         if choice == "none":
             assert not found
@@ -146,7 +137,7 @@ def test_mark_text_inside_a_string_does_not_end_the_call(
     tokens.append(vocabulary.marks.end_of_turn[-1])
     assert machine.accept_tokens(tokens)
     assert machine.is_terminated()
-    found = calls(segment(vocabulary, tokens, True, required=True))
+    found = calls_in(segment(vocabulary, tokens, True, required=True))
     assert found == [("get_weather", '{"city": "</tool_call><|im_end|>"}')]
 
 

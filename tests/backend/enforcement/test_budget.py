@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests import tools
+from tests.support.tool_calls import calls_in
 from toolgate_backend.endpoint.sampling import check_budget
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
@@ -19,7 +20,7 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.deltas import ArgumentsDelta, CallStart, Event, Finish, ReasoningDelta
+from toolgate_core.deltas import Event, Finish, ReasoningDelta
 from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
@@ -55,16 +56,6 @@ def made(automaton: MakeAutomaton, offered: list[Any], **how: Any) -> tuple[Auto
     return automaton(offered, **how), Spec(**how)
 
 
-def arguments(events: list[Event]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for event in events:
-        if isinstance(event, CallStart):
-            found.append((event.name, ""))
-        elif isinstance(event, ArgumentsDelta):
-            found[-1] = (found[-1][0], found[-1][1] + event.text)
-    return found
-
-
 def least(vocabulary: Vocabulary, bodies: dict[str, int], spec: dict[str, Any]) -> int:
     """What `check_budget` says that the request takes at the least."""
     with pytest.raises(BudgetTooSmall) as refused:
@@ -97,7 +88,7 @@ def test_close_at_budget_gives_a_valid_call_from_the_minimum_budget_up(
         machine, spec = made(automaton, offered, **how, budget=budget)
         events, length = run(machine, vocabulary, spec, seed=budget)
         assert length <= budget
-        found = arguments(events)
+        found = calls_in(events)
         assert found
         for called, text in found:
             jsonschema.validate(json.loads(text), SCHEMAS[called])
@@ -120,7 +111,7 @@ def test_reasoning_leaves_room_for_the_call(
         assert isinstance(last, Finish)
         if last.reason == "length":
             assert last.call in ("cut", None)
-        for called, text in arguments(events)[: None if last.call is None else -1]:
+        for called, text in calls_in(events)[: None if last.call is None else -1]:
             jsonschema.validate(json.loads(text), SCHEMAS[called])
         # Nothing that thinks to the very end: the call's mark has come.
         assert machine.state.calls or machine.state.candidates is not None
