@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from tests import tools
+from tests.support.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -19,7 +20,7 @@ from toolgate_core.deltas import ContentDelta
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.tools import text_format
 
-from .test_automaton import SCHEMAS, calls, segment, walk
+from .test_automaton import SCHEMAS, segment, walk
 
 MakeAutomaton = Callable[..., Automaton]
 PERSON = tools.RETURN_JSON["function"]["parameters"]
@@ -49,7 +50,7 @@ def test_content_or_calls_are_valid(
         finished += 1
         events = segment(vocabulary, tokens, ended, reasoning_open=reasoning == "open")
         content = "".join(e.text for e in events if isinstance(e, ContentDelta))
-        found = calls(events)
+        found = calls_in(events)
         assert bool(content.strip()) != bool(found)
         called += bool(found)
         if not found:
