@@ -1,0 +1,1 @@
+"""Dialects: how each model family writes reasoning, content and tool calls."""

@@ -1,0 +1,1 @@
+"""Parsers of arguments: the text that the model writes → JSON, incrementally."""

@@ -1,0 +1,170 @@
+"""The form of a model's turn, as data.
+
+A turn is: [reasoning] [content] [calls] end-of-turn token. Everything is declared as text. Which
+parts of that text are single tokens follows from the tokenizer (marks.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+from .codecs import Codec, Json
+
+
+class Slot(Enum):
+    """The variable parts of a call."""
+
+    NAME = "name"
+    ID = "id"
+    ARGUMENTS = "arguments"
+
+
+JSON = Json()
+NAME, ID, ARGUMENTS = Slot.NAME, Slot.ID, Slot.ARGUMENTS
+Part = str | Slot
+
+
+@dataclass(frozen=True)
+class CallIds:
+    """Ids that the family writes at `ID`. The gateway passes them to the client."""
+
+    kind: Literal["conversation", "turn", "random"]
+    """`conversation` and `turn` count the calls; `random` is a string of letters and digits."""
+    first: int = 0
+    """The first number of a counter."""
+    length: int = 9
+    """Length of a random id."""
+    form: str = "{id}"
+    """The id in the API. `{name}` is the tool's name, `{id}` the text at `ID`."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """`begin` CALL (`separator` CALL)* `end`, where CALL is `call` with its slots filled.
+
+    Example of `call`: `('<tool_call>{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")`.
+    """
+
+    call: tuple[Part, ...]
+    begin: str = ""
+    """Text before the first call, such as the begin mark of a section."""
+    separator: str = ""
+    end: str = ""
+    """Text after the last call."""
+    codec: Codec = JSON
+    ids: CallIds | None = None
+    parallel: bool = True
+    """Whether a turn can have several calls."""
+    only_at_start: bool = False
+    """Whether calls come only at the start of the turn, without content before them."""
+    ends: tuple[str, ...] = ()
+    """The end-of-turn tokens after calls. Empty: the same as after content."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The argument of the chat template that turns reasoning on and off."""
+
+    argument: str
+    on: Any = True
+    off: Any = False
+    levels: tuple[str, ...] = ()
+    """The values of `reasoning_effort` that are passed on as they are."""
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    begin: str = "<think>"
+    end: str = "</think>"
+    after: str = "\n\n"
+    """Text between the end of the reasoning and the content."""
+    lead: str = ""
+    """Text that follows `begin` and is not part of the reasoning, besides line breaks."""
+    switch: Switch | None = Switch("enable_thinking")
+    """None: the family always reasons."""
+    passes_back: bool = False
+    """Whether the chat template renders the reasoning of earlier turns (`reasoning_content`)."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Text around the content, in families that write a turn as a list of typed messages."""
+
+    begin: str = ""
+    end: str = ""
+    joint: str = ""
+    """Text before every message but the first: `<|start|>assistant`."""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """The features of a tokenizer and chat template from which the family is recognised."""
+
+    template: tuple[str, ...] = ()
+    """Substrings of the chat template; all must occur."""
+    without: tuple[str, ...] = ()
+    """Substrings that must not occur."""
+    tokens: tuple[str, ...] = ()
+    """Added tokens of the tokenizer; all must exist."""
+
+
+@dataclass(frozen=True)
+class GoldenCall:
+    name: str
+    arguments: dict[str, Any]
+    id: str | None = None
+    """The id in the API, if the text contains one."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A transcript: the text of a turn, from where the model begins, and the message that it is.
+
+    The tools of all transcripts are `f` with the parameters `a` (string), `n` (integer), `ok`
+    (boolean), `l` (array of strings), `o` (object), and `g` without parameters.
+    """
+
+    text: str
+    content: str | None = None
+    reasoning: str | None = None
+    calls: tuple[GoldenCall, ...] = ()
+    reasoning_open: bool = False
+    """Whether the prompt ends inside the reasoning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    name: str
+    models: tuple[str, ...] = ()
+    """Model series that use the dialect."""
+    shape: str = ""
+    """The shape of a call: one of SHAPES in registry.py."""
+    calls: Calls | None
+    """None: the family has no form for calls."""
+    reasoning: Reasoning | None = None
+    content: Content = field(default_factory=Content)
+    ends_after_content: tuple[str, ...] = ()
+    """The end-of-turn tokens after content. Empty: all end-of-turn tokens of the model."""
+    recognition: Recognition = Recognition()
+    source: str = ""
+    """Where the form comes from: a chat template, a parser, documentation."""
+    limits: tuple[str, ...] = ()
+    """What the form cannot represent, one sentence each."""
+    goldens: tuple[Golden, ...] = ()
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """All texts of the dialect that can contain special tokens."""
+        found: list[str] = [self.content.begin, self.content.end, self.content.joint]
+        if self.reasoning:
+            found += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
+            found.append(self.reasoning.lead)
+        if self.calls:
+            found += [self.calls.begin, self.calls.separator, self.calls.end]
+            found += [part for part in self.calls.call if isinstance(part, str)]
+            found += [text for text in vars(self.calls.codec).values() if isinstance(text, str)]
+            types = getattr(self.calls.codec, "types", ())
+            found += [text for _, text in types]
+        return tuple(text for text in found if text)

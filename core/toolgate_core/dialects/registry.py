@@ -1,0 +1,24 @@
+"""All dialects by name."""
+
+from __future__ import annotations
+
+from .dialect import Dialect
+from .families import hermes
+
+SHAPES = {
+    "object": "a JSON object with the name and the arguments, between marks",
+    "array": "a JSON array of such objects",
+    "name_json": "the name, then the arguments as JSON",
+    "tagged": "each argument in tags; strings raw",
+    "nested": "as tagged; objects and arrays are tags too",
+    "gemma": "bare keys, strings between marks",
+    "pythonic": "a Python call",
+    "bare": "a JSON object that is the whole turn",
+}
+
+PLAIN = Dialect(name="plain", calls=None)
+"""For models of no known family: all output is text."""
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect for family in (hermes,) for dialect in family.DIALECTS
+} | {PLAIN.name: PLAIN}
