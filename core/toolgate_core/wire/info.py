@@ -10,6 +10,9 @@ from .message import FORMAT, Message
 class MarkIds(Message):
     """Token ids of the dialect's marker tokens, the ends of a turn, and the failure token."""
 
+    tokens: dict[str, int] = {}
+    """By text: the special tokens that occur in the texts of the dialect. All other text of the
+    dialect is written in ordinary tokens."""
     call_begin: int | None = None
     call_end: int | None = None
     reasoning_begin: int | None = None
