@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from .message import FORMAT, Message
 
 
 class MarkIds(Message):
     """Token ids of the dialect's marker tokens, the ends of a turn, and the failure token."""
 
-    tokens: dict[str, int] = {}
+    tokens: dict[str, int] = Field(default_factory=dict)
     """By text: the special tokens that occur in the texts of the dialect. All other text of the
     dialect is written in ordinary tokens."""
     call_begin: int | None = None
