@@ -135,13 +135,11 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
 
 
 def _call(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
-    marks, dialect = vocabulary.marks, vocabulary.dialect
-    assert marks.call_begin is not None
-    assert marks.call_end is not None
+    form = vocabulary.form
     written = json.dumps(arguments, ensure_ascii=False)
-    head = dialect.envelope_head + name + dialect.envelope_middle
-    body = vocabulary.encode(head + written + dialect.envelope_tail)
-    return [marks.call_begin, *body, marks.call_end, vocabulary.tokenizer.eos_token_id]
+    before, after = form.grammar_texts(name)
+    call = form.begin + form.head(name) + before + written + after + form.tail(name)
+    return [*vocabulary.literal_tokens(call), vocabulary.tokenizer.eos_token_id]
 
 
 def _chosen(given: dict[str, list[Any]]) -> dict[str, Any]:

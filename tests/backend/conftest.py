@@ -65,8 +65,8 @@ def compile_tool(
             compiled = llguidance.compile_text(tool.parameters[TEXT])
         else:
             choice = choose(tool.parameters)
-            compiled = engines[choice.engine].compile(vocabulary.dialect, tool.name, choice.schema)
-        return measure(compiled, tool.parameters, static_masks.completion)
+            compiled = engines[choice.engine].compile(vocabulary.form, tool.name, choice.schema)
+        return measure(compiled, tool.name, tool.parameters, static_masks.completion)
 
     return compile_
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from toolgate_backend.grammars.engines.engine import envelope
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -19,7 +18,7 @@ CLOSERS = b'"}],'
 class Walker:
     def __init__(self, vocabulary: Vocabulary, name: str = "t") -> None:
         self._vocabulary = vocabulary
-        self._before, self._after = envelope(vocabulary.dialect, name)
+        self._before, self._after = vocabulary.form.grammar_texts(name)
         head = vocabulary.encode(self._before)
         self._head = head
         self._closers = np.array(

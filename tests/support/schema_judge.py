@@ -11,7 +11,6 @@ import jsonschema_rs
 from tests.support.spelling import spelled
 from toolgate_backend.grammars.closed_objects import close_objects
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.engines.engine import envelope
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import with_open_objects
@@ -90,7 +89,7 @@ class Judge:
 
     def _takes(self, grammar: Any, text: str) -> bool:
         matcher = grammar.matcher()
-        before, after = envelope(self._vocabulary.dialect, "t")
+        before, after = self._vocabulary.form.grammar_texts("t")
         ids = self._vocabulary.encode(before + text + after)
         return all(matcher.accept(token) for token in ids) and matcher.finished
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vllm.exceptions import VLLMClientError
@@ -13,7 +13,6 @@ from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
 
 from ..adapters import vllm_host
-from ..enforcement.budget import AFTER_BODY
 from ..enforcement.spec import ReasoningStart, Spec
 from ..tokens.vocabulary import Vocabulary
 
@@ -54,17 +53,23 @@ def check_budget(
     vocabulary: Vocabulary,
     *,
     asked_for: int | None,
+    names: Sequence[str] = (),
 ) -> None:
-    """Raises BudgetTooSmall if no required call fits the budget. `asked_for` is the request's
+    """Raises BudgetTooSmall if no required call fits the budget. `names` are the tools' names, as
+    `spec.keys` are their grammars' keys. `asked_for` is the request's
     max_tokens if that determines the budget."""
     if spec.choice != "required" or spec.budget is None:
         return
-    if vocabulary.marks.call_end in spec.accepted:
-        return  # the required call has already been made
-    least = 1 + min(least_tokens(key) for key in spec.keys) + AFTER_BODY
+    if spec.accepted:
+        return  # the request was checked when it was first sent
+    tokens = vocabulary.call_tokens
+    shortest = tokens.shortest_call
+    named = zip(spec.keys, names or spec.keys, strict=True)
+    least = min(shortest(name, least_tokens(key), first=True) for key, name in named)
     if spec.reasoning in ("open", "must"):
-        least += 1 + len(vocabulary.encode(vocabulary.dialect.after_reasoning))
-        least += spec.reasoning == "must"
+        least += tokens.reasoning_end_count
+    if spec.reasoning == "must":
+        least += len(tokens.reasoning_begin)
     left = spec.budget - len(spec.accepted)
     if left >= least:
         return
@@ -158,7 +163,7 @@ def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocab
 
 def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...]:
     marks = vocabulary.marks
-    ours = {marks.call_begin, marks.call_end, marks.reasoning_begin, marks.reasoning_end}
+    ours = {*marks.tokens.values()}
     for token in sampling.stop_token_ids:
         if token in ours or token in (marks.failure, marks.closed):
             raise UnsupportedParameter(

@@ -262,7 +262,13 @@ class Service:
             accepted=request.accepted,
         )
         least = self._registry.least_tokens
-        check_budget(spec, least, self._vocabulary, asked_for=request.sampling.max_tokens)
+        check_budget(
+            spec,
+            least,
+            self._vocabulary,
+            asked_for=request.sampling.max_tokens,
+            names=[candidate.name for candidate in enforcement.candidates],
+        )
         return spec
 
 

@@ -88,10 +88,9 @@ class Automaton:
     def rollback(self, count: int) -> None:
         """Undo the last `count` tokens, at most ROLLBACK_WINDOW."""
         for _ in range(count):
-            before, after = self._history.pop(), self._state
-            if before.candidates is not None and before.candidates is after.candidates:
-                before.candidates.rollback(after.grammar_tokens - before.grammar_tokens)
-            self._state = before
+            self._state = self._history.pop()
+            if self._state.candidates is not None:
+                self._state.candidates.truncate(self._state.grammar_tokens)
         self._length -= count
 
     def is_terminated(self) -> bool:

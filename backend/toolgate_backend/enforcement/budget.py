@@ -20,9 +20,6 @@ longer to find and is searched less often."""
 MAX_SEARCHED_CANDIDATES = 8
 """Maximum number of candidates whose completions are searched."""
 
-AFTER_BODY = 2
-"""Tokens after a call's body: the mark that ends the call, and the end of the turn."""
-
 
 class Budget:
     def __init__(
@@ -31,22 +28,31 @@ class Budget:
         self._static = static
         self._spec = spec
         self._grammars = grammars
-        self._after_reasoning = 1 + len(static.after_reasoning)
-        bodies = [grammar.least_tokens or 0 for grammar in grammars]
-        self._shortest_call = 1 + min(bodies, default=0) + AFTER_BODY
+        self._tokens = static.call_tokens
+        self._after_reasoning = self._tokens.reasoning_end_count
+        self._shortest_first = min((self._shortest(g, first=True) for g in grammars), default=0)
+        self._shortest_further = min((self._shortest(g, first=False) for g in grammars), default=0)
+
+    def _shortest(self, grammar: MeasuredGrammar, *, first: bool) -> int:
+        return self._tokens.shortest_call(grammar.name, grammar.least_tokens or 0, first=first)
 
     def remaining(self, length: int) -> int | None:
         """Tokens left after `length` tokens; None: unlimited."""
         return None if self._spec.budget is None else self._spec.budget - length
 
     def fits_call(self, length: int, tokens_before: int = 0) -> bool:
-        """Whether the shortest call fits, with `tokens_before` tokens before it."""
+        """Whether the shortest first call fits, with `tokens_before` tokens before it."""
         remaining = self.remaining(length)
-        return remaining is None or remaining >= self._shortest_call + tokens_before
+        return remaining is None or remaining >= self._shortest_first + tokens_before
+
+    def fits_further_call(self, length: int) -> bool:
+        """Whether another call fits after a call."""
+        remaining = self.remaining(length)
+        return remaining is None or remaining >= self._shortest_further
 
     def fits_reasoning(self, length: int) -> bool:
         """Whether a required call still fits after an empty reasoning that begins here."""
-        return self.fits_call(length, 1 + self._after_reasoning)
+        return self.fits_call(length, len(self._tokens.reasoning_begin) + self._after_reasoning)
 
     def must_end_reasoning(
         self, length: int, reasoning_tokens: int, *, call_required: bool
@@ -58,20 +64,28 @@ class Budget:
             return True
         return call_required and not self.fits_call(length, self._after_reasoning + 1)
 
-    def fitting_grammars(self, length: int) -> Sequence[MeasuredGrammar]:
-        """The candidates whose shortest call fits; `length` includes the mark that begins it."""
+    def fitting_grammars(self, length: int, *, first: bool) -> Sequence[MeasuredGrammar]:
+        """The candidates whose shortest call fits after `length` tokens, the trigger of a first
+        call not included."""
         remaining = self.remaining(length)
         if remaining is None:
             return self._grammars
-        fitting = [g for g in self._grammars if (g.least_tokens or 0) + AFTER_BODY <= remaining]
+        fitting = [g for g in self._grammars if self._shortest(g, first=first) <= remaining]
         return fitting or self._grammars
 
     def closing_tokens(
-        self, candidates: CandidateSet, body_tokens: int, scan: Scan, length: int
+        self,
+        candidates: CandidateSet,
+        call_tokens: int,
+        scan: Scan,
+        length: int,
+        *,
+        first: bool,
     ) -> tuple[tuple[int, ...], int]:
-        """The tokens that must end the call's body from here on, and the length of the next check.
+        """The tokens that must end the grammar of the call from here on, and the length of the next
+        check. `call_tokens` is the number of the call's tokens so far.
 
-        The tokens are empty if it is not yet time to close the call. Each token uses one of the
+        The list is empty if it is not yet time to close the call. Each token uses one of the
         remaining tokens, and lengthens the shortest completion by at most the grammar's `growth`.
         The model stays free as long as there is room for one such token.
         """
@@ -82,7 +96,9 @@ class Budget:
             return (), NEVER
         cost_per_token = 1 + max(grammar.growth for grammar in known)
         if candidates.in_prefix:
-            spare = [remaining - AFTER_BODY - _upper_bound(each, body_tokens) for each in known]
+            spare = [
+                remaining - self._upper_bound(each, call_tokens, first=first) for each in known
+            ]
             if min(spare) > 0:
                 return (), length + 1 + (min(spare) - 1) // cost_per_token
             if len(known) > MAX_SEARCHED_CANDIDATES:
@@ -92,7 +108,8 @@ class Budget:
         for grammar, matcher in candidates.matchers(known):
             path = self._static.completion.path(matcher, scan)
             if path is not None:
-                found.append((remaining - len(path) - AFTER_BODY - grammar.growth, tuple(path)))
+                after = self._tokens.after_grammar(grammar.name)
+                found.append((remaining - len(path) - after - grammar.growth, tuple(path)))
         if not found:
             return (), length + FREQUENT_SEARCH_TOKENS
         least_spare = min(spare for spare, _ in found)
@@ -102,13 +119,16 @@ class Budget:
         # The completion with the most spare tokens: if the name is not complete, the shortest call.
         return max(found)[1], length + 1
 
+    def _upper_bound(self, grammar: MeasuredGrammar, call_tokens: int, *, first: bool) -> int:
+        """Maximum number of tokens to the end of the turn for a call that is inside its fixed
+        prefix, plus `growth`.
 
-def _upper_bound(grammar: MeasuredGrammar, body_tokens: int) -> int:
-    """Maximum length of the completion of a call that is inside its fixed prefix, plus `growth`.
-
-    No search is made here, because it takes a millisecond for each of hundreds of candidates. The
-    rest of a prefix can take more tokens than the whole prefix, but not more than it has bytes.
-    """
-    assert grammar.least_tokens is not None
-    prefix_bytes = len(grammar.fixed_prefix) if body_tokens else 0
-    return grammar.least_tokens + prefix_bytes + grammar.growth
+        No search is made here, because it takes a millisecond for each of hundreds of candidates.
+        The rest of a prefix can take more tokens than the whole prefix, but not more than it has
+        bytes.
+        """
+        assert grammar.least_tokens is not None
+        prefix_bytes = len(grammar.fixed_prefix) if call_tokens else 0
+        head = self._tokens.head_count(grammar.name, first)
+        after = self._tokens.after_grammar(grammar.name)
+        return head + grammar.least_tokens + prefix_bytes + grammar.growth + after

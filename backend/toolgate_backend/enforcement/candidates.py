@@ -16,17 +16,29 @@ import numpy as np
 
 from ..errors import NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.engines.engine import Matcher
 from ..tokens import masks
-from ..tokens.masks import BitmaskRow
-from ..tokens.token_index import TokenIndex
 from .call_prefix import CallPrefixes, Position, common_prefix
+from .head_matcher import CallVocabulary, HeadMatcher
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text that may come next: `head`, then a text of the grammar."""
+
+    grammar: MeasuredGrammar
+    head: bytes
+    """Units (tokens/units.py)."""
+
+    @property
+    def prefix(self) -> bytes:
+        """The text with which every text of the candidate begins."""
+        return self.head + self.grammar.fixed_prefix
 
 
 @dataclass
 class _Runner:
     grammar: MeasuredGrammar
-    matcher: Matcher
+    matcher: HeadMatcher
     consumed: int = 0
 
 
@@ -43,22 +55,20 @@ class _Progress(NamedTuple):
 class CandidateSet:
     def __init__(
         self,
-        grammars: Sequence[MeasuredGrammar],
+        candidates: Sequence[Candidate],
         prefixes: CallPrefixes,
-        token_index: TokenIndex,
-        token_bytes: Sequence[bytes],
-        ordinary: BitmaskRow,
+        vocabulary: CallVocabulary,
+        written: bytes = b"",
     ) -> None:
-        """`prefixes` are those of `grammars`. `ordinary` has the bits of all tokens except the
-        special ones, which are never text inside a call."""
-        self._grammars = grammars
+        """`prefixes` are those of `candidates`. `written` is text that has been written before the
+        first token."""
+        self._candidates = candidates
         self._prefixes = prefixes
-        self._token_index = token_index
-        self._token_bytes = token_bytes
-        self._ordinary = ordinary
+        self._vocabulary = vocabulary
+        self._begun = written
         self._tokens: list[int] = []
         self._history: list[_Progress] = []
-        self._progress = self._progress_after(b"", range(len(grammars)))
+        self._progress = self._progress_after(written, range(len(candidates)))
 
     @property
     def count(self) -> int:
@@ -77,11 +87,11 @@ class CandidateSet:
         position = self._progress.position
         if position is None:
             return [runner.grammar for runner in self._progress.running]
-        return [self._grammars[index] for index in position.candidates]
+        return [self._candidates[index].grammar for index in position.candidates]
 
     def matchers(
         self, grammars: Sequence[MeasuredGrammar]
-    ) -> list[tuple[MeasuredGrammar, Matcher]]:
+    ) -> list[tuple[MeasuredGrammar, HeadMatcher]]:
         """Matchers of those `grammars` that remain, with all tokens so far accepted.
 
         Inside the fixed prefixes this creates the matchers, which is too expensive for every step.
@@ -89,7 +99,7 @@ class CandidateSet:
         position = self._progress.position
         runners = self._progress.running
         if position is not None:
-            wanted = [i for i in position.candidates if self._grammars[i] in grammars]
+            wanted = [i for i in position.candidates if self._candidates[i].grammar in grammars]
             runners = self._create_runners(wanted)
         return [(each.grammar, each.matcher) for each in runners if each.grammar in grammars]
 
@@ -119,25 +129,26 @@ class CandidateSet:
                 self._progress = _Progress(None, running=tuple(accepting))
         elif token in before.position.tokens:
             self._tokens.append(token)
-            written = before.written + self._token_bytes[token]
+            written = before.written + self._vocabulary.unit_bytes[token]
             self._progress = self._progress_after(written, before.position.candidates)
         else:
             return False
         self._history.append(before)
         return True
 
-    def rollback(self, count: int) -> None:
-        """Undo the last `count` tokens, and restore the candidates that they removed."""
-        if not count:
+    def truncate(self, length: int) -> None:
+        """Undo all tokens after the first `length`, and restore the candidates that they
+        removed."""
+        if length == len(self._tokens):
             return
-        for _ in range(count):
+        while len(self._tokens) > length:
             self._progress = self._history.pop()
-        del self._tokens[-count:]
+            self._tokens.pop()
         for runner in self._progress.running:
-            surplus = runner.consumed - len(self._tokens)
+            surplus = runner.consumed - length
             if surplus:
                 runner.matcher.rollback(surplus)
-                runner.consumed = len(self._tokens)
+                runner.consumed = length
 
     def forced(self) -> bytes:
         """The text that must come next in all remaining candidates."""
@@ -150,20 +161,19 @@ class CandidateSet:
         if self._progress.position is not None:
             return self._progress.position.allow
         first, *others = self._progress.running
-        row = np.empty_like(self._ordinary)
+        row = np.empty_like(self._vocabulary.allowed)
         first.matcher.fill(row)
         if others:
             scratch = np.empty_like(row)
             for runner in others:
                 runner.matcher.fill(scratch)
                 row |= scratch
-        row &= self._ordinary
         return masks.Bits(row) if row.any() else self._forced_text_mask()
 
     def _forced_text_mask(self) -> masks.Allow:
-        """The ordinary tokens that spell the forced text. If a special token has the same text,
+        """The tokens that spell the forced text. If a special token has the same text,
         llguidance's mask contains that token only."""
-        tokens = self._token_index.prefixes_of(self.forced())
+        tokens = self._vocabulary.token_index.prefixes_of(self.forced())
         if not tokens:
             raise NoTokenAllowed(
                 "The grammar allows no token at this position. This is a bug of the grammar engine "
@@ -180,7 +190,16 @@ class CandidateSet:
         return _Progress(None, running=self._create_runners(candidates))
 
     def _create_runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
-        """Matchers of those `candidates` that accept the tokens so far."""
-        grammars = [self._grammars[index] for index in candidates]
-        runners = [_Runner(each, each.matcher(), len(self._tokens)) for each in grammars]
-        return tuple(runner for runner in runners if all(map(runner.matcher.accept, self._tokens)))
+        """Matchers of those `candidates` that accept the text so far."""
+        runners: list[_Runner] = []
+        for index in candidates:
+            candidate = self._candidates[index]
+            matcher = HeadMatcher(
+                candidate.head,
+                candidate.grammar.matcher(),
+                candidate.grammar.fixed_prefix,
+                self._vocabulary,
+            )
+            if matcher.write(self._begun) and all(map(matcher.accept, self._tokens)):
+                runners.append(_Runner(candidate.grammar, matcher, len(self._tokens)))
+        return tuple(runners)

@@ -27,18 +27,20 @@ class Permissions:
 
     def within_call_limit(self, calls: int) -> bool:
         """Whether another call is allowed after `calls` calls."""
-        limit = self._spec.max_calls
+        limit = self._spec.max_calls if self._static.form.calls.parallel else 1
         return self._spec.choice != "none" and (limit is None or calls < limit)
 
-    def may_begin_call(self, state: State, length: int, tokens_before: int = 0) -> bool:
-        """Whether a call may begin after `tokens_before` more tokens. A call that does not fit the
-        budget may not."""
-        fits = self.budget.fits_call(length, tokens_before)
-        return self.within_call_limit(state.calls) and fits
+    def may_begin_call(self, state: State, length: int) -> bool:
+        """Whether the first call may begin. A call that does not fit the budget may not."""
+        return self.within_call_limit(state.calls) and self.budget.fits_call(length)
 
-    def may_add_call(self, state: State, length: int) -> bool:
-        """Whether another call may follow the previous one, with the separator between them."""
-        return self.may_begin_call(state, length, len(self._static.between_calls) - 1)
+    def may_trigger(self, state: State) -> bool:
+        """Whether the text that begins the calls is looked for here. Elsewhere it is content."""
+        return state.at_start or not self._static.form.calls.only_at_start
+
+    def may_add_call(self, calls: int, length: int) -> bool:
+        """Whether another call may follow after `calls` calls."""
+        return self.within_call_limit(calls) and self.budget.fits_further_call(length)
 
     def must_end_reasoning(self, state: State, length: int) -> bool:
         required = self.call_required(state)

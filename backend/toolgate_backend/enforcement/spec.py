@@ -39,6 +39,10 @@ class Spec:
     """Do not allow the end of the turn in content (`ignore_eos`)."""
     stop_ids: tuple[int, ...] = ()
     """Token ids that end the content."""
+    earlier_calls: int = 0
+    """Number of calls in the messages of the prompt, for ids that count them."""
+    id_seed: str = ""
+    """Determines the random ids of calls."""
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Token sequences that are banned in reasoning and content."""
 

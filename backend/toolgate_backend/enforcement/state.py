@@ -29,7 +29,13 @@ class State(NamedTuple):
     phase: Phase
     forced: tuple[int, ...] = ()
     """Tokens that must come next, in this order, before the phase continues."""
+    after_forced: Phase | None = None
+    """The phase that begins when `forced` is done: THINKING, CONTENT, SELECT or END."""
     may_reason: bool = False
+    at_start: bool = True
+    """Whether the content so far is empty or the beginning of the text that begins calls."""
+    partial_trigger: bytes = b""
+    """The end of a free phase's text, if it is the beginning of the text that ends the phase."""
     partial_mark: bytes = b""
     """The end of a free phase's text, if it is the beginning of a mark in ordinary tokens."""
     recent_tokens: tuple[int, ...] = ()
@@ -39,7 +45,8 @@ class State(NamedTuple):
     candidates: CandidateSet | None = None
     """The grammars of the current call, or of the constrained content."""
     grammar_tokens: int = 0
-    """Number of tokens that `candidates` has accepted."""
+    """Number of tokens that `candidates` has accepted. The candidates of a call include the text
+    before it."""
     scan: Scan = NO_TEXT
     """Position in the JSON text of the call; updated only if the call may have to be closed."""
     next_budget_check: int = 0

@@ -1,4 +1,4 @@
-"""Data shared by all automata of one model: marks, prescribed texts, static masks."""
+"""Data shared by all automata of one model: marks, texts of the dialect, static masks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import numpy as np
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Completion
+from ..grammars.literal_grammar import EmptyGrammar
 from ..tokens import masks
+from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
+from .call_ids import CallIdentifiers
 from .call_prefix import CallPrefixes
-from .candidates import CandidateSet
-from .spelled_marks import SpelledMark
+from .candidates import Candidate, CandidateSet
+from .dialect_texts import DialectTexts
+from .head_matcher import CallVocabulary
+from .text_match import TextMatch
 
 CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
+CACHED_HEADS = 8192
+"""Maximum number of cached texts between the opening of a call and its grammar."""
 CACHED_FREE_MASKS = 256
 """Maximum number of cached masks of free phases: a few for all requests, and one for each set of
 stop tokens."""
@@ -27,54 +34,107 @@ class StaticMasks:
         self.vocabulary_size = vocabulary.size
         self.marks = vocabulary.marks
         self.special = vocabulary.special
+        self.form = vocabulary.form
+        self.unit_bytes = vocabulary.unit_bytes
+        self.token_bytes = vocabulary.token_bytes
         failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn
         self.failure_mask = masks.Allow(masks.token_ids(failing))
         """The mask of a sequence whose enforcement has failed."""
-        dialect = vocabulary.dialect
-        self.after_reasoning = vocabulary.encode(dialect.after_reasoning)
-        self.between_calls = (
-            *vocabulary.encode(dialect.call_separator),
-            *(mark for mark in (self.marks.call_begin,) if mark is not None),
+        self.texts = DialectTexts(vocabulary)
+        self.call_tokens = vocabulary.call_tokens
+        self.call_ids = CallIdentifiers(vocabulary.dialect)
+        mark_ids = frozenset(self.marks.tokens.values())
+        grammar_marks = self.form.grammar_marks
+        self.completion = Completion(
+            vocabulary.token_bytes, vocabulary.special, grammar_marks, mark_ids
         )
-        mark = dialect.call_begin.encode() if dialect else b""
-        self._spelled_mark = (
-            SpelledMark(mark, vocabulary.token_bytes, vocabulary.special) if mark else None
-        )
-        self.token_bytes = vocabulary.token_bytes
-        self.completion = Completion(vocabulary.token_bytes, vocabulary.special)
         self._token_index = self.completion.token_index
-        ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(vocabulary.special))
-        self._ordinary = masks.pack(ordinary, vocabulary.size)
+        ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))
+        in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
+        self._call_vocabulary = CallVocabulary(
+            self._token_index,
+            self.unit_bytes,
+            self.special - grammar_marks,
+            masks.pack(in_grammars, vocabulary.size),
+        )
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self._token_index)
         )
+        self._head = lru_cache(CACHED_HEADS)(self._make_head)
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
         self.reasoning_end_marks = _mark_set(self.marks.reasoning_end)
-        reasoning, call = _mark_set(self.marks.reasoning_begin), _mark_set(self.marks.call_begin)
+        reasoning = _mark_set(self.marks.reasoning_begin)
+        call = _mark_set(self.texts.trigger_mark)
         self._content_marks = {
             (False, False): frozenset[int](),
             (True, False): reasoning,
             (False, True): call,
             (True, True): reasoning | call,
         }
+        self._end_of_calls = MeasuredGrammar(EmptyGrammar(), 0, 0)
 
-    def candidate_set(self, grammars: Sequence[MeasuredGrammar]) -> CandidateSet:
-        prefixes = self._prefixes_of(grammars)
-        return CandidateSet(grammars, prefixes, self._token_index, self.token_bytes, self._ordinary)
+    # --- candidates ---
+
+    def first_calls(
+        self, grammars: Sequence[MeasuredGrammar], call_id: str, written: bytes
+    ) -> CandidateSet:
+        """The candidates for the first call. `written` is the beginning of its text."""
+        return self._candidate_set(self._calls(self.form.begin, grammars, call_id), written)
+
+    def further_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
+        """The candidates after a call: another call, or the text that ends the calls."""
+        candidates = self._calls(self.form.separator, grammars, call_id)
+        if self.texts.calls_end:
+            candidates.append(Candidate(self._end_of_calls, self.texts.calls_end))
+        return self._candidate_set(candidates)
+
+    def content_or_calls(
+        self, content: MeasuredGrammar | None, grammars: Sequence[MeasuredGrammar], call_id: str
+    ) -> CandidateSet:
+        """The candidates for constrained content, a first call, or either."""
+        candidates = self._calls(self.form.begin, grammars, call_id)
+        if content is not None:
+            candidates.append(Candidate(content, b""))
+        return self._candidate_set(candidates)
+
+    def ends_calls(self, candidates: CandidateSet) -> bool:
+        """Whether the text that ends the calls is the only candidate that remains."""
+        return candidates.grammars == [self._end_of_calls]
+
+    def may_end_calls(self, candidates: CandidateSet) -> bool:
+        """Whether the text that ends the calls is among the candidates that remain."""
+        return self._end_of_calls in candidates.grammars
+
+    def _calls(
+        self, opening: str, grammars: Sequence[MeasuredGrammar], call_id: str
+    ) -> list[Candidate]:
+        return [Candidate(g, self._head(opening, g.name, call_id)) for g in grammars]
+
+    def _make_head(self, opening: str, name: str, call_id: str) -> bytes:
+        return units(opening + self.form.head(name, call_id), self.form.marks)
+
+    def _candidate_set(self, candidates: Sequence[Candidate], written: bytes = b"") -> CandidateSet:
+        prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
+        return CandidateSet(candidates, prefixes, self._call_vocabulary, written)
+
+    def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:
+        """Whether the first call of one of the tools can begin with `text`."""
+        calls = self._calls(self.form.begin, grammars, call_id)
+        return any(each.prefix.startswith(text) for each in calls)
 
     def prepare_prefixes(self, grammars: Sequence[MeasuredGrammar]) -> None:
         """Compute the common prefix of the tools, and the position at which they diverge, before
         the first step needs them. For hundreds of tools this takes milliseconds."""
-        prefixes = self._prefixes_of(grammars)
-        first = prefixes.position_after(b"")
+        candidates = self._calls(self.form.begin, grammars, "")
+        prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
+        first = prefixes.position_after(self.texts.trigger.text if self.texts.trigger else b"")
         if first is not None:
             prefixes.position_after(first.forced)
 
-    def _prefixes_of(self, grammars: Sequence[MeasuredGrammar]) -> CallPrefixes:
-        return self._call_prefixes(tuple(grammar.fixed_prefix for grammar in grammars))
+    # --- masks of the free phases ---
 
     def content_marks(self, *, may_reason: bool, may_call: bool) -> frozenset[int]:
-        """The marks allowed in content: the beginning of reasoning, of a call, or both."""
+        """The marks allowed in content: the beginning of reasoning, of the calls, or both."""
         return self._content_marks[may_reason, may_call]
 
     def free_text_mask(
@@ -86,33 +146,31 @@ class StaticMasks:
         spelled mark at this step, which is rare.
         """
         static = self._free_text(allowed)
-        completing = (
-            self._spelled_mark.completing(partial_mark)
-            if self._spelled_mark and partial_mark
-            else frozenset()
-        )
+        spelled = self.texts.spelled_mark
+        completing = spelled.completing(partial_mark) if spelled and partial_mark else frozenset()
         if not completing and not banned:
             return static
         return masks.Forbid(np.union1d(static.ids, masks.token_ids(completing | banned)))
 
     def _create_free_text_mask(self, allowed: frozenset[int]) -> masks.Forbid:
         """All text, and of the special tokens only `allowed`."""
-        containing = self._spelled_mark.containing if self._spelled_mark else frozenset()
-        return masks.Forbid(masks.token_ids((self.special - allowed) | containing))
+        spelled = self.texts.spelled_mark
+        containing = spelled.containing if spelled else frozenset()
+        return masks.Forbid(masks.token_ids((self.special | containing) - allowed))
 
     def completes_mark(self, partial_mark: bytes, token: int) -> bool:
         """Whether an ordinary token would complete a spelled mark after `partial_mark`."""
-        if self._spelled_mark is None:
+        spelled = self.texts.spelled_mark
+        if spelled is None:
             return False
-        if token in self._spelled_mark.containing:
+        if token in spelled.containing:
             return True
-        return bool(partial_mark) and token in self._spelled_mark.completing(partial_mark)
+        return bool(partial_mark) and token in spelled.completing(partial_mark)
 
-    def partial_mark(self, before: bytes, token: int) -> bytes:
-        """The beginning of a spelled mark at the end of the text; `before` is the previous one."""
-        if self._spelled_mark is None:
-            return b""
-        return self._spelled_mark.partial(before + self.token_bytes[token])
+    def partial(self, match: TextMatch | None, before: bytes, token: int) -> bytes:
+        """The beginning of the text of `match` at the end of what was written; `before` is the
+        previous one."""
+        return match.partial(before + self.unit_bytes[token]) if match else b""
 
 
 def _mark_set(mark: int | None) -> frozenset[int]:

@@ -25,6 +25,8 @@ class MeasuredGrammar:
     """Length of the shortest completion that was found; None if none was found."""
     growth: int
     """Upper estimate of the number of tokens by which one token can lengthen the completion."""
+    name: str = ""
+    """The tool's name; `grammar_key.CONTENT` for the content."""
 
     @property
     def fixed_prefix(self) -> bytes:
@@ -35,11 +37,12 @@ class MeasuredGrammar:
 
 
 def measure(
-    compiled: CompiledGrammar, parameters: dict[str, Any], completion: Completion
+    compiled: CompiledGrammar, name: str, parameters: dict[str, Any], completion: Completion
 ) -> MeasuredGrammar:
     """Takes as long as a compile, or longer for some schemas. Called in the quarantine process."""
     path = completion.path(compiled.matcher())
-    return MeasuredGrammar(compiled, None if path is None else len(path), growth(parameters))
+    least_tokens = None if path is None else len(path)
+    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name)
 
 
 def growth(parameters: dict[str, Any]) -> int:

@@ -17,12 +17,13 @@ from typing import Any
 import xgrammar
 
 from toolgate_core import grammar_key
-from toolgate_core.dialect import DIALECTS, Dialect
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused
+from ..tokens.call_form import CallForm
 from ..tokens.vocabulary import Vocabulary
 from . import blob
 from .completion import Completion
@@ -73,6 +74,8 @@ class CompilerSetup:
     special: list[int]
     end: int
     dialect: str
+    marks: dict[str, int]
+    """By text: the marks' token ids."""
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary) -> CompilerSetup:
@@ -83,18 +86,20 @@ class CompilerSetup:
             special=sorted(vocabulary.special),
             end=vocabulary.tokenizer.eos_token_id,
             dialect=vocabulary.dialect.name,
+            marks=vocabulary.marks.tokens,
         )
 
     def compiler(self, *, cache_bytes: int) -> Compiler:
         tokenizer = make_tokenizer(self.tokenizer, size=self.vocabulary_size, end=self.end)
         return Compiler(
-            DIALECTS[self.dialect],
+            CallForm(DIALECTS[self.dialect], self.marks),
             XGrammarEngine(self._info, cache_bytes=cache_bytes),
             LLGuidanceEngine(tokenizer),
         )
 
     def completion(self) -> Completion:
-        return Completion(self._info.decoded_vocab, frozenset(self.special))
+        marks = CallForm(DIALECTS[self.dialect], self.marks).grammar_marks
+        return Completion(self._info.decoded_vocab, frozenset(self.special), marks)
 
     @cached_property
     def _info(self) -> Any:
@@ -120,9 +125,9 @@ class RewrittenSchema:
 
 class Compiler:
     def __init__(
-        self, dialect: Dialect, xgrammar_engine: XGrammarEngine, llguidance_engine: LLGuidanceEngine
+        self, form: CallForm, xgrammar_engine: XGrammarEngine, llguidance_engine: LLGuidanceEngine
     ) -> None:
-        self._dialect = dialect
+        self._form = form
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
         self._engines: dict[str, Engine] = {
@@ -138,7 +143,7 @@ class Compiler:
             end=vocabulary.tokenizer.eos_token_id,
         )
         return cls(
-            vocabulary.dialect,
+            vocabulary.form,
             XGrammarEngine(vocabulary.info, cache_bytes=cache_bytes),
             LLGuidanceEngine(tokenizer),
         )
@@ -147,7 +152,7 @@ class Compiler:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
         for engine in self._engines.values():
-            engine.compile(self._dialect, "common", COMMON_SCHEMA)
+            engine.compile(self._form, "common", COMMON_SCHEMA)
 
     def compile(
         self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
@@ -224,7 +229,7 @@ class Compiler:
         for choice in candidates:
             try:
                 engine = self._engines[choice.engine]
-                return choice, engine.compile(self._dialect, name, choice.schema)
+                return choice, engine.compile(self._form, name, choice.schema)
             except GrammarRefused as refused:
                 if first is not None and UNSATISFIABLE in refused.reason:
                     break

@@ -54,10 +54,20 @@ class Scan:
 class Completion:
     """The completion search for one vocabulary."""
 
-    def __init__(self, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:
+    def __init__(
+        self,
+        token_bytes: Sequence[bytes],
+        special: frozenset[int],
+        grammar_marks: frozenset[int] = frozenset(),
+        marks: frozenset[int] = frozenset(),
+    ) -> None:
+        """`special` tokens are never part of a grammar's text, except `grammar_marks`. `marks` can
+        be part of the fixed text before a grammar."""
         size = len(token_bytes)
         self._bytes = token_bytes
-        self._special = special
+        self._all_special = special
+        self._marks = marks | grammar_marks
+        special -= grammar_marks
         self._length = np.array([len(text) for text in token_bytes], dtype=np.int32)
         self._ordinary = ~masks.pack(masks.token_ids(special), size)
         # Bits beyond the vocabulary belong to no token.
@@ -70,7 +80,7 @@ class Completion:
 
     @cached_property
     def token_index(self) -> TokenIndex:
-        return TokenIndex(self._bytes, self._special)
+        return TokenIndex(self._bytes, self._all_special, self._marks)
 
     def path(self, matcher: Matcher, scan: Scan = Scan()) -> list[int] | None:  # noqa: B008 - frozen
         """The tokens to the end of the matcher's text; None if none were found. The matcher is

@@ -28,7 +28,7 @@ from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20
 """Stack size of a compiling thread. The memory is reserved, not used."""
-FORMAT = 3
+FORMAT = 4
 """Version of the compiled format. Increase it when the envelope, the options or `choose` change."""
 
 
@@ -140,7 +140,7 @@ class GrammarStore:
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
         measurements = {"least_tokens": least_tokens, "growth": growth}
         verdict = outcome.verdict.model_copy(update=measurements)
-        return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0)
+        return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0, name)
 
 
 def _lower_priority() -> None:

@@ -1,19 +1,29 @@
-"""Index of a vocabulary's ordinary tokens by their bytes."""
+"""Index of a vocabulary's tokens by their units (units.py): ordinary tokens and marks."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from .units import ESCAPE, mark_unit
 
 
 class TokenIndex:
-    """The ordinary tokens of a vocabulary, indexed by their bytes."""
+    """The ordinary tokens of a vocabulary and the marks, indexed by their units."""
 
-    def __init__(self, token_bytes: Sequence[bytes], special: frozenset[int]) -> None:
+    def __init__(
+        self,
+        token_bytes: Sequence[bytes],
+        special: frozenset[int],
+        marks: Collection[int] = (),
+    ) -> None:
         self._ids: dict[bytes, list[int]] = {}
         for token, text in enumerate(token_bytes):
-            if token not in special:
+            # No text of a dialect contains the byte of ESCAPE.
+            if token not in special and ESCAPE not in text:
                 self._ids.setdefault(text, []).append(token)
+        for token in marks:
+            self._ids[mark_unit(token)] = [token]
         self._sorted = sorted(self._ids)
         self._longest = max(map(len, self._sorted), default=0)
 
@@ -28,3 +38,18 @@ class TokenIndex:
         """Whether the bytes of some token begin with `text` and are longer."""
         after = bisect_right(self._sorted, text)
         return after < len(self._sorted) and self._sorted[after].startswith(text)
+
+    def cover(self, text: bytes) -> list[int] | None:
+        """Some tokens that spell `text`: the longest first. None if there are none."""
+        found: list[int] = []
+        at = 0
+        while at < len(text):
+            longest = min(len(text) - at, self._longest)
+            for length in range(longest, 0, -1):
+                if tokens := self._ids.get(text[at : at + length]):
+                    found.append(tokens[0])
+                    at += length
+                    break
+            else:
+                return None
+        return found

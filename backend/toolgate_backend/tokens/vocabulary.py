@@ -5,12 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import xgrammar
 
-from toolgate_core.dialect import Dialect, detect
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.marks import marks_in
+from toolgate_core.dialects.registry import DIALECTS, PLAIN
 from toolgate_core.wire import MarkIds
+
+from .call_form import CallForm
+from .call_tokens import CallTokens
+from .units import unit_bytes, unit_tokens
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,28 @@ class Vocabulary:
     def size(self) -> int:
         return len(self.token_bytes)
 
+    @cached_property
+    def form(self) -> CallForm:
+        """The form of the dialect's calls with this tokenizer."""
+        return CallForm(self.dialect, self.marks.tokens)
+
+    @cached_property
+    def call_tokens(self) -> CallTokens:
+        """The numbers of tokens of the dialect's texts."""
+        return CallTokens(self)
+
+    @cached_property
+    def unit_bytes(self) -> list[bytes]:
+        """As `token_bytes`, but marks are units (units.py)."""
+        return unit_bytes(self.token_bytes, self.marks.tokens.values())
+
     def encode(self, text: str) -> tuple[int, ...]:
         """The token ids of `text`, without special tokens around them."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def literal_tokens(self, encoded: str) -> tuple[int, ...]:
+        """The token ids of a text of the dialect, encoded by `Marks.encode`."""
+        return unit_tokens(encoded, self.form.marks, self.encode)
 
 
 def from_model_config(model_config: Any) -> Vocabulary:
@@ -49,7 +75,9 @@ def from_model_config(model_config: Any) -> Vocabulary:
     return make_vocabulary(tokenizer, model_config.get_vocab_size(), ends)
 
 
-def make_vocabulary(tokenizer: Any, size: int, end_ids: Iterable[int]) -> Vocabulary:
+def make_vocabulary(
+    tokenizer: Any, size: int, end_ids: Iterable[int], dialect: Dialect | None = None
+) -> Vocabulary:
     """`size` is the width of the logits, which models pad beyond the tokenizer. `end_ids` are the
     ids at which vLLM stops; xgrammar detects only one of Qwen's two."""
     ends = tuple(sorted(end_ids))
@@ -60,7 +88,7 @@ def make_vocabulary(tokenizer: Any, size: int, end_ids: Iterable[int]) -> Vocabu
     added = {i: t.content for i, t in tokenizer.added_tokens_decoder.items() if i < size}
     special = frozenset(added) | {i for i, text in enumerate(token_bytes) if not text} | {*ends}
     ids = {content: i for i, content in added.items()}
-    dialect = detect(ids)
+    dialect = dialect or detect(ids)
     return Vocabulary(
         tokenizer=tokenizer,
         info=info,
@@ -72,14 +100,23 @@ def make_vocabulary(tokenizer: Any, size: int, end_ids: Iterable[int]) -> Vocabu
     )
 
 
+def detect(added: dict[str, int]) -> Dialect:
+    """The dialect of a tokenizer with these added tokens."""
+    if "<tool_call>" not in added or "</tool_call>" not in added:
+        return PLAIN
+    return DIALECTS["qwen3" if "<think>" in added and "</think>" in added else "hermes"]
+
+
 def _marks(ids: dict[str, int], dialect: Dialect, ends: tuple[int, ...]) -> MarkIds:
-    taken = {ids[mark] for mark in dialect.marks} | {*ends}
+    tokens = {text: ids[text] for text in marks_in(dialect.literals, ids)}
+    taken = {*tokens.values(), *ends}
     spare = iter(sorted(i for i in ids.values() if i not in taken))
     return MarkIds(
-        call_begin=ids.get(dialect.call_begin),
-        call_end=ids.get(dialect.call_end),
-        reasoning_begin=ids.get(dialect.reasoning_begin or ""),
-        reasoning_end=ids.get(dialect.reasoning_end or ""),
+        tokens=tokens,
+        call_begin=ids.get("<tool_call>") if dialect.calls else None,
+        call_end=ids.get("</tool_call>") if dialect.calls else None,
+        reasoning_begin=ids.get(dialect.reasoning.begin) if dialect.reasoning else None,
+        reasoning_end=ids.get(dialect.reasoning.end) if dialect.reasoning else None,
         end_of_turn=ends,
         failure=next(spare, None),
         closed=next(spare, None),

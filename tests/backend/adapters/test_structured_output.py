@@ -69,7 +69,7 @@ def test_drafts_validated_as_in_vllm_do_not_change_the_masks(
     right or wrong, must leave no trace."""
     rng = random.Random(2)
     answer = [*call(vocabulary), *call(vocabulary), vocabulary.marks.end_of_turn[0]]
-    separator = vocabulary.encode(vocabulary.dialect.call_separator)
+    separator = vocabulary.encode(vocabulary.form.separator)
     middle = len(call(vocabulary))
     answer[middle:middle] = separator
     drafted = make(automaton([tools.WEATHER], choice="required"))

@@ -20,6 +20,7 @@ from toolgate_backend.errors import BackendError
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import ContentDelta, Event, ReasoningDelta
+from toolgate_core.dialect import DIALECTS
 from toolgate_core.segmenter import Segmenter
 
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
@@ -55,7 +56,7 @@ def walk(
 
 def segment(vocabulary: Vocabulary, tokens: list[int], ended: bool, **how: bool) -> list[Event]:
     decoder = TextDecoder(vocabulary)
-    segmenter = Segmenter(vocabulary.dialect, vocabulary.marks, **how)
+    segmenter = Segmenter(DIALECTS[vocabulary.dialect.name], vocabulary.marks, **how)
     events = segmenter.feed(tokens, [decoder.decode(t) for t in tokens])
     return events + segmenter.finish("stop" if ended else "length", None, decoder.rest())
 

@@ -21,6 +21,7 @@ from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import Event, Finish, ReasoningDelta
+from toolgate_core.dialect import DIALECTS
 from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
@@ -34,7 +35,7 @@ def run(
     """Random tokens among those allowed, up to the budget, as vLLM would end it; the events."""
     rng, decoder = random.Random(seed), TextDecoder(vocabulary)
     segmenter = Segmenter(
-        vocabulary.dialect,
+        DIALECTS[vocabulary.dialect.name],
         vocabulary.marks,
         reasoning_open=spec.reasoning == "open",
         required=spec.choice == "required",

@@ -64,6 +64,13 @@ def hold(
         assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
 
 
+def begun(static_masks: StaticMasks, grammars: list[CompiledGrammar]) -> CandidateSet:
+    """The candidates after the mark that begins a call."""
+    trigger = static_masks.texts.trigger
+    assert trigger is not None
+    return static_masks.first_calls(grammars, "", trigger.text)
+
+
 def allowed(candidate_set: CandidateSet, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
     masks.render(candidate_set.mask(), row, vocabulary.size)
@@ -75,7 +82,7 @@ def test_the_mask_equals_the_union_of_the_matchers_at_every_step(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    candidate_set, tokens = static_masks.candidate_set(grammars), list[int]()
+    candidate_set, tokens = begun(static_masks, grammars), list[int]()
     while not candidate_set.finished and len(tokens) < 40:
         now = allowed(candidate_set, vocabulary)
         hold(now, grammars, tokens, vocabulary)
@@ -93,12 +100,12 @@ def test_rollback_from_arguments_into_names_restores_the_mask(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    candidate_set, tokens = static_masks.candidate_set(grammars), list[int]()
+    candidate_set, tokens = begun(static_masks, grammars), list[int]()
     for _ in range(120):
         if candidate_set.finished or (tokens and rng.random() < 0.3):
             back = rng.randint(1, len(tokens))
-            candidate_set.rollback(back)
             del tokens[-back:]
+            candidate_set.truncate(len(tokens))
         now = allowed(candidate_set, vocabulary)
         hold(now, grammars, tokens, vocabulary)
         tokens.append(rng.choice(sorted(now)))
@@ -108,7 +115,7 @@ def test_rollback_from_arguments_into_names_restores_the_mask(
 def test_forced_text_is_the_common_prefix_of_all_candidates(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary
 ) -> None:
-    candidate_set = static_masks.candidate_set(grammars[:3])
+    candidate_set = begun(static_masks, grammars[:3])
     assert candidate_set.grammars == grammars[:3]
     assert candidate_set.forced() == b'\n{"name": "get'
     for token in vocabulary.encode('\n{"name": "get_weather'):
@@ -134,7 +141,7 @@ def test_prepared_prefixes_are_not_recomputed_during_a_step(
     static_masks.prepare_prefixes(offered)
     static_masks.prepare_prefixes([])
     monkeypatch.setattr(CallPrefixes, "_position", None)
-    candidate_set = static_masks.candidate_set(offered)
+    candidate_set = begun(static_masks, offered)
     assert candidate_set.forced() == b'\n{"name": "'
     assert candidate_set.count == 4
 
@@ -147,7 +154,7 @@ def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
     """llguidance's mask allows only the special token where its text is forced."""
     short = {"type": "string", "maxLength": 5}
     tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
-    candidate_set = static_masks.candidate_set([compile_tool(each) for each in parse_tools([tool])])
+    candidate_set = begun(static_masks, [compile_tool(each) for each in parse_tools([tool])])
     for token in vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "'):
         assert candidate_set.accept(token)
     rest = b'<think>": "'

@@ -1,24 +1,19 @@
 """The interface between enforcement and the grammar engines.
 
-A grammar describes the whole text of one tool's call: the dialect's envelope with the tool's name,
-and JSON arguments that the schema allows.
+A grammar describes the arguments of one tool's calls that the schema allows, with the text of the
+call around them (tokens/call_form.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
-from toolgate_core import grammar_key
-from toolgate_core.dialect import Dialect
-
+from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
 after them can have a hundred thousand bytes, and each position in a prefix is cached."""
-
-SELF_DELIMITING = ("object", "array")
 
 
 class Matcher(Protocol):
@@ -61,19 +56,6 @@ class CompiledGrammar(Protocol):
 class Engine(Protocol):
     name: str
 
-    def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+    def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         """Raises GrammarRefused if the engine cannot enforce the schema soundly."""
         ...
-
-
-def envelope(
-    dialect: Dialect, name: str, parameters: Mapping[str, Any] | None = None
-) -> tuple[str, str]:
-    """The call text before and after the arguments.
-
-    Content has no envelope. A value whose end is ambiguous, such as a number, is followed by a
-    newline.
-    """
-    if name == grammar_key.CONTENT:
-        return "", "" if (parameters or {}).get("type") in SELF_DELIMITING else "\n"
-    return dialect.envelope_head + name + dialect.envelope_middle, dialect.envelope_tail

@@ -13,13 +13,14 @@ import llguidance
 import llguidance.numpy
 import numpy as np
 
-from toolgate_core.dialect import Dialect
+from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
+from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..closed_objects import close_objects
-from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher, envelope
+from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
@@ -45,17 +46,20 @@ class LLGuidanceEngine:
     def __init__(self, tokenizer: llguidance.LLTokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        before, after = envelope(dialect, name, parameters)
+    def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        codec = form.codec_of(name)
+        before, after = form.grammar_texts(name, parameters)
+        schema = close_objects(parameters)
+        if not isinstance(codec, Json):
+            raise GrammarRefused("the codec of these arguments is not supported yet", "")
         options = {
             "whitespace_flexible": False,
-            "item_separator": dialect.item_separator,
-            "key_separator": dialect.key_separator,
+            "item_separator": codec.item_separator,
+            "key_separator": codec.key_separator,
         }
-        schema = close_objects(parameters) | {"x-guidance": options}
         grammar = (
             f"start: {_literal(before)} arguments {_literal(after)}\n"
-            f"arguments: %json {json.dumps(schema)}"
+            f"arguments: %json {json.dumps(schema | {'x-guidance': options})}"
         )
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
         if matcher.is_error():

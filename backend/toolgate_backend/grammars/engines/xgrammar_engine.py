@@ -12,11 +12,12 @@ from typing import Any
 
 import xgrammar
 
-from toolgate_core.dialect import Dialect
+from toolgate_core.dialects.codecs import Json
 
 from ...errors import BlobRejected, GrammarRefused
+from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher, envelope
+from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
@@ -35,14 +36,17 @@ class XGrammarEngine:
             info, max_threads=1, cache_limit_bytes=cache_bytes
         )
 
-    def compile(self, dialect: Dialect, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        before, after = envelope(dialect, name, parameters)
+    def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        codec = form.codec_of(name)
+        if not isinstance(codec, Json):
+            raise GrammarRefused("xgrammar compiles JSON arguments only", "")
+        before, after = form.grammar_texts(name, parameters)
         with _memory_errors():
             try:
                 arguments = xgrammar.Grammar.from_json_schema(
                     json.dumps(parameters),
                     any_whitespace=False,
-                    separators=(dialect.item_separator, dialect.key_separator),
+                    separators=(codec.item_separator, codec.key_separator),
                     strict_mode=True,
                 )
                 head = [_literal(before)] if before else []

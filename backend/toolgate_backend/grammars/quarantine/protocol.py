@@ -104,7 +104,7 @@ def add_measurements(
     reply = reply.model_copy(update={"measurements_follow": False})
     assert reply.verdict is not None
     try:
-        measured = measure(grammar, json.loads(job.parameters), completion)
+        measured = measure(grammar, job.name, json.loads(job.parameters), completion)
     except MemoryError:
         return reply.model_copy(update={"replace_worker": True})
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements

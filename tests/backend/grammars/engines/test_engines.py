@@ -11,12 +11,13 @@ import pytest
 
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.closed_objects import close_objects
-from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine, envelope
+from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.dialect import QWEN3
+from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.schema.canonical import canonical_parameters
 
 SCHEMA = canonical_parameters(
@@ -28,13 +29,14 @@ SCHEMA = canonical_parameters(
         "required": ["city"],
     }
 )
+FORM = CallForm(QWEN3, {"<tool_call>": 1, "</tool_call>": 2})
 ENGINES = ["xgrammar", "llguidance"]
 
 
 def takes(engine: Engine, vocabulary: Vocabulary, arguments: str) -> bool:
     """Whether the whole call text with these arguments is accepted, and ends the grammar."""
-    matcher = engine.compile(QWEN3, "look_up", SCHEMA).matcher()
-    before, after = envelope(QWEN3, "look_up")
+    matcher = engine.compile(FORM, "look_up", SCHEMA).matcher()
+    before, after = FORM.grammar_texts("look_up")
     ids = vocabulary.encode(before + arguments + after)
     return all(matcher.accept(token) for token in ids) and matcher.finished
 
@@ -81,7 +83,7 @@ def test_invalid_arguments_are_rejected(
 def test_a_rejected_token_leaves_the_mask_unchanged(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str
 ) -> None:
-    matcher = engines[name].compile(QWEN3, "look_up", SCHEMA).matcher()
+    matcher = engines[name].compile(FORM, "look_up", SCHEMA).matcher()
     before, after = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
     matcher.fill(before)
     assert not matcher.accept(vocabulary.encode("x")[0])
@@ -94,8 +96,8 @@ def test_a_rejected_token_leaves_the_mask_unchanged(
 def test_rollback_restores_the_mask(
     engines: dict[str, Engine], vocabulary: Vocabulary, name: str
 ) -> None:
-    matcher = engines[name].compile(QWEN3, "look_up", SCHEMA).matcher()
-    text, _ = envelope(QWEN3, "look_up")
+    matcher = engines[name].compile(FORM, "look_up", SCHEMA).matcher()
+    text, _ = FORM.grammar_texts("look_up")
     for token in vocabulary.encode(text):
         assert matcher.accept(token)
     rows = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
@@ -122,7 +124,7 @@ def test_llguidance_reports_the_pointer_of_an_unsupported_keyword(
 ) -> None:
     with pytest.raises(GrammarRefused) as refused:
         engines["llguidance"].compile(
-            QWEN3, "x", canonical_parameters({"properties": {"x": schema}})
+            FORM, "x", canonical_parameters({"properties": {"x": schema}})
         )
     assert refused.value.pointer == pointer
     assert refused.value.reason
@@ -159,10 +161,10 @@ def test_forced_text_may_end_inside_a_multibyte_character(
         canonical_parameters({"properties": properties, "required": list(properties)})
         for properties in ({"answer": answer}, {"a": {"type": "boolean"}, "answer": answer})
     )
-    before, _ = envelope(QWEN3, "reply")
-    head = engines[name].compile(QWEN3, "reply", first).fixed_prefix
+    before, _ = FORM.grammar_texts("reply")
+    head = engines[name].compile(FORM, "reply", first).fixed_prefix
     assert head == (before + '{"answer": "').encode() + b"\xd0"
-    matcher = engines[name].compile(QWEN3, "reply", second).matcher()
+    matcher = engines[name].compile(FORM, "reply", second).matcher()
     written = before + '{"a": true, "answer": "'
     assert all(matcher.accept(token) for token in vocabulary.encode(written))
     assert matcher.forced() == b"\xd0"
@@ -189,6 +191,6 @@ def test_the_fixed_prefix_of_a_long_constant_is_truncated(
         "required": ["a"],
         "additionalProperties": False,
     }
-    head = engines[name].compile(QWEN3, "tool", schema).fixed_prefix
+    head = engines[name].compile(FORM, "tool", schema).fixed_prefix
     assert head.startswith(b'\n{"name": "tool", "arguments": {"a": "xxx')
     assert len(head) == MAX_PREFIX_BYTES

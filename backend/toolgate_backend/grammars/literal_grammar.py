@@ -1,0 +1,32 @@
+"""The grammar of nothing: for candidates that are a fixed text, such as the end of a section."""
+
+from __future__ import annotations
+
+from ..tokens.masks import BitmaskRow
+from .engines.engine import Matcher
+
+
+class EmptyGrammar:
+    """A grammar whose only text is the empty text."""
+
+    fixed_prefix = b""
+
+    def matcher(self) -> Matcher:
+        return _EmptyMatcher()
+
+
+class _EmptyMatcher:
+    finished = True
+    complete = True
+
+    def accept(self, token: int) -> bool:
+        return False
+
+    def rollback(self, count: int) -> None:
+        assert count == 0
+
+    def fill(self, row: BitmaskRow) -> None:
+        row[:] = 0
+
+    def forced(self) -> bytes:
+        return b""
