@@ -1,0 +1,246 @@
+"""Random walks in dialects of each shape, read by readers that share no code with them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests import tools
+from tests.models import tiny_model
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.state import Phase
+from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core.schema.canonical import canonical_json
+from toolgate_core.tools import content_format, parse_tools
+
+from .shapes import SHAPES, Shape
+
+PARAMETERS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools.ALL}
+
+
+class Model:
+    """The tiny model's tokenizer with the marks of a shape, and all grammars."""
+
+    def __init__(self, shape: Shape) -> None:
+        import transformers
+
+        directory = tiny_model()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        size = transformers.AutoConfig.from_pretrained(directory).vocab_size
+        ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
+        added = [
+            transformers.AddedToken(text, special=True, normalized=False) for text in shape.tokens
+        ]
+        tokenizer.add_tokens(added)
+        size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
+        self.shape = shape
+        self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, shape.dialect)
+        self.static = StaticMasks(self.vocabulary)
+        self._compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
+
+    def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
+        outcome = self._compiler.compile("key", name, canonical_json(parameters))
+        assert outcome.grammar is not None, outcome.verdict
+        return measure(outcome.grammar, name, parameters, self.static.completion)
+
+    @lru_cache  # noqa: B019 - one model for each shape
+    def tools(self) -> list[MeasuredGrammar]:
+        return [self.grammar(tool.name, tool.parameters) for tool in parse_tools(tools.ALL)]
+
+    def automaton(self, content: Any = None, **spec: Any) -> Automaton:
+        form = content_format(content, param="") if content else None
+        grammar = self.grammar(form.name, form.parameters) if form else None
+        made = Spec(**spec, earlier_calls=5, id_seed="seed")
+        return Automaton(self.static, made, self.tools(), grammar)
+
+    def text(self, tokens: list[int]) -> str:
+        ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.closed}
+        written = (self.vocabulary.token_bytes[t] for t in tokens if t not in ends)
+        return b"".join(written).decode(errors="replace")
+
+
+@pytest.fixture(scope="module")
+def model() -> Callable[[str], Model]:
+    return lru_cache(lambda name: Model(SHAPES[name]))
+
+
+def walk(
+    machine: Automaton, model: Model, seed: int, limit: int = 300
+) -> tuple[list[int], list[str], bool]:
+    """Random tokens with a liking for ends; the phases; whether the turn ended."""
+    rng, size = random.Random(seed), model.vocabulary.size
+    token_bytes = model.vocabulary.token_bytes
+    likes = set(b'"}],<>/\n') | set(b"calstrgohun")
+    closers = {i for i, text in enumerate(token_bytes) if text and set(text) <= likes}
+    closers |= {*model.vocabulary.marks.end_of_turn, *model.vocabulary.marks.tokens.values()}
+    tokens: list[int] = []
+    phases: list[str] = []
+    for _ in range(limit):
+        row = np.zeros((size + 31) // 32, dtype=np.int32)
+        machine.fill_bitmask(row)
+        allowed = masks.unpack(row)
+        assert len(allowed), "no token is allowed"
+        liked = [t for t in allowed.tolist() if t in closers]
+        token = int(rng.choice(liked if liked and rng.random() < 0.5 else allowed.tolist()))
+        assert machine.accept_tokens([token]), "a token of the mask is refused"
+        tokens.append(token)
+        phases.append(machine.state.phase.name)
+        if machine.is_terminated():
+            return tokens, phases, True
+    return tokens, phases, False
+
+
+def calls_of(model: Model, text: str) -> tuple[str, list[tuple[str, Any]]]:
+    """Content and calls. Calls are validated."""
+    at = text.find(model.shape.begins)
+    if at < 0:
+        return text, []
+    calls = model.shape.read(text[at:])
+    for name, arguments in calls:
+        jsonschema.validate(arguments, PARAMETERS[name])
+    return text[:at], calls
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_random_walks_give_valid_calls(
+    model: Callable[[str], Model], name: str, choice: str
+) -> None:
+    found = model(name)
+    machine = found.automaton(choice=choice)
+    ended = called = several = 0
+    for seed in range(24):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if not whole:
+            continue
+        content, calls = calls_of(found, found.text(tokens))
+        if choice == "required":
+            assert not content
+            assert calls
+        ended += 1
+        called += bool(calls)
+        several += len(calls) > 1
+    assert ended > 5
+    if choice == "required":
+        assert called == ended
+        assert several or not found.shape.dialect.calls.parallel  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_one_call_at_most(model: Callable[[str], Model], name: str) -> None:
+    found = model(name)
+    machine = found.automaton(choice="required", max_calls=1)
+    for seed in range(8):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if whole:
+            assert len(calls_of(found, found.text(tokens))[1]) == 1
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_no_call_without_permission(model: Callable[[str], Model], name: str) -> None:
+    found = model(name)
+    machine = found.automaton(choice="none")
+    for token in found.vocabulary.encode("Hello "):
+        assert machine.accept_tokens([token])
+    begins = found.vocabulary.literal_tokens(found.vocabulary.form.trigger)
+    if found.shape.dialect.calls and found.shape.dialect.calls.only_at_start:
+        machine.reset()
+    assert not all(machine.accept_tokens([token]) for token in begins)
+
+
+@pytest.mark.parametrize("reasoning", ["open", "must"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_reasoning_ends_at_its_budget_and_a_call_follows(
+    model: Callable[[str], Model], name: str, reasoning: str
+) -> None:
+    found = model(name)
+    thoughts = found.shape.dialect.reasoning
+    assert thoughts is not None
+    machine = found.automaton(choice="required", reasoning=reasoning, reasoning_budget=4)
+    for seed in range(6):
+        machine.reset()
+        tokens, phases, whole = walk(machine, found, seed)
+        text = found.text(tokens)
+        if reasoning == "must":
+            assert text.startswith(thoughts.begin)
+        assert phases.count(Phase.THINKING.name) < 20
+        if whole:
+            _, end, rest = text.partition(thoughts.end)
+            assert end
+            assert rest.startswith(thoughts.after)
+            assert calls_of(found, rest.removeprefix(thoughts.after))[1]
+
+
+@pytest.mark.parametrize("choice", ["none", "auto"])
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "bare"])
+def test_content_of_a_format_or_calls(
+    model: Callable[[str], Model], name: str, choice: str
+) -> None:
+    import json
+
+    found = model(name)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    machine = found.automaton(schema, choice=choice)
+    kinds = set()
+    for seed in range(24):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if not whole:
+            continue
+        content, calls = calls_of(found, found.text(tokens))
+        assert bool(content) != bool(calls)
+        kinds.add(bool(calls))
+        if content:
+            jsonschema.validate(json.loads(content), schema)
+    assert kinds == ({False} if choice == "none" else {False, True})
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_calls_close_at_the_budget(model: Callable[[str], Model], name: str) -> None:
+    found = model(name)
+    tokens = found.vocabulary.call_tokens
+    shortest = min(
+        tokens.shortest_call(each.name, each.least_tokens or 0, first=True)
+        for each in found.tools()
+    )
+    for budget in (shortest, shortest + 7, shortest + 40):
+        machine = found.automaton(choice="required", budget=budget, close_at_budget=True)
+        for seed in range(6):
+            machine.reset()
+            written, _, whole = walk(machine, found, seed, limit=budget)
+            assert whole, (budget, found.text(written))
+            assert calls_of(found, found.text(written))[1]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_rollback_restores_every_mask(model: Callable[[str], Model], name: str) -> None:
+    found = model(name)
+    machine = found.automaton(choice="required", max_calls=2)
+    rng = random.Random(3)
+    size = (found.vocabulary.size + 31) // 32
+    rows: list[Any] = []
+    for _ in range(60):
+        if machine.is_terminated():
+            break
+        row = np.zeros(size, dtype=np.int32)
+        machine.fill_bitmask(row)
+        rows.append(row.copy())
+        assert machine.accept_tokens([int(rng.choice(masks.unpack(row).tolist()))])
+    while rows:
+        machine.rollback(1)
+        row = np.zeros(size, dtype=np.int32)
+        machine.fill_bitmask(row)
+        assert np.array_equal(row, rows.pop())
