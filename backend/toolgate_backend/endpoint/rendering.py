@@ -1,9 +1,7 @@
-"""Rendering of messages to prompt token ids by vLLM's own renderer, and detection of the reasoning
-state at the end of the prompt."""
+"""Rendering of messages to prompt token ids by vLLM's own renderer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +17,10 @@ from toolgate_core.errors import (
 )
 from toolgate_core.wire import (
     ChatPrompt,
-    MarkIds,
     Prompt,
-    ReasoningMode,
     Tokenizing,
     TokensPrompt,
 )
-
-from ..enforcement.spec import ReasoningStart
 
 
 class Renderer:
@@ -118,45 +112,6 @@ def continues_message(prompt: Prompt) -> bool:
     return isinstance(prompt, ChatPrompt) and bool(
         prompt.template_kwargs.get("continue_final_message")
     )
-
-
-def refuse_open_call(prompt_ids: Sequence[int], marks: MarkIds) -> None:
-    """Raises UnsupportedParameter if the prompt ends inside a tool call. The beginning of that call
-    was not constrained by its schema."""
-    if _last_mark(prompt_ids, {marks.call_begin, marks.call_end}, marks) == marks.call_begin:
-        raise UnsupportedParameter(
-            "A message that ends inside a tool call cannot be continued. Remove "
-            "continue_final_message, or end the message before the call.",
-            param="continue_final_message",
-        )
-
-
-def reasoning_start(
-    prompt_ids: Sequence[int], marks: MarkIds, mode: ReasoningMode, *, continues: bool = False
-) -> ReasoningStart:
-    """The reasoning state in which the response begins, from the last marks of the rendered
-    prompt."""
-    if marks.reasoning_begin is None or marks.reasoning_end is None:
-        return "closed"
-    last = _last_mark(prompt_ids, {marks.reasoning_begin, marks.reasoning_end}, marks)
-    if last == marks.reasoning_begin:
-        return "open"
-    if continues:
-        return "closed"  # the message began without reasoning
-    if mode == "on":
-        return "must"
-    return "closed" if mode == "off" or last == marks.reasoning_end else "may"
-
-
-def _last_mark(prompt_ids: Sequence[int], wanted: set[int | None], marks: MarkIds) -> int | None:
-    """The last of the wanted marks in the assistant turn that the prompt leaves open; None if there
-    is none."""
-    for token in reversed(prompt_ids):
-        if token in marks.end_of_turn:
-            return None
-        if token in wanted:
-            return token
-    return None
 
 
 def _rendering_error(error: Exception) -> InvalidRequest:

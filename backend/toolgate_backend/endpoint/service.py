@@ -32,9 +32,10 @@ from ..settings import Settings, settings
 from ..tokens.vocabulary import Vocabulary, from_model_config
 from .admission import InFlightRequests
 from .logprobs import LogprobFormat
-from .rendering import Renderer, continues_message, reasoning_start, refuse_open_call
+from .rendering import Renderer, continues_message
 from .sampling import check_budget, client_error, make_spec, sampling_params
 from .token_stream import raw_events
+from .turn_start import TurnStart
 
 logger = init_logger(__name__)
 
@@ -52,6 +53,7 @@ class Service:
         self._adapter = vllm_host.detect_adapter(engine_client.vllm_config, configured.adapter)
         self._rpc = vllm_host.make_rpc(engine_client, self._adapter)
         self._renderer = Renderer(engine_client, vocabulary.size)
+        self._turn_start = TurnStart(vocabulary)
         self._in_flight = InFlightRequests(configured.max_requests)
         self._max_grammars = configured.max_grammars
         limits = CompileLimits(
@@ -158,7 +160,7 @@ class Service:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
             self._check_accepted(request)
-            refuse_open_call(prompt_ids, self._vocabulary.marks)
+            self._turn_start.refuse_open_call(prompt_ids)
             budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
             spec = self._spec(request, prompt_ids, budget)
             params = sampling_params(
@@ -248,7 +250,7 @@ class Service:
     def _spec(
         self, request: wire.GenerateRequest, prompt_ids: Sequence[int], budget: int
     ) -> Spec | None:
-        enforcement, marks = request.enforcement, self._vocabulary.marks
+        enforcement = request.enforcement
         if enforcement is None:
             return None
         continues = continues_message(request.prompt)
@@ -257,7 +259,7 @@ class Service:
             enforcement,
             request.sampling,
             self._vocabulary,
-            reasoning=reasoning_start(prompt_ids, marks, mode, continues=continues),
+            reasoning=self._turn_start.reasoning(prompt_ids, mode, continues=continues),
             budget=budget,
             accepted=request.accepted,
         )
