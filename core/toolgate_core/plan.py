@@ -31,8 +31,11 @@ class EnforcementPlan:
         """The tools, and the content's format, whose grammars the request needs."""
         return (*self.candidates, self.content) if self.content else self.candidates
 
-    def wire(self, grammar_keys: dict[str, str]) -> wire.Enforcement:
-        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys."""
+    def wire(
+        self, grammar_keys: dict[str, str], *, earlier_calls: int = 0, id_seed: str = ""
+    ) -> wire.Enforcement:
+        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys.
+        `earlier_calls` is the number of calls in the messages."""
         candidates = tuple(
             wire.Candidate(name=tool.name, key=grammar_keys[tool.hash]) for tool in self.candidates
         )
@@ -44,6 +47,8 @@ class EnforcementPlan:
             reasoning_budget=self.reasoning_budget,
             on_budget=self.on_budget,
             content=grammar_keys[self.content.hash] if self.content else None,
+            earlier_calls=earlier_calls,
+            id_seed=id_seed,
         )
 
 

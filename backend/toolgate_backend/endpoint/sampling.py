@@ -39,6 +39,8 @@ def make_spec(
         accepted=accepted,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
+        earlier_calls=enforcement.earlier_calls,
+        id_seed=enforcement.id_seed,
         min_tokens=sampling.min_tokens,
         # With ignore_eos, the end of the turn is masked until the budget is used up.
         ignore_end=sampling.ignore_eos,
@@ -110,7 +112,7 @@ def sampling_params(
     if spec is not None:
         marks = vocabulary.marks
         ours = [mark for mark in (marks.failure, marks.closed) if mark is not None]
-        stops = {*spec.stop_ids} & vocabulary.special | {*ours}
+        stops = {*spec.stop_ids} & vocabulary.special | {*ours, *vocabulary.added_ends}
         params |= {
             # The automaton enforces these. vLLM would ban the end of the turn that the automaton
             # forces, or stop at a token inside a call.

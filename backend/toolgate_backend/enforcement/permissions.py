@@ -18,7 +18,7 @@ class Permissions:
         self._spec = spec
         self.budget = budget
         special_stops = frozenset(spec.stop_ids) & static.special
-        ends = NOTHING if spec.ignore_end else frozenset(static.marks.end_of_turn)
+        ends = NOTHING if spec.ignore_end else static.content_ends
         self._content_ends = ends | special_stops
 
     def call_required(self, state: State) -> bool:

@@ -44,9 +44,11 @@ class StateMachine:
         self._spec = spec
         self._permissions = permissions
         self._content = content
-        self._ends = frozenset(static.marks.end_of_turn)
+        self._content_ends = static.content_ends
+        self._call_ends = static.call_ends
+        self._all_ends = frozenset(static.marks.end_of_turn)
         closed = static.marks.closed
-        self._closed_ends = self._ends if closed is None else frozenset({closed})
+        self._closed_ends = self._call_ends if closed is None else frozenset({closed})
         self._longest_history = max((len(word) - 1 for word in spec.bad_words), default=0)
 
     def initial_state(self) -> State:
@@ -84,7 +86,7 @@ class StateMachine:
     def step(self, state: State, length: int, token: int) -> State | None:
         """The state after `token`; None if the token is not allowed."""
         if state.ended:
-            return state if token in self._ends | self._closed_ends else None
+            return state if token in self._all_ends | self._closed_ends else None
         after = self._step(state, length, token)
         return None if after is None else self._close_if_needed(after, length + 1)
 
@@ -305,13 +307,14 @@ class StateMachine:
         candidates = state.candidates
         assert candidates is not None
         if candidates.finished:
-            return masks.Allow(masks.token_ids(self._ends))
-        return masks.also_allow(candidates.mask(), self._ends if candidates.complete else ())
+            return masks.Allow(masks.token_ids(self._content_ends))
+        ends = self._content_ends if candidates.complete else ()
+        return masks.also_allow(candidates.mask(), ends)
 
     def _format_step(self, state: State, token: int) -> State | None:
         candidates = state.candidates
         assert candidates is not None
-        if token in self._ends and candidates.complete:
+        if token in self._content_ends and candidates.complete:
             return replace(state, phase=Phase.END, ended=True)
         return None if candidates.finished else self._grammar_step(state, token)
 
@@ -388,13 +391,20 @@ class StateMachine:
     def _select_mask(self, state: State) -> masks.Mask:
         assert state.candidates is not None
         allowed = state.candidates.mask()
-        ends = not state.grammar_tokens and not self._static.texts.calls_end
-        return masks.also_allow(allowed, self._ends) if ends else allowed
+        return masks.also_allow(allowed, self._call_ends if self._may_end(state) else ())
+
+    def _may_end(self, state: State) -> bool:
+        """Whether the turn may end directly after a call."""
+        return not state.grammar_tokens and not self._static.texts.calls_end
 
     def _select_step(self, state: State, length: int, token: int) -> State | None:
         candidates = state.candidates
         assert candidates is not None
-        if not state.grammar_tokens and not self._static.texts.calls_end and token in self._ends:
+        if (
+            not state.grammar_tokens
+            and not self._static.texts.calls_end
+            and token in self._call_ends
+        ):
             return replace(state, ended=True)
         after = self._grammar_step(state, token)
         if after is None:
@@ -408,7 +418,9 @@ class StateMachine:
     # --- END ---
 
     def _end_tokens(self, state: State) -> frozenset[int]:
-        return self._closed_ends if state.closing else self._ends
+        if state.closing:
+            return self._closed_ends
+        return self._call_ends if state.calls else self._content_ends
 
     def _end_mask(self, state: State) -> masks.Mask:
         return masks.Allow(masks.token_ids(self._end_tokens(state)))

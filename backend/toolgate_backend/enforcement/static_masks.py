@@ -35,6 +35,8 @@ class StaticMasks:
         self.marks = vocabulary.marks
         self.special = vocabulary.special
         self.form = vocabulary.form
+        self.content_ends = vocabulary.content_ends
+        self.call_ends = vocabulary.call_ends
         self.unit_bytes = vocabulary.unit_bytes
         self.token_bytes = vocabulary.token_bytes
         failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn

@@ -34,6 +34,12 @@ class Vocabulary:
     marks: MarkIds
     dialect: Dialect
     fingerprint: str
+    content_ends: frozenset[int] = frozenset()
+    """The tokens that end the turn after content."""
+    call_ends: frozenset[int] = frozenset()
+    """The tokens that end the turn after calls."""
+    added_ends: frozenset[int] = frozenset()
+    """The dialect's end-of-turn tokens at which vLLM does not stop by itself."""
 
     @property
     def size(self) -> int:
@@ -80,7 +86,8 @@ def make_vocabulary(
 ) -> Vocabulary:
     """`size` is the width of the logits, which models pad beyond the tokenizer. `end_ids` are the
     ids at which vLLM stops; xgrammar detects only one of Qwen's two."""
-    ends = tuple(sorted(end_ids))
+    configured = {*end_ids}
+    ends = tuple(sorted(configured))
     info = xgrammar.TokenizerInfo.from_huggingface(
         tokenizer, vocab_size=size, stop_token_ids=list(ends)
     )
@@ -89,6 +96,9 @@ def make_vocabulary(
     special = frozenset(added) | {i for i, text in enumerate(token_bytes) if not text} | {*ends}
     ids = {content: i for i, content in added.items()}
     dialect = dialect or detect(ids)
+    after_calls = _ids(dialect.calls.ends if dialect.calls else (), ids)
+    after_content = _ids(dialect.ends_after_content, ids)
+    ends = tuple(sorted(configured | after_calls | after_content))
     return Vocabulary(
         tokenizer=tokenizer,
         info=info,
@@ -97,7 +107,14 @@ def make_vocabulary(
         marks=_marks(ids, dialect, ends),
         dialect=dialect,
         fingerprint=_fingerprint(token_bytes, special, ends),
+        content_ends=after_content or frozenset(configured),
+        call_ends=after_calls or frozenset(configured),
+        added_ends=(after_calls | after_content) - configured,
     )
+
+
+def _ids(texts: Iterable[str], ids: dict[str, int]) -> frozenset[int]:
+    return frozenset(ids[text] for text in texts if text in ids)
 
 
 def detect(added: dict[str, int]) -> Dialect:

@@ -102,6 +102,10 @@ class Enforcement(Message):
     on_budget: OnBudget = "cut"
     content: str | None = None
     """Key of the grammar that constrains the content."""
+    earlier_calls: int = Field(default=0, ge=0)
+    """Number of calls in the messages, for dialects whose ids count the calls of a conversation."""
+    id_seed: str = ""
+    """Determines the ids of calls, for dialects that write random ids."""
 
 
 class GenerateRequest(Message):

@@ -14,6 +14,7 @@ def backend_request(
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
     so the gateway's own id is appended."""
+    seed = request.sampling.seed
     return wire.GenerateRequest(
         request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
         model=request.model,
@@ -24,7 +25,11 @@ def backend_request(
             tokenizing=request.tokenizing,
         ),
         sampling=request.sampling,
-        enforcement=plan.wire(loaded.keys),
+        enforcement=plan.wire(
+            loaded.keys,
+            earlier_calls=sum(len(m.get("tool_calls") or ()) for m in request.messages),
+            id_seed=request.request_id if seed is None else f"seed {seed}",
+        ),
         # Only a stream can be closed at a stop string or an invalid call. Otherwise one response
         # with all tokens costs less.
         stream=request.stream

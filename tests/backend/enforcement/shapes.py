@@ -120,7 +120,7 @@ _BARE = Calls(
     parallel=False,
     only_at_start=True,
 )
-_NAMED = Calls(call=("[CALL]", NAME, "[ARGS]", ARGUMENTS))
+_NAMED = Calls(call=("[CALL]", NAME, "[ARGS]", ARGUMENTS), ends=("<|called|>",))
 _THOUGHTS = Reasoning(begin="<think>", end="</think>", after="\n\n")
 _TEXT_THOUGHTS = Reasoning(begin="Thoughts:", end="Answer:", after="\n")
 
@@ -149,7 +149,7 @@ SHAPES = {
         _shape("tags", _TAGS, "<tool>", _tags, ("<tool>", "</tool>")),
         _shape("tags_in_text", _TAGS, "<tool>", _tags),
         _shape("bare", _BARE, '{"name": "', _bare),
-        _shape("named", _NAMED, "[CALL]", _named, ("[CALL]", "[ARGS]")),
+        _shape("named", _NAMED, "[CALL]", _named, ("[CALL]", "[ARGS]", "<|called|>")),
         _shape("named_in_text", _NAMED, "[CALL]", _named),
     )
 }

@@ -244,3 +244,20 @@ def test_rollback_restores_every_mask(model: Callable[[str], Model], name: str) 
         row = np.zeros(size, dtype=np.int32)
         machine.fill_bitmask(row)
         assert np.array_equal(row, rows.pop())
+
+
+def test_calls_and_content_have_their_own_end_tokens(model: Callable[[str], Model]) -> None:
+    found = model("named")
+    [called] = found.vocabulary.call_ends
+    assert found.vocabulary.token_bytes[called] == b"<|called|>"
+    assert found.vocabulary.added_ends == {called}
+    machine = found.automaton(choice="auto")
+    assert not machine.validate_tokens([called])
+    content_end = min(found.vocabulary.content_ends)
+    assert machine.validate_tokens([content_end])
+    call = found.vocabulary.encode("get_weather"), found.vocabulary.encode('{"city": "x"}')
+    marks = found.vocabulary.marks.tokens
+    assert machine.accept_tokens([marks["[CALL]"], *call[0], marks["[ARGS]"], *call[1]])
+    assert not machine.validate_tokens([content_end])
+    assert machine.accept_tokens([called])
+    assert machine.is_terminated()
