@@ -59,7 +59,7 @@ def _section(section: type[BaseModel]) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    default = "" if field.default is None else f"`{_spelled(field.default)}`"
+    default = "" if field.default in (None, ()) else f"`{_spelled(field.default)}`"
     description = " ".join((field.description or "").split()).replace("|", "\\|")
     return f"| `TOOLGATE_{name.upper()}` | {default} | {description} |\n"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
 from toolgate_core.errors import SchemaTooComplex
@@ -32,6 +32,11 @@ class ServerSettings(Section):
     """Route of chat completions for Toolgate models. `auto`: Toolgate's own route where it supports
     everything that is configured for the model, otherwise LiteLLM's route. `litellm`: always
     LiteLLM's route."""
+    open_routes: Annotated[tuple[str, ...], NoDecode] = ()
+    """Routes that need no API key, separated by commas, with all routes below them; `*` opens all
+    that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
+    `/health/liveliness` and `/health/readiness` are always open. With LiteLLM's database, LiteLLM
+    decides, and this setting has no effect."""
     log_format: Literal["text", "json"] = "text"
     """Format of the access log."""
     keepalive_seconds: float = Field(default=15.0, ge=0)
@@ -197,6 +202,17 @@ class Settings(
         use_attribute_docstrings=True,
         hide_input_in_errors=True,  # some values are secrets
     )
+
+    @field_validator("open_routes", mode="before")
+    @classmethod
+    def _listed(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        routes = tuple(each.strip() for each in given.split(",") if each.strip())
+        wrong = next((each for each in routes if each != "*" and not each.startswith("/")), None)
+        if wrong is not None:
+            raise ValueError(f"TOOLGATE_OPEN_ROUTES has {wrong!r}. Routes begin with `/`.")
+        return routes
 
     @field_validator("redis_url")
     @classmethod

@@ -37,6 +37,28 @@ class PermissionDenied(ToolgateError):
     code = "permission_denied"
 
 
+class ModelNotFound(ToolgateError):
+    """The model does not exist, or the API key may not use it.
+
+    `GET /v1/models` lists the models.
+    """
+
+    status = 404
+    type = "invalid_request_error"
+    code = "model_not_found"
+
+
+class RouteClosed(ToolgateError):
+    """LiteLLM serves this route without a key, so the gateway closes it.
+
+    The operator of the gateway can open it with `TOOLGATE_OPEN_ROUTES`.
+    """
+
+    status = 404
+    type = "invalid_request_error"
+    code = "not_found"
+
+
 class TooManyWrongKeys(ToolgateError):
     """One IP address sent more than `TOOLGATE_WRONG_KEYS_PER_MINUTE` invalid keys.
 

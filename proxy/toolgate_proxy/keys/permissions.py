@@ -9,7 +9,7 @@ ROUTES = {
         r"(?:/v1)?/(?:chat/completions|completions|embeddings|responses|messages"
         r"|messages/count_tokens)"
     ),
-    "GET": re.compile(r"(?:/v1)?/models(?:/[^/]+)?"),
+    "GET": re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL),
 }
 """An allow-list: LiteLLM has hundreds of routes and adds more with each release. All other routes
 require the master key."""

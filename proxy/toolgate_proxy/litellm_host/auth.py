@@ -131,6 +131,13 @@ def is_ours() -> bool:
     return held is authenticate and not proxy_server.general_settings.get("litellm_key_header_name")
 
 
+def has_database() -> bool:
+    """Whether LiteLLM's database holds keys, users and settings."""
+    from litellm.proxy import proxy_server
+
+    return proxy_server.prisma_client is not None
+
+
 def administrator() -> UserAPIKeyAuth:
     """LiteLLM's description of the master key's holder."""
     from litellm.proxy import proxy_server

@@ -124,6 +124,9 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.types.utils:is_litellm_owned_kwarg",
         "fields that are not allowed in request bodies",
     ),
+    PrivateName(
+        "litellm.proxy._types:LiteLLMRoutes.public_routes", "routes that LiteLLM serves without key"
+    ),
     PrivateName("litellm.constants:LITELLM_PROXY_MASTER_KEY_ALIAS", "alias of the administrator"),
     *(
         PrivateName(f"{SERVER}:{name}", "LiteLLM's configuration")

@@ -88,10 +88,11 @@ def create() -> Any:
     """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
     the imports are inside."""
     from ..admin import routes
-    from ..litellm_host.asgi import insert_own_route, litellm_app
+    from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
     from ..litellm_host.probe import check_private_names
     from . import access_log
+    from .authorization import ClosedRoutes
     from .lifespan import extend_lifespan
     from .own_route import OwnRoute
     from .request_scope import RequestScope
@@ -104,6 +105,7 @@ def create() -> Any:
     app.include_router(routes.router)
     extend_lifespan(app)
     insert_own_route(app, OwnRoute)
+    insert_innermost(app, ClosedRoutes)
     app.add_middleware(RequestScope)
     return app
 

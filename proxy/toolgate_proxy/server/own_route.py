@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
@@ -19,19 +18,17 @@ from ..api.surface import Surface, data_event
 from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..context import RequestContext, context_of
-from ..keys import metrics
-from ..keys.header import key_of
-from ..litellm_host import auth
 from ..litellm_host.callbacks.configured import wants_events
 from ..litellm_host.callbacks.request_events import RequestEvents
 from ..litellm_host.context import carry
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
-from . import body, body_guard
+from . import body, body_guard, model_retrieval
+from .authorization import authenticate, authorize, route_path
 from .connection import KeepAlive
 from .exchange import Exchange
-from .request_scope import check_route
+from .refusal import refuse
 
 
 class OwnRoute:
@@ -48,9 +45,14 @@ class OwnRoute:
         found = _surface_of(scope["path"]) if scope["method"] == "POST" else None
         try:
             if found is not None:
-                context.authenticated = await _authenticated(scope, context)
+                await authenticate(scope, context)
             else:
-                check_route(scope, key_of(scope["headers"]))
+                await authorize(scope, context)
+                wanted = model_retrieval.model_of(scope["method"], route_path(scope))
+                if context.authenticated and wanted is not None:
+                    response = await model_retrieval.retrieve(wanted, context)
+                    await response(scope, receive, send)
+                    return
                 if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
                     carry(context)
                     await self._litellm(scope, receive, send)
@@ -97,20 +99,6 @@ async def _answer(
         await exchange.run(receive, stream.send)
 
 
-async def _authenticated(scope: Scope, context: RequestContext) -> bool:
-    """Authenticates the request before its body is read, and returns True. Returns False if
-    LiteLLM's configuration names another authentication. Raises InvalidKey, RetiredKey and
-    KeysUnavailable."""
-    if not auth.is_ours():
-        return False
-    try:
-        context.key = await auth.identify(key_of(scope["headers"]) or "", auth.address_of(scope))
-    except ToolgateError as error:
-        metrics.REFUSED.labels(error.code).inc()
-        raise
-    return True
-
-
 def _surface_of(path: str) -> tuple[Surface, str] | None:
     """The API surface that serves `path`, and the model in the path ("" if it has none)."""
     for surface in SURFACES:
@@ -122,9 +110,3 @@ def _surface_of(path: str) -> tuple[Surface, str] | None:
 
 def _model(values: dict[str, Any]) -> str:
     return Fields(values).text("model") or ""
-
-
-def refuse(error: ToolgateError, surface: Surface | None) -> JSONResponse:
-    content = surface.error(error) if surface is not None else error.body()
-    headers = {"retry-after": str(error.retry_after)} if error.retry_after else None
-    return JSONResponse(content, error.status, headers)

@@ -14,12 +14,11 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolgate_core.errors import PermissionDenied, ToolgateError
+from toolgate_core.errors import ToolgateError
 
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.header import KEY_HEADERS, Header, key_of
-from ..keys.permissions import may_open
 from ..state import gateway
 from . import access_log
 
@@ -69,17 +68,6 @@ class RequestScope:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
             access_log.write(context, as_json=gateway().settings.log_format == "json")
-
-
-def check_route(scope: Scope, key: str | None) -> None:
-    """Raises PermissionDenied where a virtual key is used for anything but models. `auth.py` checks
-    the same wherever LiteLLM asks it; some of LiteLLM's routes have an authentication of their own.
-    """
-    if key is None or may_open(scope["method"], scope["path"]):
-        return
-    key_sync = gateway().key_sync
-    if key_sync is not None and key in key_sync.key_cache:
-        raise PermissionDenied("This route requires the gateway's master key.")
 
 
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:

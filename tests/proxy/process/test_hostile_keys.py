@@ -107,6 +107,18 @@ async def test_guessed_keys_are_limited_and_valid_keys_are_not(gateway: str, key
         assert (await http.get("/v1/models", headers=bearer(key))).status_code == 200
 
 
+@pytest.mark.parametrize("scheme", [b"bearer", b"BEARER", b"Bearer", b"bEaReR "])
+async def test_key_scheme_is_case_insensitive(gateway: str, key: str, scheme: bytes) -> None:
+    """On both routes, for models and for the list of models; two spellings are one key."""
+    headers = [b"Authorization: " + scheme + b" " + key.encode(), b"x-api-key: " + key.encode()]
+    assert raw(gateway, headers[0]).startswith(b"HTTP/1.1 200")
+    assert raw(gateway, *headers).startswith(b"HTTP/1.1 200")
+    listed = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + headers[0] + b"\r\nConnection: close"
+    answer = await asyncio.to_thread(exchange, gateway, listed + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
+    await refused(gateway, b"Authorization: " + scheme + b" wrong")
+
+
 async def test_two_different_keys_return_401(gateway: str, key: str) -> None:
     for name in (
         b"x-litellm-api-key",

@@ -1,0 +1,121 @@
+"""Authorization of every request before LiteLLM's app receives it.
+
+LiteLLM answers dozens of its routes without a key: its UI, API documentation, single sign-on, OAuth
+discovery, public lists. Some of them fetch from the internet, and each release adds more. Without
+LiteLLM's database they have no use. So the gateway itself requires a key on every route, except
+health probes and the routes of `TOOLGATE_OPEN_ROUTES`.
+
+If LiteLLM's configuration names another authentication than ours, its routes check the key.
+`ClosedRoutes` then closes those that do not.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolgate_core.errors import InvalidKey, PermissionDenied, RouteClosed, ToolgateError
+
+from ..context import RequestContext
+from ..keys import metrics
+from ..keys.header import key_of
+from ..keys.permissions import may_open
+from ..litellm_host import auth
+from ..litellm_host.asgi import serves_without_key
+from ..state import gateway
+from .refusal import refuse
+
+HEALTH = frozenset({"/health/liveliness", "/health/liveness", "/health/readiness"})
+"""Probes of load balancers and orchestrators. They need no key."""
+GOOGLE_PATH = "generatecontent"
+
+
+async def authorize(scope: Scope, context: RequestContext) -> None:
+    """Checks the key and its permission for the route. Raises InvalidKey, RetiredKey,
+    TooManyWrongKeys, KeysUnavailable and PermissionDenied."""
+    path = route_path(scope)
+    if is_open(path):
+        return
+    if auth.has_database():
+        _check_virtual_key(scope, path)
+        return
+    await authenticate(scope, context)
+    if context.key is not None and not may_open(scope["method"], path):
+        raise PermissionDenied("This route requires the gateway's master key.")
+
+
+async def authenticate(scope: Scope, context: RequestContext) -> None:
+    """Sets the key of the request and `context.authenticated`, before the body is read. Does
+    nothing if LiteLLM's configuration names another authentication. Raises InvalidKey, RetiredKey,
+    TooManyWrongKeys and KeysUnavailable."""
+    if not auth.is_ours():
+        return
+    try:
+        sent = key_of(scope["headers"]) or _key_in_query(scope)
+        if not sent:
+            raise InvalidKey("The request has no API key. Send `Authorization: Bearer <key>`.")
+        context.key = await auth.identify(sent, auth.address_of(scope))
+    except ToolgateError as error:
+        metrics.REFUSED.labels(error.code).inc()
+        raise
+    context.authenticated = True
+
+
+def is_open(path: str) -> bool:
+    """Whether a route needs no key."""
+    return path in HEALTH or any(_is_below(path, each) for each in gateway().settings.open_routes)
+
+
+def route_path(scope: Scope) -> str:
+    """The path without LiteLLM's `SERVER_ROOT_PATH`."""
+    path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+class ClosedRoutes:
+    """ASGI middleware that closes the routes which LiteLLM serves without a key. It is the
+    innermost one: LiteLLM loads some routes on the first request to their path."""
+
+    def __init__(self, app: ASGIApp, host: object) -> None:
+        """`host`: LiteLLM's app."""
+        self._app = app
+        self._host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._is_closed(scope):
+            error = RouteClosed(
+                "This route is closed. The administrator can open it with TOOLGATE_OPEN_ROUTES."
+            )
+            await refuse(error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_closed(self, scope: Scope) -> bool:
+        path = route_path(scope)
+        if auth.is_ours() or auth.has_database() or is_open(path):
+            return False
+        return serves_without_key(self._host, scope, path)
+
+
+def _check_virtual_key(scope: Scope, path: str) -> None:
+    """Raises PermissionDenied where a virtual key is used for anything but models. Some of
+    LiteLLM's routes have an authentication of their own."""
+    key, key_sync = key_of(scope["headers"]), gateway().key_sync
+    if key is None or key_sync is None or may_open(scope["method"], path):
+        return
+    if key in key_sync.key_cache:
+        raise PermissionDenied("This route requires the gateway's master key.")
+
+
+def _key_in_query(scope: Scope) -> str:
+    """The key that clients of Google's API send in the URL."""
+    if GOOGLE_PATH not in scope["path"].lower():
+        return ""
+    values = parse_qs(bytes(scope.get("query_string", b"")).decode("latin-1"))
+    return values.get("key", [""])[0]
+
+
+def _is_below(path: str, opened: str) -> bool:
+    """Whether `path` is the route `opened` or below it. `*` is every route."""
+    return opened == "*" or path == opened or path.startswith(opened.rstrip("/") + "/")
