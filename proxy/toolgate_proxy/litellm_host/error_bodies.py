@@ -8,13 +8,19 @@ right form.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from litellm.proxy._types import ProxyException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .deployments.router import PROVIDER
 from .errors import CODES, cleaned
+from .operations import unsupported
+
+UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid provider: {PROVIDER}$")
+"""Messages of LiteLLM for operations that no custom provider has."""
 
 
 def repair_error_bodies(app: Any) -> None:
@@ -41,6 +47,9 @@ def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         return status, error
     message = cleaned(str(error.get("message")))
     kind, code = error.get("type"), CODES.get(status, "server_error")
+    if UNSUPPORTED.search(message):
+        refusal = unsupported("this operation")
+        return refusal.status, refusal.body()["error"]
     if kind == "no_db_connection":
         # LiteLLM looks up all keys but the master key in its database; there is no database.
         status, kind, code = 401, "authentication_error", "invalid_api_key"

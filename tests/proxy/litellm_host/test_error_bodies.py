@@ -45,3 +45,21 @@ def test_invalid_key_gets_401() -> None:
 def test_our_own_errors_are_unchanged() -> None:
     body = error("litellm.X: kept", "unknown_tool")
     assert repaired(400, body) == (400, body)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "litellm.APIConnectionError: 'toolgate' is not a valid LlmProviders",
+        " - invalid provider: toolgate",
+    ],
+)
+def test_operation_without_a_custom_provider_gets_400(message: str) -> None:
+    status, body = repaired(500, error(message, "500", "internal_server_error"))
+    assert (status, body["code"], body["param"]) == (400, "invalid_request", "model")
+    assert "Toolgate models do not support this operation." in str(body["message"])
+
+
+def test_the_same_message_about_another_provider_stays_a_500() -> None:
+    status, _ = repaired(500, error("'other' is not a valid LlmProviders", "500"))
+    assert status == 500

@@ -1,4 +1,4 @@
-"""Limits of keys for requests on LiteLLM's route.
+"""Limits of keys, and unsupported operations, for requests on LiteLLM's route.
 
 LiteLLM calls `async_pre_call_hook` once per request with the parsed body, on every endpoint that
 calls a model. LiteLLM's own limiter uses limits in `UserAPIKeyAuth`; Toolgate's limits are part of
@@ -19,6 +19,7 @@ from ...limits.admission import reserve
 from ...state import gateway
 from ..context import carried
 from ..errors import host_error
+from ..operations import check_operation
 
 WITHOUT_OUTPUT = ("aembedding", "embedding", "arerank", "rerank", "amoderation", "moderation")
 
@@ -27,16 +28,17 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
     ) -> None:
-        context = carried()
-        if context is None:
-            return
-        model = data.get("model")
-        context.model = model if isinstance(model, str) else None
-        context.call_id = _call_id(data)
+        context, model = carried(), data.get("model")
+        named = model if isinstance(model, str) else None
+        if context is not None:
+            context.model, context.call_id = named, _call_id(data)
         try:
+            check_operation(named, call_type)
+            if context is None:
+                return
             await reserve(gateway().limiter, context, data, output=call_type not in WITHOUT_OUTPUT)
         except ToolgateError as error:
-            raise host_error(error, context.model or "", ours=False) from error
+            raise host_error(error, named or "", ours=False) from error
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any

@@ -55,6 +55,12 @@ def is_foreign(model: str) -> bool:
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
+def is_toolgate(model: str) -> bool:
+    """Whether all deployments of a model are Toolgate's; False for an unknown model."""
+    rows = rows_of(model)
+    return bool(rows) and all(placement_of(row) is not None for row in rows)
+
+
 def model_names() -> list[str]:
     """The names of all models, without aliases."""
     held = router()

@@ -19,7 +19,8 @@ from ...api.chat_completions.response import WholeResponse
 from ...chat import failover
 from ...state import gateway
 from ..context import current
-from ..errors import errors_raised
+from ..errors import errors_raised, host_error
+from ..operations import unsupported
 from .call import ProviderCall, read_call
 from .patches import register
 from .stream import note_whole
@@ -52,6 +53,21 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
             if answer.request.include_usage:
                 yield ModelResponseStream(**chunks.usage())
             note_whole(call.logging, ModelResponse(**whole.body()))
+
+    async def aembedding(self, *_: Any, **__: Any) -> Any:
+        raise _unsupported("embeddings")
+
+    async def aimage_generation(self, *_: Any, **__: Any) -> Any:
+        raise _unsupported("image generation")
+
+    async def aimage_edit(self, *_: Any, **__: Any) -> Any:
+        raise _unsupported("image editing")
+
+
+def _unsupported(operation: str) -> Exception:
+    """The error for requests that the hook in ../callbacks/limit_hook.py did not refuse: those to a
+    model that also has deployments of another provider."""
+    return host_error(unsupported(operation), "")
 
 
 def _kept(chunk: Chunk) -> Chunk:

@@ -1,0 +1,49 @@
+"""Operations of LiteLLM that models of our provider do not support."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import litellm
+import pytest
+from litellm.types.utils import CallTypes, CallTypesLiteral
+
+from tests.support.litellm_router import foreign, reset_litellm, row, use
+from toolgate_core.errors import InvalidRequest
+from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
+
+
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
+
+
+@pytest.mark.parametrize("call_type", ["aembedding", "embedding", "moderation", "aocr", "rerank"])
+def test_unsupported_operation_of_our_model_is_refused(
+    monkeypatch: pytest.MonkeyPatch, call_type: str
+) -> None:
+    use(monkeypatch, row("a"))
+    with pytest.raises(InvalidRequest, match="The model 'tiny' does not support") as refusal:
+        check_operation("tiny", call_type)
+    assert refusal.value.param == "model"
+
+
+def test_chat_and_other_models_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, row("a"), foreign("openai/x"), row("b", group="mixed"))
+    for call_type in ("acompletion", "atext_completion", "aresponses", "anthropic_messages"):
+        check_operation("tiny", call_type)
+    for model in ("openai/x", "unknown", None):
+        check_operation(model, "aembedding")
+
+
+def test_operations_have_litellms_names() -> None:
+    names = {each.value for each in CallTypes} | set(get_args(CallTypesLiteral))
+    assert UNSUPPORTED.keys() - {"image_variation"} <= names | {"create_fine_tuning_job"}
+
+
+async def test_provider_refuses_embeddings_of_a_model_with_other_deployments() -> None:
+    ours: dict[str, Any] = {"model": "toolgate/tiny", "api_base": "http://127.0.0.1:1"}
+    with pytest.raises(litellm.BadRequestError, match="do not support embeddings"):
+        await litellm.aembedding(input="x", **ours)
+    with pytest.raises(litellm.BadRequestError, match="do not support image generation"):
+        await litellm.aimage_generation(prompt="x", **ours)
