@@ -28,7 +28,7 @@ INFO = wire.Info(
     vllm_version="0",
     adapter="none",
     dialect="qwen3",
-    marks=wire.MarkIds(call_begin=1, call_end=2, reasoning_begin=3, reasoning_end=4),
+    marks=wire.MarkIds(tokens={"<tool_call>": 1, "</tool_call>": 2, "<think>": 3, "</think>": 4}),
     tokenizer="fake",
     grammar_format="1",
     limits=wire.Limits(max_model_len=8192, max_logprobs=20, max_grammars=64),

@@ -107,7 +107,7 @@ def measure(
         for i, text in enumerate(vocabulary.token_bytes)
         if text in (b'"', b"}", b'"}', b"]", b'"]', b'"}}', b"}}\n", b"}\n")
     }
-    closers |= {vocabulary.marks.reasoning_end or 0, *vocabulary.marks.end_of_turn}
+    closers |= {vocabulary.marks.tokens["</think>"], *vocabulary.marks.end_of_turn}
     automaton = None
     last: int | None = None
     for step in range(steps):

@@ -31,6 +31,8 @@ class CallStart:
     index: int
     name: str
     logprobs: tuple[TokenLogprob, ...] = ()
+    id: str | None = None
+    """The id that the model wrote, in the form of the API; None if the dialect has no ids."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from . import wire
 from .chat_request import AllowedTools, ChatRequest, NamedTool
-from .dialect import Dialect
+from .dialects.dialect import Dialect
 from .errors import InvalidTools, UnknownTool, UnsupportedParameter
 from .tools import Tool
 
@@ -54,7 +54,7 @@ class EnforcementPlan:
 
 def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
     """Raises UnknownTool, InvalidTools or UnsupportedParameter, which name the parameter."""
-    if request.reasoning == "on" and dialect.reasoning_begin is None:
+    if request.reasoning == "on" and dialect.reasoning is None:
         raise UnsupportedParameter(
             f"The model {request.model!r} does not support reasoning. Remove reasoning_effort.",
             param="reasoning_effort",
@@ -64,20 +64,21 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         raise InvalidTools('tool_choice "required" needs at least one tool.', param="tools")
     if choice == "none" or not request.tools:
         choice, candidates = "none", ()
-    elif not dialect.calls:
+    elif dialect.calls is None:
         raise UnsupportedParameter(
             f"The model {request.model!r} has no marker tokens for tool calls, so calls can't be "
             "enforced. Remove the tools.",
             param="tools",
         )
-    if request.content_format and not dialect.calls:
+    if request.content_format and dialect.calls is None:
         raise UnsupportedParameter(
             f"The model {request.model!r} has no marker tokens for tool calls, so formats can't be "
             "enforced. Remove response_format.",
             param="response_format",
         )
     named = isinstance(request.tool_choice, NamedTool)
-    single = named or not request.parallel_tool_calls
+    parallel = dialect.calls is not None and dialect.calls.parallel
+    single = named or not request.parallel_tool_calls or not parallel
     return EnforcementPlan(
         choice=choice,
         candidates=candidates,

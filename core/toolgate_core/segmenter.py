@@ -1,30 +1,24 @@
 """Segmentation of one choice's tokens into reasoning, content and tool calls.
 
-Marker tokens are recognised by id, so text that looks like one stays text. The segmenter has no I/O
-and no clock. The events do not depend on how the tokens are split over calls of `feed`, except for
-the split of their text.
+Marks are recognised by token id, so text that looks like a mark stays text. The segmenter has no
+I/O and no clock. The events do not depend on how the tokens are split over calls of `feed`, except
+for the split of their text.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from os.path import commonprefix
+from typing import Any
 
-from .deltas import (
-    ArgumentsDelta,
-    CallEnd,
-    CallStart,
-    ContentDelta,
-    Event,
-    Finish,
-    ReasoningDelta,
-)
-from .dialect import Dialect
+from .deltas import ContentDelta, Event, Finish, ReasoningDelta
+from .dialects.dialect import Dialect
 from .errors import EnforcementFailed
+from .segmentation.call_reader import CallReader
+from .segmentation.free_text import FreeText
+from .segmentation.turn_form import turn_form
 from .wire import MarkIds, TokenLogprob
 
 RUN = 16
@@ -35,52 +29,46 @@ parts."""
 class _Phase(Enum):
     REASONING = auto()
     CONTENT = auto()
-    CALL_HEAD = auto()
-    CALL_ARGUMENTS = auto()
+    CALL = auto()
     AFTER_CALL = auto()
 
 
-@dataclass
-class _Withheld:
-    """Text that is withheld until it is known to be part of the response."""
-
-    text: str = ""
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-
-    def take(self) -> tuple[str, tuple[TokenLogprob, ...]]:
-        taken = self.text, tuple(self.logprobs)
-        self.text, self.logprobs = "", []
-        return taken
-
-
 class Segmenter:
-    """Segments one choice. With `required`, it must have a call unless `max_tokens` ends it."""
+    """Segments one choice. `schemas` are the parameters of the tools, by name. With `required`, the
+    choice must have a call unless `max_tokens` ends it."""
 
     def __init__(
         self,
         dialect: Dialect,
         marks: MarkIds,
         *,
+        schemas: Mapping[str, Mapping[str, Any]] | None = None,
         reasoning_open: bool = False,
         required: bool = False,
     ) -> None:
-        self._dialect = dialect
-        self._marks = marks
-        self._every_mark = marks.every
+        self._form = turn_form(dialect, tuple(sorted(marks.tokens.items())))
+        self._symbols = self._form.marks.symbol_of_token
+        self._failure, self._closed = marks.failure, marks.closed
+        self._silent = frozenset(marks.end_of_turn) | {marks.failure, marks.closed}
+        self._schemas = schemas or {}
+        self._triggers = self._form.triggers(self._schemas)
         self._required = required
         self._phase = _Phase.REASONING if reasoning_open else _Phase.CONTENT
-        self._withheld = _Withheld()
+        self._free = FreeText()
         self._begun = False  # whether the current reasoning or content has had an event
         self._skip = ""  # rest of the text after the reasoning, which is skipped
+        self._between = ""  # text after a call
+        self._reader: CallReader | None = None
         self._calls = 0
-        self._arguments: list[str] = []
+        self._cut_call = False
+        self._has_mark = False  # whether withheld text may contain a mark
         self.reasoning_tokens = 0
 
     def copy(self) -> Segmenter:
         """An independent copy with the same state."""
         twin = copy(self)
-        twin._withheld = _Withheld(self._withheld.text, [*self._withheld.logprobs])
-        twin._arguments = [*self._arguments]
+        twin._free = self._free.copy()
+        twin._reader = self._reader.copy() if self._reader is not None else None
         return twin
 
     @property
@@ -88,9 +76,20 @@ class Segmenter:
         return self._phase is _Phase.CONTENT
 
     @property
+    def in_call(self) -> bool:
+        """Whether a call has begun and is not complete."""
+        return self._phase is _Phase.CALL
+
+    @property
+    def call_token(self) -> int | None:
+        """The token that begins the calls; None if a text begins them."""
+        return self._form.trigger_token()
+
+    @property
     def calls(self) -> int:
         """Number of calls so far, including the current one."""
-        return self._calls
+        named = self._reader is not None and self._reader.has_name
+        return self._calls + (named and self._phase is _Phase.CALL)
 
     def feed(
         self,
@@ -98,23 +97,173 @@ class Segmenter:
         texts: Sequence[str],
         logprobs: Sequence[TokenLogprob] | None = None,
     ) -> list[Event]:
-        """The events of these tokens. Raises EnforcementFailed for a misplaced marker token."""
+        """The events of these tokens. Raises EnforcementFailed for text or marks in the wrong
+        place."""
         events: list[Event] = []
         run: list[str] = []
         for position, (token, text) in enumerate(zip(ids, texts, strict=True)):
-            if token in self._every_mark:
+            if token in self._symbols:
                 events += self._run(run)
-                events += self._mark(token)
                 run = []
+                events += self._mark(self._symbols[token])
+            elif token in self._silent:
+                continue
             elif logprobs is not None:
                 events += self._run([text], logprobs[position])
             else:
                 run.append(text)
-                if len(run) == RUN:
+                if len(run) == RUN or self._form.text_in_reasoning:
                     events += self._run(run)
                     run = []
         events += self._run(run)
         return events
+
+    def _run(self, texts: Sequence[str], logprob: TokenLogprob | None = None) -> Iterable[Event]:
+        """The events of text tokens. With a `logprob` there is exactly one token."""
+        if not texts:
+            return ()
+        if self._phase is _Phase.REASONING:
+            self.reasoning_tokens += len(texts)
+        return self._text("".join(texts), logprob)
+
+    def _mark(self, symbol: str) -> Iterable[Event]:
+        if self._phase is _Phase.REASONING:
+            self.reasoning_tokens += 1
+        self._has_mark = True
+        return self._text(symbol, None)
+
+    # --- text ---
+
+    def _text(self, text: str, logprob: TokenLogprob | None) -> list[Event]:
+        events: list[Event] = []
+        if self._phase is _Phase.CALL:
+            self._read_call(text, (logprob,) if logprob is not None else (), events)
+        elif self._phase is _Phase.AFTER_CALL:
+            self._after_call(text, events)
+        else:
+            self._free_text(text, logprob, events)
+        return events
+
+    def _free_text(self, text: str, logprob: TokenLogprob | None, events: list[Event]) -> None:
+        if self._skip:
+            passed = len(commonprefix((text, self._skip)))
+            self._skip = self._skip[passed:] if passed == len(text) else ""
+            text = text[passed:]
+            if passed and not text:
+                return
+        reasoning = self._phase is _Phase.REASONING
+        if reasoning and not self._begun and not self._free.text:
+            text = text.lstrip("\n")
+        self._free.add(text, logprob)
+        if reasoning:
+            self._in_reasoning(events)
+        else:
+            self._in_content(events)
+
+    def _in_reasoning(self, events: list[Event]) -> None:
+        end = self._form.reasoning_end
+        found = self._free.find((end,))
+        if found is None:
+            self._release((end,), events)
+            return
+        rest = self._split(found, events)
+        self._phase, self._begun = _Phase.CONTENT, False
+        self._skip = self._form.after_reasoning
+        if rest:
+            self._free_text(rest, None, events)
+
+    def _in_content(self, events: list[Event]) -> None:
+        begin = self._form.reasoning_begin
+        if begin and not self._begun:
+            written = self._free.text.lstrip()
+            if written.startswith(begin):
+                self._free.take()
+                self._phase = _Phase.REASONING
+                self.reasoning_tokens += 1
+                if rest := written.removeprefix(begin):
+                    self._free_text(rest, None, events)
+                return
+            if written and begin.startswith(written):
+                return
+        calls = self._form.calls
+        at_start = calls is not None and calls.only_at_start
+        triggers = () if at_start and self._begun else self._triggers
+        found = self._free.find(triggers, at_start=at_start)
+        if found is None:
+            if at_start and any(each.startswith(self._free.text) for each in triggers):
+                return
+            self._release(() if at_start else triggers, events)
+            return
+        at, _ = found
+        # The logprobs of the withheld text are those of the call if it has begun in that text.
+        in_text = self.call_token is None and not self._free.text[:at].strip()
+        logprobs = tuple(self._free.logprobs) if in_text else ()
+        rest = self._split((at, ""), events)
+        self._begin_call(self._form.first_call, events)
+        self._read_call(rest, logprobs, events)
+
+    def _split(self, found: tuple[int, str], events: list[Event]) -> str:
+        """Send the text before `found` without its trailing white space; the text after it."""
+        at, end = found
+        text, logprobs = self._free.take()
+        if before := text[:at].rstrip():
+            self._send(before, logprobs, events)
+        return text[at + len(end) :]
+
+    def _release(self, ends: Sequence[str], events: list[Event]) -> None:
+        text, logprobs = self._free.release(ends)
+        if text:
+            self._send(text, logprobs, events)
+
+    def _send(self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
+        if self._has_mark:
+            if any(self._form.marks.is_mark(char) for char in text):
+                raise EnforcementFailed(
+                    "The model wrote a misplaced marker token. Send the request again."
+                )
+            self._has_mark = False
+        self._begun = True
+        if self._phase is _Phase.REASONING:
+            events.append(ReasoningDelta(text, logprobs))
+        else:
+            events.append(ContentDelta(text, logprobs))
+
+    # --- calls ---
+
+    def _begin_call(self, parts: tuple[Any, ...], events: list[Event]) -> None:
+        self._phase = _Phase.CALL
+        self._reader = CallReader(self._form, parts, self._schemas, self._calls)
+
+    def _read_call(
+        self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]
+    ) -> None:
+        reader = self._reader
+        assert reader is not None
+        events += reader.feed(text, logprobs)
+        if reader.finished:
+            self._calls += 1
+            self._phase, self._between = _Phase.AFTER_CALL, ""
+            self._has_mark = False
+            if reader.rest:
+                self._after_call(reader.rest, events)
+
+    def _after_call(self, text: str, events: list[Event]) -> None:
+        """Another call, the text that ends the calls, or white space."""
+        self._between += text
+        begin, end, between = self._form.further_begin(), self._form.calls_end, self._between
+        if end and between.startswith(end):
+            self._between = between.removeprefix(end)
+            begin = ""
+        elif begin and between.startswith(begin):
+            self._begin_call(self._form.further_call, events)
+            self._read_call(between, (), events)
+            return
+        elif begin.startswith(between) or end.startswith(between):
+            return
+        if self._between.strip() and not (end and self._between.startswith(end)):
+            raise EnforcementFailed("The model wrote text after its calls. Send the request again.")
+
+    # --- the end ---
 
     def finish(
         self, finish_reason: str, stop_reason: int | str | None = None, text: str = ""
@@ -123,166 +272,41 @@ class Segmenter:
         an incomplete character. Raises EnforcementFailed if the choice can't end here."""
         if finish_reason not in ("stop", "length"):
             raise EnforcementFailed("The engine ended the response early. Send the request again.")
-        if stop_reason is not None and stop_reason == self._marks.failure:
+        if stop_reason is not None and stop_reason == self._failure:
             raise EnforcementFailed(
                 "The enforcement of this request failed in the engine. Send the request again."
             )
         events: list[Event] = []
-        if text and self._phase in (_Phase.REASONING, _Phase.CONTENT):
-            events.extend(self._text(text, None))
-        if stop_reason is not None and stop_reason == self._marks.closed:
+        free = self._phase in (_Phase.REASONING, _Phase.CONTENT)
+        if text and free:
+            events += self._text(text, None)
+        if stop_reason is not None and stop_reason == self._closed:
             return [Finish("length", call="closed")]
         if finish_reason == "length":
-            events.extend(self._cut())
-            in_call = self._phase in (_Phase.CALL_HEAD, _Phase.CALL_ARGUMENTS)
-            cut = in_call and not _is_object("".join(self._arguments))
-            return [*events, Finish("length", call="cut" if cut else None)]
-        if self._phase not in (_Phase.CONTENT, _Phase.AFTER_CALL) or (
-            self._required and not self._calls
-        ):
+            if free:
+                self._release_all(events)
+                return [*events, Finish("length")]
+            return [*events, *self._cut()]
+        whole = self._phase is _Phase.CONTENT or self._phase is _Phase.AFTER_CALL
+        if not whole or (self._required and not self._calls):
             raise EnforcementFailed(
                 "The response ended before it was complete. Send the request again."
             )
-        events.extend(self._release())
+        if free:
+            self._release_all(events)
         return [*events, Finish("tool_calls" if self._calls else "stop")]
 
-    def _run(self, texts: Sequence[str], logprob: TokenLogprob | None = None) -> Iterable[Event]:
-        """The events of text tokens. With a `logprob` there is exactly one token."""
-        if self._phase is _Phase.REASONING:
-            self.reasoning_tokens += len(texts)
-        return self._text("".join(texts), logprob) if texts else ()
+    def _release_all(self, events: list[Event]) -> None:
+        text, logprobs = self._free.take()
+        if text or logprobs:
+            self._send(text, logprobs, events)
 
-    def _mark(self, token: int) -> Iterable[Event]:
-        if self._phase is _Phase.REASONING:
-            self.reasoning_tokens += 1
-        marks = self._marks
-        if token in marks.end_of_turn or token in (marks.failure, marks.closed):
-            return ()
-        if token == marks.reasoning_begin and self._phase is _Phase.CONTENT and not self._begun:
-            self._withheld.take()
-            self._phase = _Phase.REASONING
-            self.reasoning_tokens += 1
-            return ()
-        if token == marks.reasoning_end and self._phase is _Phase.REASONING:
-            self._withheld.take()
-            self._phase, self._begun = _Phase.CONTENT, False
-            self._skip = self._dialect.after_reasoning
-            return ()
-        if token == marks.call_begin and self._phase in (_Phase.CONTENT, _Phase.AFTER_CALL):
-            self._withheld.take()
-            self._phase = _Phase.CALL_HEAD
-            return ()
-        if token == marks.call_end and self._phase is _Phase.CALL_ARGUMENTS:
-            return self._close_call()
-        raise EnforcementFailed("The model wrote a misplaced marker token. Send the request again.")
-
-    def _text(self, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
-        if self._phase is _Phase.AFTER_CALL:
-            return ()  # the separator between two calls
-        if self._phase in (_Phase.CALL_HEAD, _Phase.CALL_ARGUMENTS) and logprob is not None:
-            self._withheld.logprobs.append(logprob)
-        if self._phase is _Phase.CALL_HEAD:
-            return self._head(text)
-        if self._phase is _Phase.CALL_ARGUMENTS:
-            return self._tail(text)
-        if self._skip:
-            passed = len(commonprefix((text, self._skip)))
-            self._skip = self._skip[passed:] if passed == len(text) else ""
-            text = text[passed:]
-            if passed and not text:
-                return ()
-        return self._prose(text, logprob)
-
-    def _prose(self, text: str, logprob: TokenLogprob | None) -> Iterable[Event]:
-        """The events of reasoning or content. Trailing white space is withheld: models write line
-        breaks around marker tokens, which are not part of the response."""
-        withheld = self._withheld
-        if self._phase is _Phase.REASONING and not self._begun and not withheld.text:
-            text = text.lstrip("\n")
-        withheld.text += text
-        if logprob is not None:
-            withheld.logprobs.append(logprob)
-        if not text or text.isspace():
-            return ()
-        self._begun = True
-        whole, logprobs = withheld.take()
-        released = whole.rstrip()
-        withheld.text = whole[len(released) :]
-        return (self._delta(released, logprobs),)
-
-    def _delta(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Event:
-        if self._phase is _Phase.REASONING:
-            return ReasoningDelta(text, logprobs)
-        return ContentDelta(text, logprobs)
-
-    def _release(self) -> Iterable[Event]:
-        text, logprobs = self._withheld.take()
-        if not text and not logprobs:
-            return ()
-        return (self._delta(text, logprobs),)
-
-    def _head(self, text: str) -> Iterable[Event]:
-        """The events of the envelope up to the arguments: none before the name is complete."""
-        withheld, dialect = self._withheld, self._dialect
-        withheld.text += text
-        if not withheld.text.startswith(dialect.envelope_head):
-            return ()
-        name, middle, rest = withheld.text[len(dialect.envelope_head) :].partition(
-            dialect.envelope_middle
-        )
-        if not middle:
-            return ()
-        _, logprobs = withheld.take()
-        self._phase, self._arguments = _Phase.CALL_ARGUMENTS, []
-        self._calls += 1
-        return (CallStart(self._calls - 1, name, logprobs), *self._tail(rest))
-
-    def _tail(self, text: str) -> Iterable[Event]:
-        """The events of arguments. The last characters are withheld: they may be the envelope's
-        tail, and the last character of the arguments is sent with the end of the call."""
-        withheld = self._withheld
-        withheld.text += text
-        keep = len(self._dialect.envelope_tail) + 1
-        released, withheld.text = withheld.text[:-keep], withheld.text[-keep:]
-        return self._arguments_events(released)
-
-    def _arguments_events(self, text: str) -> Iterable[Event]:
-        if not text:
-            return ()
-        self._arguments.append(text)
-        logprobs, self._withheld.logprobs = tuple(self._withheld.logprobs), []
-        return (ArgumentsDelta(self._calls - 1, text, logprobs),)
-
-    def _close_call(self) -> Iterable[Event]:
-        withheld, logprobs = self._withheld.take()
-        last = withheld.removesuffix(self._dialect.envelope_tail)
-        if last == withheld or not _is_object("".join(self._arguments) + last):
-            raise EnforcementFailed(
-                "The arguments of a tool call are not valid JSON. Send the request again."
-            )
-        rest = self._arguments_events(last)
-        self._phase, self._arguments = _Phase.AFTER_CALL, []
-        return (*rest, CallEnd(self._calls - 1, logprobs))
-
-    def _cut(self) -> Iterable[Event]:
-        """The events at the end by `max_tokens`: withheld text without the envelope's, and the end
-        of the call if its arguments are complete."""
-        if self._phase in (_Phase.REASONING, _Phase.CONTENT):
-            return self._release()
-        withheld = self._withheld.text
-        if self._phase is not _Phase.CALL_ARGUMENTS:
-            return ()
-        released = "".join(self._arguments)
-        try:
-            _, end = json.JSONDecoder().raw_decode(released + withheld)
-        except (ValueError, RecursionError):
-            return self._arguments_events(withheld)
-        rest = self._arguments_events((released + withheld)[len(released) : end])
-        return (*rest, CallEnd(self._calls - 1))
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+    def _cut(self) -> list[Event]:
+        """The events at the end by `max_tokens` inside or after a call."""
+        if self._phase is not _Phase.CALL:
+            return [Finish("length")]
+        assert self._reader is not None
+        events, complete = self._reader.cut()
+        if self._reader.has_name:
+            self._calls += 1
+        return [*events, Finish("length", call=None if complete else "cut")]

@@ -10,7 +10,7 @@ import jinja2.sandbox
 import pytest
 from tokenizers import Tokenizer
 
-from toolgate_core.dialect import detect
+from toolgate_core.dialects.recognition import recognise
 from toolgate_demo_model import path
 from trainer.asking import request_of
 from trainer.dialogue import Dialogue, head, render
@@ -92,7 +92,7 @@ def test_schemas_of_others_are_shown_in_one_line(shown: jinja2.Template) -> None
 
 
 def test_it_speaks_qwen3s_dialect(tokenizer: Tokenizer) -> None:
-    assert detect(tokenizer.get_vocab()).name == "qwen3"
+    assert recognise(tokenizer.get_vocab()).name == "qwen3"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import pytest
 
 from tests import tools
 from toolgate_core.chat_request import ChatRequest, NamedTool
-from toolgate_core.dialect import DIALECTS, HERMES, PLAIN, QWEN3, detect
+from toolgate_core.dialects.families.hermes import HERMES, QWEN3
+from toolgate_core.dialects.recognition import recognise
+from toolgate_core.dialects.registry import DIALECTS, PLAIN
 from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import make_plan
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS
@@ -124,9 +126,9 @@ def test_repeated_tool_names_are_refused() -> None:
 
 
 def test_a_dialect_is_detected_by_its_marker_tokens() -> None:
-    assert detect(QWEN3.marks) is QWEN3
-    assert detect(HERMES.marks) is HERMES
-    assert detect(["<s>"]) is PLAIN
+    assert recognise(["<tool_call>", "</tool_call>", "<think>", "</think>"]) is QWEN3
+    assert recognise(["<tool_call>", "</tool_call>"]) is HERMES
+    assert recognise(["<s>"]) is PLAIN
     assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 

@@ -17,13 +17,15 @@ from toolgate_core.deltas import (
     Finish,
     ReasoningDelta,
 )
-from toolgate_core.dialect import QWEN3
+from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds
 
 MARKS = MarkIds(
-    call_begin=1, call_end=2, reasoning_begin=3, reasoning_end=4, end_of_turn=(5, 6), failure=7
+    tokens={"<tool_call>": 1, "</tool_call>": 2, "<think>": 3, "</think>": 4},
+    end_of_turn=(5, 6),
+    failure=7,
 )
 MARK_TEXTS = {1: "<tool_call>", 2: "</tool_call>", 3: "<think>", 4: "</think>", 5: "<|im_end|>"}
 ORDINARY = 100

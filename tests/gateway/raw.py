@@ -10,7 +10,7 @@ import httpx
 from tests import tools
 from toolgate_core import grammar_key, wire
 from toolgate_core.deltas import ArgumentsDelta, CallStart
-from toolgate_core.dialect import DIALECTS
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
 

@@ -135,11 +135,12 @@ def test_legacy_functions_are_answered_with_a_function_call(
     )
 
 
-@pytest.mark.parametrize("mark", ["call_begin", "reasoning_end", "failure"])
+@pytest.mark.parametrize("mark", ["<tool_call>", "</think>", "failure"])
 def test_special_tokens_of_calls_are_refused_in_stop_token_ids(
     client: openai.OpenAI, backend: Any, plain: dict[str, Any], mark: str
 ) -> None:
-    token = backend.get("/info").json()["marks"][mark]
+    marks = backend.get("/info").json()["marks"]
+    token = marks["tokens"].get(mark) or marks[mark]
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(**plain, extra_body={"stop_token_ids": [token]})
     assert refused.value.param == "stop_token_ids"

@@ -9,7 +9,7 @@ from tests.support.fake_backend import INFO
 from tests.support.script import tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, ToolChoice
-from toolgate_core.dialect import QWEN3
+from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks

@@ -31,10 +31,7 @@ INFO = wire.Info(
     adapter="fake",
     dialect="qwen3",
     marks=wire.MarkIds(
-        call_begin=1,
-        call_end=2,
-        reasoning_begin=3,
-        reasoning_end=4,
+        tokens={"<tool_call>": 1, "</tool_call>": 2, "<think>": 3, "</think>": 4},
         end_of_turn=(5,),
         failure=6,
     ),

@@ -32,7 +32,7 @@ class DialectTexts:
         reasoning = dialect.reasoning
         self.reasoning_end: TextMatch | None = (
             TextMatch(reasoning.end.encode(), vocabulary.token_bytes, ordinary)
-            if reasoning and vocabulary.marks.reasoning_end is None
+            if reasoning and reasoning.end not in vocabulary.marks.tokens
             else None
         )
         """The text that ends the reasoning, if that is not one mark."""

@@ -64,8 +64,9 @@ class StaticMasks:
         )
         self._head = lru_cache(CACHED_HEADS)(self._make_head)
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        self.reasoning_end_marks = _mark_set(self.marks.reasoning_end)
-        reasoning = _mark_set(self.marks.reasoning_begin)
+        tokens, thoughts = self.marks.tokens, vocabulary.dialect.reasoning
+        self.reasoning_end_marks = _mark_set(tokens.get(thoughts.end) if thoughts else None)
+        reasoning = _mark_set(tokens.get(thoughts.begin) if thoughts else None)
         call = _mark_set(self.texts.trigger_mark)
         self._content_marks = {
             (False, False): frozenset[int](),

@@ -12,7 +12,7 @@ import xgrammar
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.marks import marks_in
-from toolgate_core.dialects.registry import DIALECTS, PLAIN
+from toolgate_core.dialects.recognition import recognise
 from toolgate_core.wire import MarkIds
 
 from .call_form import CallForm
@@ -95,7 +95,7 @@ def make_vocabulary(
     added = {i: t.content for i, t in tokenizer.added_tokens_decoder.items() if i < size}
     special = frozenset(added) | {i for i, text in enumerate(token_bytes) if not text} | {*ends}
     ids = {content: i for i, content in added.items()}
-    dialect = dialect or detect(ids)
+    dialect = dialect or recognise(ids)
     after_calls = _ids(dialect.calls.ends if dialect.calls else (), ids)
     after_content = _ids(dialect.ends_after_content, ids)
     ends = tuple(sorted(configured | after_calls | after_content))
@@ -117,23 +117,12 @@ def _ids(texts: Iterable[str], ids: dict[str, int]) -> frozenset[int]:
     return frozenset(ids[text] for text in texts if text in ids)
 
 
-def detect(added: dict[str, int]) -> Dialect:
-    """The dialect of a tokenizer with these added tokens."""
-    if "<tool_call>" not in added or "</tool_call>" not in added:
-        return PLAIN
-    return DIALECTS["qwen3" if "<think>" in added and "</think>" in added else "hermes"]
-
-
 def _marks(ids: dict[str, int], dialect: Dialect, ends: tuple[int, ...]) -> MarkIds:
     tokens = {text: ids[text] for text in marks_in(dialect.literals, ids)}
     taken = {*tokens.values(), *ends}
     spare = iter(sorted(i for i in ids.values() if i not in taken))
     return MarkIds(
         tokens=tokens,
-        call_begin=ids.get("<tool_call>") if dialect.calls else None,
-        call_end=ids.get("</tool_call>") if dialect.calls else None,
-        reasoning_begin=ids.get(dialect.reasoning.begin) if dialect.reasoning else None,
-        reasoning_end=ids.get(dialect.reasoning.end) if dialect.reasoning else None,
         end_of_turn=ends,
         failure=next(spare, None),
         closed=next(spare, None),

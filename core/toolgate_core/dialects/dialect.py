@@ -152,7 +152,7 @@ class Dialect:
     """Where the form comes from: a chat template, a parser, documentation."""
     limits: tuple[str, ...] = ()
     """What the form cannot represent, one sentence each."""
-    goldens: tuple[Golden, ...] = ()
+    goldens: tuple[Golden, ...] = field(default=(), hash=False)
 
     @property
     def literals(self) -> tuple[str, ...]:

@@ -10,15 +10,11 @@ from .message import FORMAT, Message
 
 
 class MarkIds(Message):
-    """Token ids of the dialect's marker tokens, the ends of a turn, and the failure token."""
+    """Token ids of the dialect's marks, the ends of a turn, and the tokens that Toolgate forces."""
 
     tokens: dict[str, int] = Field(default_factory=dict)
     """By text: the special tokens that occur in the texts of the dialect. All other text of the
     dialect is written in ordinary tokens."""
-    call_begin: int | None = None
-    call_end: int | None = None
-    reasoning_begin: int | None = None
-    reasoning_end: int | None = None
     end_of_turn: tuple[int, ...] = ()
     failure: int | None = None
     """Token that is always masked. It is forced if the enforcement of a sequence fails. Only that
@@ -26,13 +22,6 @@ class MarkIds(Message):
     closed: int | None = None
     """Token that is always masked. It is forced after a call whose end was forced (`on_budget:
     close`)."""
-
-    @property
-    def every(self) -> frozenset[int]:
-        """All these ids. Other tokens are text."""
-        single = (self.call_begin, self.call_end, self.reasoning_begin, self.reasoning_end)
-        known = (*single, self.failure, self.closed)
-        return frozenset(self.end_of_turn).union(mark for mark in known if mark is not None)
 
 
 class Limits(Message):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 3
+FORMAT = 4
 """Version of the protocol. Gateway and backend refuse a peer of another version."""
 
 

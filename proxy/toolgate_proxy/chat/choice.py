@@ -130,15 +130,17 @@ class Choice:
         for at, token in enumerate(event.ids):
             if self.stopped or self.resample is not None:
                 break
-            retries = self._retries
-            if retries is not None and retries.note(token, self._segmenter, self._stops):
-                self._calls.hold()
+            if self._retries is not None:
+                self._retries.note(token, self._segmenter, self._stops)
+            calls = self._segmenter.in_call
             self.token_count += 1
             fresh = self._end_at_stop_token(token, event.texts[at])
             if fresh is None:
                 one = slice(at, at + 1)
                 logprobs = event.logprobs[one] if event.logprobs is not None else None
                 fresh = self._segmenter.feed(event.ids[one], event.texts[one], logprobs)
+            if self._retries is not None and self._segmenter.in_call and not calls:
+                self._calls.hold()
             events += await self._release(self._stops.filter(fresh) if self._stops else fresh)
         return events
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.dialect import DIALECTS, Dialect
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnknown
 from toolgate_core.plan import EnforcementPlan, make_plan
 

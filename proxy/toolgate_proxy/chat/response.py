@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, ReasoningDelta
-from toolgate_core.dialect import Dialect
+from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
@@ -62,6 +62,8 @@ class CallIds:
         self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
 
     def id_of(self, start: CallStart) -> str:
+        if start.id is not None:
+            return start.id
         if self._numbered:
             return f"functions.{start.name}:{self._before + start.index}"
         return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))
@@ -91,6 +93,7 @@ class ChatResponse:
         self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
+        self._schemas = {tool.name: tool.parameters for tool in plan.candidates}
         self._call_ids = CallIds(info, request)
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
@@ -171,6 +174,7 @@ class ChatResponse:
                 Segmenter(
                     self._dialect,
                     self._marks,
+                    schemas=self._schemas,
                     reasoning_open=event.reasoning_open,
                     required=self._plan.choice == "required",
                 ),
@@ -186,7 +190,7 @@ class ChatResponse:
         if not self._check.residual:
             return None
         budget = event.max_tokens or self.request.sampling.max_tokens
-        return Retries(choice, self._marks, max_attempts=self._max_resamples, budget=budget)
+        return Retries(choice, max_attempts=self._max_resamples, budget=budget)
 
     def _choice(self, index: int) -> Choice:
         if not 0 <= index < len(self._choices):

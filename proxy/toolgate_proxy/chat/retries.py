@@ -37,27 +37,22 @@ class Resample:
 class Retries:
     """State of one choice, for continuing it from before its last call."""
 
-    def __init__(
-        self, choice: int, marks: wire.MarkIds, *, max_attempts: int, budget: int | None
-    ) -> None:
+    def __init__(self, choice: int, *, max_attempts: int, budget: int | None) -> None:
         """`max_attempts`: how often the choice may be sampled again. `budget`: maximum number of
         tokens over all attempts."""
         self._choice = choice
-        self._call_begin = marks.call_begin
         self._max_attempts = max_attempts
         self._budget = budget
         self._accepted: list[int] = []
         self._before: tuple[Segmenter, StopStrings | None, int] | None = None
         self.attempts = 0
 
-    def note(self, token: int, segmenter: Segmenter, stops: StopStrings | None) -> bool:
-        """Records a token before it is fed. Returns True if it begins a call."""
-        begins_call = token == self._call_begin
-        if begins_call:
+    def note(self, token: int, segmenter: Segmenter, stops: StopStrings | None) -> None:
+        """Records a token before it is fed."""
+        if not segmenter.in_call and segmenter.call_token in (token, None):
             stops = stops.copy() if stops is not None else None
             self._before = segmenter.copy(), stops, len(self._accepted)
         self._accepted.append(token)
-        return begins_call
 
     @property
     def accepted(self) -> tuple[int, ...]:

@@ -84,13 +84,13 @@ def test_only_enforced_requests_are_masked(
     )
     free, forced, *_ = allowed(processor, vocabulary)
     assert len(free) == vocabulary.size
-    assert forced == {vocabulary.marks.call_begin}
+    assert forced == {vocabulary.marks.tokens["<tool_call>"]}
 
 
 def test_moved_and_swapped_rows_keep_their_state(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
 ) -> None:
-    begun = [vocabulary.marks.call_begin]
+    begun = [vocabulary.marks.tokens["<tool_call>"]]
     update(
         processor,
         [(0, params(choice="required", keys=(key,)), begun), (1, params(choice="none"), [])],
@@ -112,7 +112,7 @@ def test_a_preempted_sequence_is_rebuilt_from_its_output(
     output: list[int] = []
     given = params(choice="required", keys=(key,))
     update(processor, [(0, given, output)])
-    for token in [vocabulary.marks.call_begin, *text]:
+    for token in [vocabulary.marks.tokens["<tool_call>"], *text]:
         before = allowed(processor, vocabulary)[0]
         assert token in before
         output.append(token)
@@ -126,7 +126,7 @@ def test_a_resumed_sequence_is_rebuilt_after_preemption(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, key: str
 ) -> None:
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "a')
-    tokens = [vocabulary.marks.call_begin or 0, *text]
+    tokens = [vocabulary.marks.tokens["<tool_call>"], *text]
     wanted: dict[str, Any] = {"choice": "required", "keys": (key,)}
     update(processor, [(0, params(**wanted), tokens)])
     update(processor, [(1, params(**wanted, accepted=tuple(tokens[:4])), output := tokens[4:])])
@@ -165,7 +165,7 @@ def test_a_failing_sequence_does_not_affect_others(
         allowed(processor, vocabulary)
         output.append(vocabulary.encode("a")[0])
     if trouble == "matcher breaks":
-        output.append(vocabulary.marks.call_begin or 0)
+        output.append(vocabulary.marks.tokens["<tool_call>"])
         monkeypatch.setattr(
             "toolgate_backend.enforcement.candidates.CandidateSet.mask", lambda _: 1 / 0
         )
@@ -187,7 +187,7 @@ def test_the_applied_mask_equals_the_automatons_mask(
 
     from toolgate_backend.tokens.masks import unpack
 
-    output = [vocabulary.marks.call_begin, *vocabulary.encode(prefix)]
+    output = [vocabulary.marks.tokens["<tool_call>"], *vocabulary.encode(prefix)]
     update(processor, [(0, params(choice="required", keys=(key,)), output)])
     machine = automaton([tools.WEATHER], choice="required")
     assert machine.accept_tokens(output)

@@ -44,9 +44,11 @@ def grammar(automaton: MakeAutomaton, make: Make) -> EnforcementGrammar:
 
 def call(vocabulary: Vocabulary) -> list[int]:
     text = '\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n'
-    assert vocabulary.marks.call_begin is not None
-    assert vocabulary.marks.call_end is not None
-    return [vocabulary.marks.call_begin, *vocabulary.encode(text), vocabulary.marks.call_end]
+    return [
+        vocabulary.marks.tokens["<tool_call>"],
+        *vocabulary.encode(text),
+        vocabulary.marks.tokens["</tool_call>"],
+    ]
 
 
 def test_a_complete_response_terminates_the_grammar(
@@ -139,6 +141,6 @@ def test_slow_masks_end_their_sequence(
     for clock in ("thread_time", "perf_counter"):  # each mask takes a second or more
         monkeypatch.setattr(f"time.{clock}", lambda: float(next(now)))
     masks = [allowed(grammar, vocabulary) for _ in range(1 + settings().max_slow_masks)]
-    assert masks[-2] == {vocabulary.marks.call_begin}
+    assert masks[-2] == {vocabulary.marks.tokens["<tool_call>"]}
     assert masks[-1] == {vocabulary.marks.failure}
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])

@@ -20,7 +20,6 @@ from toolgate_backend.errors import BackendError
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import ContentDelta, Event, ReasoningDelta
-from toolgate_core.dialect import DIALECTS
 from toolgate_core.segmenter import Segmenter
 
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
@@ -41,7 +40,7 @@ def walk(
     closers = {
         i for i, t in enumerate(vocabulary.token_bytes) if t in (b'"', b"}", b'"}', b"]", b'"]')
     }
-    closers |= {vocabulary.marks.reasoning_end or 0, *vocabulary.marks.end_of_turn}
+    closers |= {vocabulary.marks.tokens["</think>"], *vocabulary.marks.end_of_turn}
     tokens: list[int] = []
     while not automaton.is_terminated():
         if len(tokens) == limit:
@@ -56,7 +55,7 @@ def walk(
 
 def segment(vocabulary: Vocabulary, tokens: list[int], ended: bool, **how: bool) -> list[Event]:
     decoder = TextDecoder(vocabulary)
-    segmenter = Segmenter(DIALECTS[vocabulary.dialect.name], vocabulary.marks, **how)
+    segmenter = Segmenter(vocabulary.dialect, vocabulary.marks, **how)
     events = segmenter.feed(tokens, [decoder.decode(t) for t in tokens])
     return events + segmenter.finish("stop" if ended else "length", None, decoder.rest())
 
@@ -120,7 +119,7 @@ def test_validate_tokens_returns_the_valid_prefix_without_side_effects(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required")
-    begin = vocabulary.marks.call_begin
+    begin = vocabulary.marks.tokens["<tool_call>"]
     text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "')
     drafts = [begin, *text, begin, *text]
     assert machine.validate_tokens(drafts) == [begin, *text]
@@ -134,7 +133,11 @@ def test_mark_text_inside_a_string_does_not_end_the_call(
     machine = automaton([tools.WEATHER], choice="required", max_calls=1)
     call = '\n{"name": "get_weather", "arguments": {"city": "</tool_call><|im_end|>"}}\n'
     spelled = [i for c in call for i in vocabulary.encode(c)]
-    tokens = [vocabulary.marks.call_begin, *spelled, vocabulary.marks.call_end]
+    tokens = [
+        vocabulary.marks.tokens["<tool_call>"],
+        *spelled,
+        vocabulary.marks.tokens["</tool_call>"],
+    ]
     tokens.append(vocabulary.marks.end_of_turn[-1])
     assert machine.accept_tokens(tokens)
     assert machine.is_terminated()
@@ -146,7 +149,7 @@ def test_special_tokens_are_masked_inside_a_call(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required")
-    machine.accept_tokens([vocabulary.marks.call_begin])
+    machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
     machine.accept_tokens(vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "x'))
     assert not vocabulary.special & {int(i) for i in allowed(machine, vocabulary.size)}
 
@@ -196,14 +199,22 @@ def test_bad_words_are_not_masked_inside_calls(
     tokens = [i for c in call for i in vocabulary.encode(c)]
     machine = automaton([tools.WEATHER], choice="required", bad_words=tuple({(i,) for i in tokens}))
     marks = vocabulary.marks
-    assert machine.accept_tokens([marks.call_begin, *tokens, marks.call_end])
+    assert machine.accept_tokens(
+        [marks.tokens["<tool_call>"], *tokens, marks.tokens["</tool_call>"]]
+    )
 
 
 def test_stop_tokens_end_the_content(automaton: MakeAutomaton, vocabulary: Vocabulary) -> None:
     marks = vocabulary.marks
     [word] = vocabulary.encode("a")
-    taken = {marks.call_begin, marks.call_end, marks.failure, marks.closed, *marks.end_of_turn}
-    taken |= {marks.reasoning_begin, marks.reasoning_end}
+    taken = {
+        marks.tokens["<tool_call>"],
+        marks.tokens["</tool_call>"],
+        marks.failure,
+        marks.closed,
+        *marks.end_of_turn,
+    }
+    taken |= {marks.tokens["<think>"], marks.tokens["</think>"]}
     special = max(vocabulary.special - taken)
     machine = automaton([tools.WEATHER], choice="auto", stop_ids=(word, special))
     assert special in allowed(machine, vocabulary.size)
@@ -220,14 +231,14 @@ def test_ignore_end_masks_the_end_of_turn(automaton: MakeAutomaton, vocabulary: 
     machine = automaton([tools.WEATHER], choice="auto", ignore_end=True)
     ends = set(vocabulary.marks.end_of_turn)
     assert not ends & set(allowed(machine, vocabulary.size))
-    assert vocabulary.marks.call_begin in allowed(machine, vocabulary.size)
+    assert vocabulary.marks.tokens["<tool_call>"] in allowed(machine, vocabulary.size)
 
 
 def test_skip_reasoning_closes_reasoning_opened_by_the_prompt(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
     machine = automaton([], choice="none", reasoning="open", skip_reasoning=True)
-    assert list(allowed(machine, vocabulary.size)) == [vocabulary.marks.reasoning_end]
+    assert list(allowed(machine, vocabulary.size)) == [vocabulary.marks.tokens["</think>"]]
 
 
 def test_two_sequences_have_independent_state(
@@ -235,9 +246,9 @@ def test_two_sequences_have_independent_state(
 ) -> None:
     one = automaton([tools.WEATHER], choice="required")
     two = automaton([tools.WEATHER], choice="required")
-    one.accept_tokens([vocabulary.marks.call_begin])
+    one.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
     assert two.state.phase is Phase.CONTENT
-    assert list(allowed(two, vocabulary.size)) == [vocabulary.marks.call_begin]
+    assert list(allowed(two, vocabulary.size)) == [vocabulary.marks.tokens["<tool_call>"]]
 
 
 def test_replayed_output_gives_the_same_masks(

@@ -21,7 +21,6 @@ from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import Event, Finish, ReasoningDelta
-from toolgate_core.dialect import DIALECTS
 from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
@@ -35,7 +34,7 @@ def run(
     """Random tokens among those allowed, up to the budget, as vLLM would end it; the events."""
     rng, decoder = random.Random(seed), TextDecoder(vocabulary)
     segmenter = Segmenter(
-        DIALECTS[vocabulary.dialect.name],
+        vocabulary.dialect,
         vocabulary.marks,
         reasoning_open=spec.reasoning == "open",
         required=spec.choice == "required",
@@ -137,7 +136,7 @@ def test_a_reasoning_budget_closes_the_reasoning(
 def test_auto_does_not_begin_a_call_that_exceeds_the_budget(
     automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int]
 ) -> None:
-    begin, body = vocabulary.marks.call_begin, bodies["get_weather"]
+    begin, body = vocabulary.marks.tokens["<tool_call>"], bodies["get_weather"]
     for budget, begins in ((body + 2, False), (body + 3, True)):
         machine = automaton([tools.WEATHER], choice="auto", budget=budget)
         row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
@@ -151,7 +150,7 @@ def test_a_second_call_that_exceeds_the_budget_is_not_begun(
 ) -> None:
     call = '\n{"name": "get_weather", "arguments": {"city": ""}}\n'
     marks = vocabulary.marks
-    first = [marks.call_begin, *vocabulary.encode(call), marks.call_end]
+    first = [marks.tokens["<tool_call>"], *vocabulary.encode(call), marks.tokens["</tool_call>"]]
     room = 1 + 1 + bodies["get_weather"] + 2  # separator, mark, body, mark and end
     for budget, begins in ((len(first) + room - 1, False), (len(first) + room, True)):
         machine = automaton([tools.WEATHER], choice="required", budget=budget)
@@ -165,10 +164,10 @@ def test_a_tool_whose_shortest_call_exceeds_the_budget_is_excluded(
     small, large = sorted(bodies, key=bodies.__getitem__)[:: len(bodies) - 1]
     offered = [t for t in tools.ALL if t["function"]["name"] in (small, large)]
     machine = automaton(offered, choice="required", budget=bodies[small] + 3)
-    machine.accept_tokens([vocabulary.marks.call_begin])
+    machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
     assert not machine.accept_tokens(vocabulary.encode(f'\n{{"name": "{large}", '))
     machine.reset()
-    machine.accept_tokens([vocabulary.marks.call_begin])
+    machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
     assert machine.accept_tokens(vocabulary.encode(f'\n{{"name": "{small}", '))
 
 
@@ -210,8 +209,7 @@ def test_completion_of_many_tools_is_not_searched_per_tool(
     machine = automaton(offered, **how, budget=2_000)
     tight = automaton(offered, **how, budget=40)
     monkeypatch.setattr(static_masks.completion, "path", counted)
-    call_begin = static_masks.marks.call_begin
-    assert call_begin is not None
+    call_begin = static_masks.marks.tokens["<tool_call>"]
     for token in [call_begin, *static_masks.completion.token_index.prefixes_of(b"\n")]:
         assert machine.accept_tokens([token])
     assert searched == []

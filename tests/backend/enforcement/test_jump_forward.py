@@ -40,7 +40,7 @@ def test_a_forced_call_is_drafted_up_to_the_first_free_value(
     machine = automaton([tool], choice="required")
     drafts = forecast.drafts(machine, [], 64)
     name = tool["function"]["name"]
-    assert drafts[0] == vocabulary.marks.call_begin
+    assert drafts[0] == vocabulary.marks.tokens["<tool_call>"]
     assert text(vocabulary, drafts[1:]).startswith(
         f'\n{{"name": "{name}", "arguments": {{"'.encode()
     )

@@ -98,10 +98,10 @@ def test_response_format_allows_calls_but_no_free_text(
 ) -> None:
     machine = automaton([tools.WEATHER], PERSON, choice="auto")
     assert not machine.accept_tokens(vocabulary.encode("Well"))
-    assert machine.validate_tokens([vocabulary.marks.call_begin])
+    assert machine.validate_tokens([vocabulary.marks.tokens["<tool_call>"]])
     assert not machine.validate_tokens([*vocabulary.marks.end_of_turn])
     assert machine.accept_tokens(vocabulary.encode('{"'))
-    assert not machine.validate_tokens([vocabulary.marks.call_begin])
+    assert not machine.validate_tokens([vocabulary.marks.tokens["<tool_call>"]])
 
 
 def test_rollback_of_drafted_content_allows_a_call(
@@ -109,11 +109,11 @@ def test_rollback_of_drafted_content_allows_a_call(
 ) -> None:
     machine = automaton([tools.WEATHER], PERSON, choice="auto", reasoning="must")
     marks = vocabulary.marks
-    think = [marks.reasoning_begin, marks.reasoning_end, *vocabulary.encode("\n\n")]
+    think = [marks.tokens["<think>"], marks.tokens["</think>"], *vocabulary.encode("\n\n")]
     draft = [*think, *vocabulary.encode('{"answer": "x')]
     assert machine.accept_tokens(draft)
     machine.rollback(len(draft) - 1)
-    assert machine.accept_tokens([*think[1:], marks.call_begin])
+    assert machine.accept_tokens([*think[1:], marks.tokens["<tool_call>"]])
     machine.rollback(1)
     assert machine.accept_tokens(draft[len(think) :])
 

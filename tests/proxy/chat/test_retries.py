@@ -15,7 +15,7 @@ from tests.support.fake_backend import INFO
 from tests.support.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta
-from toolgate_core.dialect import QWEN3
+from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_proxy.chat.held_calls import CallCheck

@@ -1,0 +1,18 @@
+"""The parser of a codec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..codecs import Codec, Json
+from ..marks import Marks
+from .json_arguments import JsonArguments
+from .parser import ArgumentsParser
+
+
+def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> ArgumentsParser:
+    """A parser for one call. `parameters` is the tool's canonical JSON Schema."""
+    if isinstance(codec, Json):
+        return JsonArguments()
+    raise NotImplementedError(f"The arguments of {type(codec).__name__} cannot be parsed yet.")

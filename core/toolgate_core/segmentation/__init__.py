@@ -1,0 +1,1 @@
+"""Tokens of one choice → reasoning, content and tool calls."""

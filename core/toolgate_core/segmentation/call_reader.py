@@ -1,0 +1,206 @@
+"""Reads the text of one call: literals, name, id and arguments, in the dialect's order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+from ..deltas import ArgumentsDelta, CallEnd, CallStart, Event
+from ..dialects.arguments.factory import make_parser
+from ..dialects.arguments.parser import ArgumentsError, ArgumentsParser
+from ..dialects.dialect import ARGUMENTS, ID, NAME, Part
+from ..errors import EnforcementFailed
+from ..wire import TokenLogprob
+from .turn_form import TurnForm
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]*")
+
+
+class CallReader:
+    """Reads call number `index`. The text after the call is in `rest`."""
+
+    def __init__(
+        self,
+        form: TurnForm,
+        parts: tuple[Part, ...],
+        schemas: Mapping[str, Mapping[str, Any]],
+        index: int,
+    ) -> None:
+        assert form.calls is not None
+        self._form = form
+        self._calls = form.calls
+        self._parts = parts
+        self._schemas = schemas
+        self._index = index
+        self._at = 0  # the part that is read
+        self._pending = ""
+        self._name = ""
+        self._id: str | None = None
+        self._parser: ArgumentsParser | None = None
+        self._written: list[str] = []  # all of the arguments
+        self._withheld = ""  # the end of the arguments, which is sent with the end of the call
+        self._logprobs: list[TokenLogprob] = []
+        self._started = False
+        self._held: list[Event] = []  # events of a call whose id is not known yet
+
+    @property
+    def finished(self) -> bool:
+        return self._at == len(self._parts)
+
+    @property
+    def rest(self) -> str:
+        return self._pending if self.finished else ""
+
+    @property
+    def has_name(self) -> bool:
+        return self._started
+
+    def copy(self) -> CallReader:
+        twin = copy(self)
+        twin._written, twin._logprobs = [*self._written], [*self._logprobs]
+        twin._held = [*self._held]
+        twin._parser = self._parser.copy() if self._parser is not None else None
+        return twin
+
+    def feed(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Event]:
+        """Raises EnforcementFailed if the text is not that of a call."""
+        self._pending += text
+        self._logprobs += logprobs
+        events: list[Event] = []
+        while not self.finished:
+            part = self._parts[self._at]
+            if part is ARGUMENTS:
+                done = self._read_arguments(events)
+            elif part is NAME:
+                done = self._read_name(events)
+            elif part is ID:
+                done = self._read_id(events)
+            else:
+                assert isinstance(part, str)
+                done = self._read_literal(part)
+            if not done:
+                break
+            self._at += 1
+        if self.finished:
+            self._end(events)
+        return events
+
+    def _read_literal(self, literal: str) -> bool:
+        if self._pending.startswith(literal):
+            self._pending = self._pending[len(literal) :]
+            return True
+        if not literal.startswith(self._pending):
+            raise self._unexpected()
+        return False
+
+    def _read_name(self, events: list[Event]) -> bool:
+        found = _NAME.match(self._pending)
+        assert found is not None
+        if found.end() == len(self._pending):
+            return False
+        self._name, self._pending = found.group(), self._pending[found.end() :]
+        if not self._name:
+            raise self._unexpected()
+        self._start(events)
+        return True
+
+    def _read_id(self, events: list[Event]) -> bool:
+        following = self._parts[self._at + 1]
+        assert isinstance(following, str)
+        at = self._pending.find(following[0])
+        if at < 0:
+            return False
+        written, self._pending = self._pending[:at], self._pending[at:]
+        ids = self._calls.ids
+        form = ids.form if ids else "{id}"
+        self._id = form.replace("{id}", written)
+        self._start(events)
+        return True
+
+    def _start(self, events: list[Event]) -> None:
+        """The start of the call, as soon as the name and the id are known. An id after the
+        arguments is not waited for if the call is cut."""
+        if not self._name or (ID in self._parts and self._id is None):
+            return
+        identifier = self._id.replace("{name}", self._name) if self._id else None
+        self._started = True
+        held, self._held = self._held, []
+        events.append(CallStart(self._index, self._name, self._take_logprobs(held), identifier))
+        events += held
+
+    def _read_arguments(self, events: list[Event]) -> bool:
+        if self._parser is None:
+            schema = self._schemas.get(self._name, {})
+            self._parser = make_parser(self._calls.codec, schema, self._form.marks)
+        text, self._pending = self._pending, ""
+        try:
+            written = self._parser.feed(text)
+        except ArgumentsError as error:
+            raise EnforcementFailed(
+                f"The arguments of a tool call are invalid: {error} Send the request again."
+            ) from error
+        # The last character is sent with the end of the call, so that a call that is cut does not
+        # look complete.
+        written = self._withheld + written
+        self._withheld = written[-1:]
+        self._send(written[:-1], events)
+        if self._parser.finished:
+            self._pending = self._parser.rest
+            return True
+        return False
+
+    def _send(self, text: str, events: list[Event]) -> None:
+        if not text:
+            return
+        self._written.append(text)
+        target = events if self._started else self._held
+        logprobs = self._take_logprobs() if self._started else ()
+        target.append(ArgumentsDelta(self._index, text, logprobs))
+
+    def _take_logprobs(self, held: list[Event] | None = None) -> tuple[TokenLogprob, ...]:
+        if held:  # the logprobs so far belong to the arguments, which follow
+            return ()
+        taken, self._logprobs = tuple(self._logprobs), []
+        return taken
+
+    def _end(self, events: list[Event]) -> None:
+        if not is_object("".join(self._written) + self._withheld):
+            raise EnforcementFailed(
+                "The arguments of a tool call are not valid JSON. Send the request again."
+            )
+        self._send(self._withheld, events)
+        self._withheld = ""
+        events.append(CallEnd(self._index, self._take_logprobs()))
+
+    def cut(self) -> tuple[list[Event], bool]:
+        """The last events of a call that the end of the response cuts, and whether its arguments
+        are complete nevertheless."""
+        events: list[Event] = []
+        if not self._started and self._parser is not None:  # without the id that would follow
+            self._started = True
+            events.append(CallStart(self._index, self._name))
+            events += self._held
+        if self._parser is None:
+            return events, False
+        rest = self._withheld + self._parser.cut()
+        self._withheld = ""
+        self._send(rest, events)
+        complete = self._parser.finished and is_object("".join(self._written))
+        if complete:
+            events.append(CallEnd(self._index))
+        return events, complete
+
+    def _unexpected(self) -> EnforcementFailed:
+        return EnforcementFailed(
+            "The model wrote a tool call in an unexpected form. Send the request again."
+        )
+
+
+def is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
