@@ -50,6 +50,9 @@ def slowest(*tiers: Tier) -> Tier:
 class RequestContext:
     request_id: str | None = None
     """Value of `x-request-id`."""
+    method: str | None = None
+    path: str | None = None
+    """Of the HTTP request, without its query."""
     call_id: str | None = None
     """LiteLLM's id of the request; sent as `x-litellm-call-id`."""
     began: float = field(default_factory=time.monotonic)
@@ -83,6 +86,10 @@ class RequestContext:
     """HTTP status of the response. None before its first byte."""
     failed: bool = False
     """The response is an error, even if its status was 200 when it began."""
+    error_code: str | None = None
+    """Code of the error response, or of the error event in a stream."""
+    cause: str | None = None
+    """The exception behind a server error, without content of the request."""
     sent_whole: bool = False
     """The complete response was sent."""
     first_byte_seconds: float | None = None
@@ -105,6 +112,8 @@ class RequestContext:
     def begin_response(self, status: int) -> None:
         self.status = status
         self.failed = status >= 400
+        if not self.failed:
+            self.error_code = None  # of an attempt that was repeated
         self.first_byte_seconds = round(time.monotonic() - self.began, 4)
 
     def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:

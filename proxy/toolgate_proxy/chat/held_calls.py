@@ -21,6 +21,11 @@ from . import metrics
 
 logger = logging.getLogger("toolgate")
 
+NAMING = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
+)
+"""Keywords whose members have names that the client chose."""
+
 
 @dataclass(frozen=True)
 class InvalidCall:
@@ -66,7 +71,7 @@ class CallCheck:
                 "%r at %r. This is a bug of Toolgate.",
                 tool.hash,
                 violation.keyword,
-                violation.schema_pointer,
+                _without_names(violation.schema_pointer),
             )
             raise EnforcementFailed(
                 f"The model's call of {name!r} violates its schema although masks enforce all of "
@@ -124,3 +129,11 @@ class HeldCalls:
         if isinstance(event, CallStart):
             return event.name not in self._check.residual
         return isinstance(event, CallEnd | Finish)
+
+
+def _without_names(pointer: str) -> str:
+    """A pointer into a schema with `*` for the names that the client chose: the log has none."""
+    parts: list[str] = []
+    for part in pointer.split("/"):
+        parts.append("*" if parts and parts[-1] in NAMING else part)
+    return "/".join(parts)

@@ -15,6 +15,7 @@ from litellm.proxy._types import ProxyException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..context import SCOPE, RequestContext
 from .deployments.router import PROVIDER
 from .errors import CODES, cleaned
 from .operations import unsupported
@@ -31,6 +32,9 @@ def repair_error_bodies(app: Any) -> None:
         response = await original(request, error)
         body = json.loads(response.body)
         status, body["error"] = repaired(response.status_code, body["error"])
+        context = request.scope.get(SCOPE)
+        if isinstance(context, RequestContext):
+            context.error_code = body["error"].get("code")
         headers = {
             name: value
             for name, value in response.headers.items()

@@ -17,6 +17,7 @@ from litellm.proxy._types import ProxyException
 
 from toolgate_core.errors import ToolgateError
 
+from .context import current
 from .deployments.router import PROVIDER
 
 CARRIED = "toolgate_error"
@@ -66,6 +67,7 @@ def errors_raised(model: str) -> Iterator[None]:
     try:
         yield
     except ToolgateError as error:
+        current().error_code = error.code
         raise host_error(error, model) from error
 
 

@@ -1,5 +1,8 @@
 """Access log: one line per request on standard output, without prompts, responses or keys.
 
+`error` is the code of the error response. `cause` is the type and place of the exception behind a
+server error that is not Toolgate's.
+
 The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
 """
 
@@ -12,41 +15,15 @@ import time
 from typing import Any
 
 from ..context import RequestContext
-from ..litellm_host.errors import carried
 
 logger = logging.getLogger("toolgate.requests")
 
-CHAT = "/chat/completions"
 MAX_TEXT = 200
 """Maximum length of a logged value, in characters. A model's name comes from the client."""
 
 
-class _WithoutTracebacks(logging.Filter):
-    """Removes tracebacks from LiteLLM's log records of our 503 errors. They carry no information:
-    an unavailable Redis or backend is logged once, when it becomes unavailable."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = carried(record.exc_info[1]) if record.exc_info else None
-        if error is not None and error.status == 503:
-            record.exc_info = record.exc_text = None
-        return True
-
-
-class _WithoutSecondLines(logging.Filter):
-    """Drops uvicorn's access-log lines of successful chat completions, which we log ourselves."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        match record.args:
-            case (_, "POST", str(path), _, 200):
-                return not path.partition("?")[0].endswith(CHAT)
-            case _:
-                return True
-
-
 def set_up() -> None:
-    """Writes our lines unformatted to standard output, and installs the filters."""
-    logging.getLogger("LiteLLM Proxy").addFilter(_WithoutTracebacks())
-    logging.getLogger("uvicorn.access").addFilter(_WithoutSecondLines())
+    """Writes our lines unformatted to standard output."""
     if not logger.handlers:
         handler = logging.StreamHandler(sys.stdout)
         handler.setFormatter(logging.Formatter("%(message)s"))
@@ -56,24 +33,34 @@ def set_up() -> None:
 
 
 def write(context: RequestContext, *, as_json: bool) -> None:
-    """Writes the line of a request. Requests that named no model are not logged."""
-    if context.model is None:
-        return
+    """Writes the line of a request. Values that a request does not have are left out."""
+    of_model = context.model is not None
     record = {
         "time": round(time.time(), 3),
-        "request_id": context.call_id,
-        "key": context.key.alias if context.key is not None else "master",
+        "request_id": context.call_id or context.request_id,
+        "method": context.method,
+        "path": context.path,
+        "key": _name_of_key(context),
         "team": context.key.terms.team if context.key is not None else None,
         "model": context.model,
         "status": context.status,
-        "prompt_tokens": context.prompt_tokens,
-        "completion_tokens": context.completion_tokens,
+        "error": context.error_code,
+        "cause": context.cause,
+        "prompt_tokens": context.prompt_tokens if of_model else None,
+        "completion_tokens": context.completion_tokens if of_model else None,
         "seconds": round(time.monotonic() - context.began, 4),
         "first_byte_seconds": context.first_byte_seconds,
         "grammar": context.grammar_header,
         "whole": context.sent_whole,
     }
     logger.info(line(record, as_json=as_json))
+
+
+def _name_of_key(context: RequestContext) -> str | None:
+    """None without a valid key, and if LiteLLM's configuration uses another authentication."""
+    if context.key is not None:
+        return context.key.alias
+    return "master" if context.authenticated else None
 
 
 def line(record: dict[str, Any], *, as_json: bool) -> str:

@@ -74,6 +74,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         port=port,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        access_log=False,  # access_log.py writes one line for each request
     )
 
 
@@ -91,7 +92,7 @@ def create() -> Any:
     from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
     from ..litellm_host.probe import check_private_names
-    from . import access_log
+    from . import access_log, log_filters
     from .authorization import ClosedRoutes
     from .lifespan import extend_lifespan
     from .own_route import OwnRoute
@@ -101,6 +102,7 @@ def create() -> Any:
     check_private_names()
     app = litellm_app()
     access_log.set_up()
+    log_filters.set_up()
     repair_error_bodies(app)
     app.include_router(routes.router)
     extend_lifespan(app)

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidKey, PermissionDenied, RouteClosed, ToolgateError
 
-from ..context import RequestContext
+from ..context import RequestContext, context_of
 from ..keys import metrics
 from ..keys.header import key_of
 from ..keys.permissions import may_open
@@ -87,6 +87,7 @@ class ClosedRoutes:
             error = RouteClosed(
                 "This route is closed. The administrator can open it with TOOLGATE_OPEN_ROUTES."
             )
+            context_of(scope).error_code = error.code
             await refuse(error)(scope, receive, send)
             return
         await self._app(scope, receive, send)

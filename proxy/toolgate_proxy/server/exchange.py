@@ -33,6 +33,7 @@ from ..routing.deployments import Deployment, Placement
 from ..state import gateway
 from . import body
 from .connection import Disconnect
+from .log_filters import frames
 
 logger = logging.getLogger("toolgate")
 
@@ -81,14 +82,15 @@ class Exchange:
                 await self._respond(send, disconnect)
             except ToolgateError as error:
                 failed = error
-            except Exception:
-                logger.exception("A request failed because of a bug in the gateway")
+            except Exception as error:  # noqa: BLE001  a bug, which is logged
+                logger.error("A request failed because of a bug in the gateway:\n%s", frames(error))
                 failed = InternalFault("Internal error in the gateway. Retry the request.")
             if failed is not None:
                 disconnect.ignore()
                 sent = failed
                 if self._call is not None and not self._begun:
                     sent = await self._call.replaced(failed)
+                self.context.error_code = sent.code
                 await self._send_error(sent, send)
         if self._call is not None:
             gone = ClientDisconnected("The client disconnected before the end of the response.")

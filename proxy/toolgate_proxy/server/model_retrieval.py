@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 
-from starlette.responses import JSONResponse, Response
-
 from toolgate_core.errors import ModelNotFound, PermissionDenied
 
 from ..context import RequestContext
 from ..litellm_host.auth import check_model
 from ..litellm_host.deployments.router import rows_of
-from .refusal import refuse
 
 PATH = re.compile(r"(?:/v1)?/models/(?P<id>.+)", re.DOTALL)
 CREATED = 1677610602
@@ -28,14 +25,14 @@ def model_of(method: str, path: str) -> str | None:
     return found["id"] if found is not None else None
 
 
-async def retrieve(model: str, context: RequestContext) -> Response:
+async def retrieve(model: str, context: RequestContext) -> dict[str, object]:
     """The model, if the request's key may use it. Aliases and names that a wildcard matches count
-    as models."""
+    as models. Raises ModelNotFound."""
     if not rows_of(model) or not await _may_use(context, model):
-        message = f"The model {model!r} does not exist, or this API key may not use it."
-        return refuse(ModelNotFound(message, param="model"))
-    body = {"id": model, "object": "model", "created": CREATED, "owned_by": "openai"}
-    return JSONResponse(body)
+        raise ModelNotFound(
+            f"The model {model!r} does not exist, or this API key may not use it.", param="model"
+        )
+    return {"id": model, "object": "model", "created": CREATED, "owned_by": "openai"}
 
 
 async def _may_use(context: RequestContext, model: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
@@ -50,8 +51,8 @@ class OwnRoute:
                 await authorize(scope, context)
                 wanted = model_retrieval.model_of(scope["method"], route_path(scope))
                 if context.authenticated and wanted is not None:
-                    response = await model_retrieval.retrieve(wanted, context)
-                    await response(scope, receive, send)
+                    found_model = await model_retrieval.retrieve(wanted, context)
+                    await JSONResponse(found_model)(scope, receive, send)
                     return
                 if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
                     carry(context)
@@ -61,10 +62,12 @@ class OwnRoute:
             values = body.parse(scope, messages)
             surface, model = found or (None, "")
             model = model or _model(values)
+            context.model = model or None
             model_route = model_routes().find(model) if surface is not None else None
             if surface is None or model_route is None or model_route.reason is not None:
                 streamed = body_guard.check(scope["path"], values)
         except ToolgateError as error:
+            context.error_code = error.code
             await refuse(error, found[0] if found else None)(scope, receive, send)
             if found is not None and wants_events():
                 call = RequestEvents.of_refused(scope, found[0].call_type, context)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
@@ -21,6 +20,8 @@ from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..state import gateway
 from . import access_log
+from .log_filters import note_cause
+from .refusal import refuse
 
 CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -37,13 +38,8 @@ class RequestScope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        try:
-            key_of(scope["headers"])
-        except ToolgateError as error:
-            await JSONResponse(error.body(), error.status)(scope, receive, send)
-            return
-        scope["headers"] = without_control_headers(scope["headers"])
         context = RequestContext.with_request_id(Headers(scope=scope).get(REQUEST_ID))
+        context.method, context.path = scope["method"], scope["path"]
         scope[SCOPE] = context
 
         async def counted(message: Message) -> None:
@@ -61,8 +57,19 @@ class RequestScope:
                 await context.settle()
             await send(message)
 
+        app = self._app
         try:
-            await self._app(scope, receive, counted)
+            key_of(scope["headers"])
+        except ToolgateError as error:
+            context.error_code = error.code
+            app = refuse(error)
+        scope["headers"] = without_control_headers(scope["headers"])
+        try:
+            await app(scope, receive, counted)
+        except Exception as error:
+            note_cause(context, error)
+            context.status = context.status or 500  # sent by the server's own handler
+            raise
         finally:
             if context.on_settle is not None:
                 # In a separate task: this one is cancelled if the client has disconnected.
