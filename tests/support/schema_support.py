@@ -44,6 +44,7 @@ A tool's schema can be of any draft from 4 to 2020-12. It is read as 2020-12, it
 ALSO = """
 - Objects that declare properties are closed unless they set `additionalProperties` ([decision 5](decisions/0005-closed-objects.md)). The valid instances that this excludes are counted separately, as *by decision*. With `TOOLGATE_OPEN_OBJECTS=1` the gateway reads such objects as JSON Schema does.
 - Properties are in the schema's order, and white space is fixed ([decision 2](decisions/0002-separators.md)). Instances were written this way before a grammar was tested on them.
+- The year 0000 is not a valid `date` or `date-time`, for masks and for validation. RFC 3339 allows it, but Python's `date` and many other libraries refuse it.
 - Masks of `date`, `date-time` and `time` exclude leap seconds. Masks of `email` exclude quoted local parts and address literals. Masks of `hostname` exclude two hyphens in a row. Masks of `ipv6` exclude mixed notation.
 - Numbers are written without exponents.
 """

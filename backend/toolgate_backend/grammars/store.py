@@ -28,8 +28,9 @@ from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20
 """Stack size of a compiling thread. The memory is reserved, not used."""
-FORMAT = 4
-"""Version of the compiled format. Increase it when the envelope, the options or `choose` change."""
+FORMAT = 5
+"""Version of the compiled format. Increase it when the envelope, the options, the preparation of
+schemas or `choose` change."""
 
 
 def grammar_format() -> str:

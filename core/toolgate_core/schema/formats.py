@@ -6,8 +6,10 @@ check this. Comments list the valid strings that a pattern excludes.
 
 from __future__ import annotations
 
-_YEAR = r"[0-9]{4}"
-_LEAP = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+# Excludes 0000. RFC 3339 allows it, but dates of Python and many other languages begin with 0001.
+# Validation refuses it, too.
+_YEAR = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_LEAP = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 _DATE = (
     rf"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
     r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
@@ -35,6 +37,10 @@ PATTERNS: dict[str, tuple[str, ...]] = {
 }
 LENGTHS = {"email": 254, "hostname": 253}
 """Maximum length of strings of a format, in addition to its patterns."""
+
+WITH_YEAR = ("date", "date-time")
+"""Formats of which the year 0000 is not accepted."""
+YEAR_ZERO = "0000-"
 
 BUILT_IN = frozenset({"duration", "ipv4", "ipv6", "uri", "uuid"})
 """Formats with patterns in llguidance that accept no string that validation refuses."""

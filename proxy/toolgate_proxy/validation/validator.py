@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from math import isinf
 from typing import Any
@@ -19,6 +19,7 @@ import jsonschema_rs
 from pydantic import BaseModel, ConfigDict
 
 from toolgate_core.pointer import escape
+from toolgate_core.schema.formats import WITH_YEAR, YEAR_ZERO
 
 BEYOND_DOUBLES = 400
 """A power of ten beyond the range of doubles (up to 1.8E+308)."""
@@ -28,6 +29,15 @@ BACKTRACK_LIMIT = 100_000
 """Maximum number of steps for one pattern and one string. A pattern that needs more does not match
 (fancy-regex)."""
 
+
+def _date_check(name: str) -> Callable[[str], bool]:
+    """jsonschema-rs's check of a format, without the year 0000. RFC 3339 allows it, but Python's
+    `date` and `datetime` refuse it, and masks exclude it."""
+    check = jsonschema_rs.Draft202012Validator({"format": name}, validate_formats=True)
+    return lambda text: not text.startswith(YEAR_ZERO) and check.is_valid(text)
+
+
+_DATES = {name: _date_check(name) for name in WITH_YEAR}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _COMPLETE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
 """A pair of surrogates, or an escape sequence that is not numeric."""
@@ -69,6 +79,7 @@ class Validator:
             self._compiled = jsonschema_rs.Draft202012Validator(
                 schema,
                 validate_formats=True,
+                formats=_DATES,
                 offline=True,
                 pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT),
             )

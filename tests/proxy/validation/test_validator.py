@@ -28,6 +28,13 @@ def check(schema: dict[str, Any], arguments: str) -> Violation | None:
         ({"properties": {"a/b": {"items": {"maxLength": 1}}}}, '{"a/b": ["", "xy"]}', "/a~1b/1",
          "maxLength"),
         ({"properties": {"d": {"format": "date"}}}, '{"d": "2025-02-30"}', "/d", "format"),
+        ({"properties": {"d": {"format": "date"}}}, '{"d": "0000-01-01"}', "/d", "format"),
+        (
+            {"properties": {"d": {"format": "date-time"}}},
+            '{"d": "0000-01-01T00:00:00Z"}',
+            "/d",
+            "format",
+        ),
         ({"dependentRequired": {"a": ["b"]}}, '{"a": 1}', "", "dependentRequired"),
         ({"properties": {"a": {"multipleOf": 0.1}}}, '{"a": 0.35}', "/a", "multipleOf"),
     ],
@@ -58,6 +65,9 @@ def test_violations_name_location_and_keyword(
         ({"properties": {"a": {"maxLength": 1}}}, '{"a": "\\ud83d\\ude42"}'),
         ({"properties": {"a": {"pattern": "b"}}}, '{"a": "abc"}'),
         ({"properties": {"a": {"format": "no such format"}}}, '{"a": ""}'),
+        ({"properties": {"a": {"format": "date"}}}, '{"a": "0001-01-01"}'),
+        ({"properties": {"a": {"format": "date-time"}}}, '{"a": "2016-12-31T23:59:60Z"}'),
+        ({"properties": {"a": {"format": "date"}}}, '{"a": 0}'),
     ],
 )
 def test_valid_arguments_pass_validation(schema: dict[str, Any], arguments: str) -> None:

@@ -33,6 +33,7 @@ from .relaxation import (
     uncertain_occurrences,
 )
 from .unsupported import NUMERIC, SUPPORTED, unsupported_keywords
+from .year_zero import without_year_zero
 
 MAX_TRIES = 4_000
 """Maximum number of hard occurrences times subschemas for which each occurrence is tried by itself.
@@ -62,6 +63,7 @@ def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     check_schema(schema)
+    schema = without_year_zero(schema)
     search = _Search(schema)
     whole = search.without(frozenset())
     if whole is not None:
@@ -76,6 +78,7 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
     whose canonical form was used already. Raises SchemaNotEnforceable if no value satisfies it."""
     if not _plain(schema):
         return None
+    schema = without_year_zero(schema)
     form = _canonical_engine_form(schema, PropertyOrder(schema), whole=True)
     return None if form is None else PreparedSchema(form, ())
 
@@ -83,6 +86,7 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
 def prepare_without_uncertain(schema: Any) -> PreparedSchema:
     """Prepare a schema without any keyword that an engine may refuse because of its value. For
     schemas whose prepared form was refused by an engine."""
+    schema = without_year_zero(schema)
     removed = uncertain_occurrences(schema)
     rest = _engine_form(relax(schema, removed), PropertyOrder(schema), whole=False)
     return _prepared(schema, rest, removed)
