@@ -1,0 +1,128 @@
+"""Random walks in dialects of each shape: the segmenter finds what independent readers find."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.support.tool_calls import calls_in
+from toolgate_backend.endpoint.token_stream import TextDecoder
+from toolgate_core.deltas import CallEnd, CallStart, ContentDelta, Event, Finish, ReasoningDelta
+from toolgate_core.segmenter import Segmenter
+
+from .shapes import SHAPES
+from .test_shapes import PARAMETERS, Model, calls_of, walk
+
+
+@pytest.fixture(scope="module")
+def model() -> Callable[[str], Model]:
+    return lru_cache(lambda name: Model(SHAPES[name]))
+
+
+def segment(
+    model: Model, tokens: list[int], splits: list[int], reason: str = "stop", **how: bool
+) -> list[Event]:
+    decoder = TextDecoder(model.vocabulary)
+    texts = [decoder.decode(token) for token in tokens]
+    dialect, marks = model.shape.dialect, model.vocabulary.marks
+    segmenter = Segmenter(dialect, marks, schemas=PARAMETERS, **how)
+    events: list[Event] = []
+    for begin, end in pairwise([0, *sorted(splits), len(tokens)]):
+        events += segmenter.feed(tokens[begin:end], texts[begin:end])
+    return events + segmenter.finish(reason, None, decoder.rest())
+
+
+def text_of(events: list[Event], kind: type[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_segmenter_finds_the_calls_of_the_reader(
+    model: Callable[[str], Model], name: str, choice: str
+) -> None:
+    found, dice = model(name), random.Random(7)
+    machine = found.automaton(choice=choice)
+    seen = 0
+    for seed in range(24):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if not whole:
+            continue
+        content, calls = calls_of(found, found.text(tokens))
+        for splits in ([], [dice.randrange(len(tokens)) for _ in range(5)]):
+            events = segment(found, tokens, splits, required=choice == "required")
+            made = [(called, json.loads(text)) for called, text in calls_in(events)]
+            assert made == calls
+            written = text_of(events, ContentDelta)
+            assert written == (content.rstrip() if calls else content)
+            assert sum(isinstance(event, CallEnd) for event in events) == len(calls)
+            assert events[-1] == Finish("tool_calls" if calls else "stop")
+        seen += bool(calls)
+    assert seen or choice == "auto"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_reasoning_is_apart(model: Callable[[str], Model], name: str) -> None:
+    found = model(name)
+    machine = found.automaton(choice="required", reasoning="open", reasoning_budget=5)
+    for seed in range(6):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if not whole:
+            continue
+        events = segment(found, tokens, [], reasoning_open=True, required=True)
+        thoughts = found.shape.dialect.reasoning
+        assert thoughts is not None
+        before, end, rest = found.text(tokens).partition(thoughts.end)
+        assert end
+        assert text_of(events, ReasoningDelta) == before.lstrip("\n").rstrip()
+        assert calls_in(events)
+        assert not text_of(events, ContentDelta)
+        assert rest
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_cut_call_is_not_whole(model: Callable[[str], Model], name: str) -> None:
+    found, dice = model(name), random.Random(3)
+    machine = found.automaton(choice="required")
+    for seed in range(8):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if not whole:
+            continue
+        complete = calls_in(segment(found, tokens, []))
+        cut = tokens[: dice.randrange(1, len(tokens))]
+        events = segment(found, cut, [], "length")
+        made = calls_in(events)
+        ended = sum(isinstance(event, CallEnd) for event in events)
+        assert made[:ended] == complete[:ended]
+        for (name_, text), (whole_name, whole_text) in zip(made, complete, strict=False):
+            assert name_ == whole_name
+            assert whole_text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("section", r"functions\.\w+:5"), ("array_with_ids", r"[A-Za-z0-9]{9}")]
+)
+def test_ids_in_the_text_are_the_ids_of_the_calls(
+    model: Callable[[str], Model], name: str, form: str
+) -> None:
+    found = model(name)
+    machine = found.automaton(choice="required", max_calls=1)
+    whole, seed, tokens = False, 0, list[int]()
+    while not whole:
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        seed += 1
+    [start] = [each for each in segment(found, tokens, []) if isinstance(each, CallStart)]
+    assert start.id is not None
+    assert re.fullmatch(form, start.id)
+    assert start.id.rpartition(":")[2] in found.text(tokens)
