@@ -13,6 +13,7 @@ import base64
 import ipaddress
 import re
 import socket
+import string
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 DATA_URI = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
 KINDS = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8", "webp": b"RIFF"}
 """First bytes of the files of each type."""
+BASE64 = f"{string.ascii_letters}{string.digits}+/".encode()
 
 
 class Images:
@@ -90,11 +92,10 @@ class Images:
             )
         if (len(url) - head.end()) * 3 // 4 > self._settings.image_bytes:
             raise self._too_large(param)
-        try:
-            data = base64.b64decode(url[head.end() :], validate=True)
-        except ValueError as error:  # binascii's, and that of text that is not ASCII
-            raise _error(param, "is not valid base64") from error
-        if (kind := _kind(data, param)) != head[1]:
+        encoded = url[head.end() :].encode(errors="replace")
+        if not _is_base64(encoded):
+            raise _error(param, "is not valid base64")
+        if (kind := _kind(base64.b64decode(encoded[:32]), param)) != head[1]:
             raise _error(param, f"is a {kind.upper()} image, but its data URI has {head[1]}")
 
     async def _fetched(self, given: str, param: str) -> bytes:
@@ -162,6 +163,13 @@ def _with_images(message: Message, uris: Iterator[str]) -> Message:
     return message | {"content": parts}
 
 
+def _is_base64(encoded: bytes) -> bool:
+    """Takes a fifth of the time of decoding, which would block other requests."""
+    digits = encoded.rstrip(b"=")
+    padding = len(encoded) - len(digits)
+    return len(encoded) % 4 == 0 and padding <= 2 and not digits.translate(None, BASE64)
+
+
 def _checked(given: str, param: str) -> httpx.URL:
     try:
         url = httpx.URL(given)
@@ -169,6 +177,8 @@ def _checked(given: str, param: str) -> httpx.URL:
         raise _error(param, "is not a valid URL") from error
     if url.scheme not in ("http", "https") or not url.host or url.userinfo:
         raise _error(param, "must be an http or https URL without user name, or a data URI")
+    if "%" in url.host:
+        raise _error(param, "has an IP address with a zone, which is not public. Use a data URI")
     return url
 
 
@@ -180,7 +190,10 @@ async def _resolve(host: str, port: int) -> list[str]:
 
 def _public(addresses: Sequence[str], param: str) -> str:
     """Returns the first address. Raises InvalidRequest unless all addresses are public."""
-    parsed = [ipaddress.ip_address(address.partition("%")[0]) for address in addresses]
+    try:
+        parsed = [ipaddress.ip_address(address) for address in addresses]
+    except ValueError:  # an invalid zone
+        parsed = []
     if not parsed or not all(map(is_public, parsed)):
         raise _error(param, "has a host whose IP address is not public. Use a data URI")
     return str(parsed[0])

@@ -17,6 +17,7 @@ NOT_PUBLIC_V4 = tuple(
             "10.0.0.0/8",  # private
             "100.64.0.0/10",  # carrier-grade NAT
             "127.0.0.0/8",  # loopback
+            "168.63.129.16/32",  # services of Azure's hosts, an address that is in no registry
             "169.254.0.0/16",  # link-local, and clouds' metadata services
             "172.16.0.0/12",  # private
             "192.0.0.0/24",  # protocol assignments, and a cloud's metadata service
@@ -47,9 +48,12 @@ NOT_PUBLIC_V6 = tuple(
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """An IPv4-mapped IPv6 address counts as its IPv4 address."""
+    """An IPv4-mapped IPv6 address counts as its IPv4 address. An address with a zone (`%eth0`) is
+    one of a single link."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in NOT_PUBLIC_V4)
+    if address.scope_id is not None:
+        return False
     if address.ipv4_mapped is not None:
         return is_public(address.ipv4_mapped)
     special = any(address in network for network in NOT_PUBLIC_V6)

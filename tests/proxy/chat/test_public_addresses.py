@@ -19,6 +19,7 @@ def test_first_and_last_address_of_a_special_network_are_not_public(network: obj
         "192.0.0.8",
         "192.0.0.192",  # a cloud's metadata service, global for Python 3.11
         "192.0.0.255",
+        "168.63.129.16",  # Azure's host services
         "192.88.99.1",
         "255.255.255.255",
         "::",
@@ -39,9 +40,11 @@ def test_first_and_last_address_of_a_special_network_are_not_public(network: obj
         "fec0::1",
         "ff02::1",
         "4000::1",
+        "2606:4700::1111%eth0",
+        "::ffff:8.8.8.8%1",
     ],
 )
-def test_special_addresses_are_not_public(address: str) -> None:
+def test_addresses_that_are_special_or_have_a_zone_are_not_public(address: str) -> None:
     assert not is_public(ip_address(address))
 
 
