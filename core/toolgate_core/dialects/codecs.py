@@ -20,7 +20,7 @@ class Json:
 
 @dataclass(frozen=True)
 class Tagged:
-    """One pair of tags for each argument: `begin` KEY `middle` VALUE `end`, joined by `separator`.
+    """One pair of tags for each argument: `begin` KEY `middle` VALUE `end`, one after another.
 
     A string value is raw text, all other values are JSON. A raw value cannot contain `close`,
     because readers end the value there. Arguments may come in any order.
@@ -32,10 +32,13 @@ class Tagged:
     end: str
     close: str
     """The part of `end` that ends a raw value: `end` without line breaks."""
-    separator: str = ""
     types: tuple[tuple[str, str], ...] = ()
-    """The type attribute that replaces `{type}`, by JSON type of the value. Empty: the reader takes
+    """By JSON type of the value: the type attribute that replaces `{type}`. Empty: the reader takes
     the type from the schema."""
+    escapes: tuple[tuple[str, str], ...] = ()
+    """Characters of keys, each with the text that is written in its place."""
+    cdata: bool = False
+    """Whether a raw value with `<`, `&` or a line break is written as `<![CDATA[VALUE]]>`."""
     item_separator: str = ", "
     key_separator: str = ": "
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..codecs import Codec, Json
+from ..codecs import Codec, Json, Tagged
 from ..marks import Marks
 from .json_arguments import JsonArguments
 from .parser import ArgumentsParser
+from .tagged import TaggedArguments
 
 
 def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> ArgumentsParser:
     """A parser for one call. `parameters` is the tool's canonical JSON Schema."""
     if isinstance(codec, Json):
         return JsonArguments()
+    if isinstance(codec, Tagged):
+        return TaggedArguments(codec, parameters, marks)
     raise NotImplementedError(f"The arguments of {type(codec).__name__} cannot be parsed yet.")

@@ -1,0 +1,267 @@
+"""Arguments in tags: raw strings, all other values as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from copy import copy
+from enum import Enum, auto
+from typing import Any, Self
+
+from ..codecs import Tagged
+from ..marks import Marks
+from .parser import ArgumentsError
+from .scalars import Scalars
+from .text import escaped, overlap
+from .value_types import ALL, argument_types
+
+CDATA, CDATA_END = "<![CDATA[", "]]>"
+_STRING_END = re.compile(r'["\\]')
+
+
+class _State(Enum):
+    BETWEEN = auto()
+    KEY = auto()
+    TYPE = auto()
+    VALUE = auto()
+    RAW = auto()
+    CDATA = auto()
+    JSON = auto()
+    END = auto()
+
+
+class TaggedForm:
+    """The texts of a `Tagged` codec, encoded for one tokenizer. `parameters` is the tool's
+    canonical schema."""
+
+    def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
+        self.codec = codec
+        self.marks = marks
+        self.parameters = parameters
+        self.begin = marks.encode(codec.begin)
+        before_type, has_type, after_type = codec.middle.partition("{type}")
+        self.after_key = marks.encode(before_type)
+        self.after_type = marks.encode(after_type) if has_type else None
+        self.end = marks.encode(codec.end)
+        self.close = marks.encode(codec.close)
+        self.lead = self.end[: self.end.index(self.close)]
+        """The part of `end` before `close`."""
+        self._types: dict[str, frozenset[str]] = {}
+
+    def types(self, key: str) -> frozenset[str]:
+        if key not in self._types:
+            self._types[key] = argument_types(self.parameters, key)
+        return self._types[key]
+
+    def types_of_attribute(self, attribute: str) -> frozenset[str]:
+        return frozenset(kind for kind, text in self.codec.types if text == attribute)
+
+
+class TaggedArguments:
+    """A value ends at the first `close` if it is raw, and at the first `end` outside a JSON string
+    if it is JSON. If the schema allows strings and other types for an argument, and the family has
+    no type attribute, a value is read as JSON if it is a scalar of an allowed type, or begins like
+    an object or array and these are allowed."""
+
+    def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
+        self._form = TaggedForm(codec, parameters, marks)
+        self._state = _State.BETWEEN
+        self._pending = ""
+        self._offset = 0  # of `_pending` in the text
+        self._keys: frozenset[str] = frozenset()
+        self._types = ALL  # of the current value
+        self._in_string = False
+        self._escaped = False
+        self.finished = False
+
+    @property
+    def rest(self) -> str:
+        return self._pending if self.finished else ""
+
+    def copy(self) -> Self:
+        return copy(self)
+
+    def feed(self, text: str) -> str:
+        """Raises ArgumentsError."""
+        self._pending += text
+        if self.finished:
+            return ""
+        steps = {
+            _State.BETWEEN: self._between,
+            _State.KEY: self._key,
+            _State.TYPE: self._type,
+            _State.VALUE: self._value,
+            _State.RAW: self._raw,
+            _State.CDATA: self._cdata,
+            _State.JSON: self._json,
+            _State.END: self._end,
+        }
+        written: list[str] = []
+        while not self.finished:
+            more = steps[self._state]()
+            if more is None:
+                break
+            written.append(more)
+        return "".join(written)
+
+    def cut(self) -> str:
+        if self.finished or self._state not in (_State.RAW, _State.CDATA, _State.JSON):
+            return ""
+        text = self._pending
+        return text if self._state is _State.JSON else escaped(text)
+
+    # --- states; each returns the JSON text that follows, or None if it needs more text ---
+
+    def _between(self) -> str | None:
+        begin = self._form.begin
+        if self._pending.startswith(begin):
+            self._take(len(begin))
+            self._state = _State.KEY
+            return ", " if self._keys else "{"
+        if begin.startswith(self._pending):
+            return None
+        self.finished = True
+        return "}" if self._keys else "{}"
+
+    def _key(self) -> str | None:
+        at = self._pending.find(self._form.after_key)
+        if at < 0:
+            return None
+        key = self._unescaped(self._pending[:at])
+        if key in self._keys:
+            raise ArgumentsError(f"The argument {key!r} is written twice.", self._offset)
+        self._check_text(self._pending[:at])
+        self._take(at + len(self._form.after_key))
+        self._keys |= {key}
+        self._types = self._form.types(key)
+        self._state = _State.VALUE if self._form.after_type is None else _State.TYPE
+        return json.dumps(key, ensure_ascii=False) + self._form.codec.key_separator
+
+    def _type(self) -> str | None:
+        after = self._form.after_type
+        assert after is not None
+        at = self._pending.find(after)
+        if at < 0:
+            return None
+        attribute = self._pending[:at]
+        types = self._form.types_of_attribute(attribute)
+        if not types:
+            raise ArgumentsError(f"Unknown type attribute {attribute!r}.", self._offset)
+        self._take(at + len(after))
+        self._types = frozenset({"string"}) if "string" in types else types
+        self._state = _State.VALUE
+        return ""
+
+    def _value(self) -> str | None:
+        """Decides how the value is written."""
+        if "string" not in self._types:
+            return self._begin_json()
+        if self._form.codec.cdata:
+            if self._pending.startswith(CDATA):
+                self._take(len(CDATA))
+                self._state = _State.CDATA
+                return '"'
+            if CDATA.startswith(self._pending):
+                return None
+        if self._types == {"string"}:
+            return self._begin_raw()
+        first = self._pending[:1]
+        if not first:
+            return None
+        if (first == "{" and "object" in self._types) or (first == "[" and "array" in self._types):
+            return self._begin_json()
+        scalars = Scalars(self._types)
+        at = self._pending.find(self._form.end)
+        if at >= 0:
+            scalar = scalars.matches(self._pending[:at])
+            return self._begin_json() if scalar else self._begin_raw()
+        known = self._pending[: len(self._pending) - overlap(self._pending, self._form.end)]
+        return None if scalars.may_begin_with(known) else self._begin_raw()
+
+    def _begin_json(self) -> str:
+        self._state, self._in_string, self._escaped = _State.JSON, False, False
+        return ""
+
+    def _begin_raw(self) -> str:
+        self._state = _State.RAW
+        return '"'
+
+    def _raw(self) -> str | None:
+        """A string until the first `close`."""
+        form = self._form
+        at = self._pending.find(form.close)
+        if at < 0:
+            known = len(self._pending) - overlap(self._pending, form.end)
+            return self._string(known) if known else None
+        value = self._pending[:at]
+        if not value.endswith(form.lead):
+            raise ArgumentsError("A value is closed in an unexpected form.", self._offset + at)
+        written = self._string(len(value) - len(form.lead))
+        self._state = _State.END
+        return written + '"'
+
+    def _cdata(self) -> str | None:
+        at = self._pending.find(CDATA_END)
+        if at < 0:
+            known = len(self._pending) - overlap(self._pending, CDATA_END)
+            return self._string(known) if known else None
+        written = self._string(at)
+        self._take(len(CDATA_END))
+        self._state = _State.END
+        return written + '"'
+
+    def _json(self) -> str | None:
+        """JSON until `end` outside a string."""
+        end, text, at = self._form.end, self._pending, 0
+        while at < len(text):
+            if self._escaped:
+                self._escaped, at = False, at + 1
+            elif self._in_string:
+                found = _STRING_END.search(text, at)
+                at = found.end() if found else len(text)
+                if found:
+                    self._escaped = found.group() == "\\"
+                    self._in_string = self._escaped
+            elif text.startswith(end, at):
+                written = self._take(at)
+                self._state = _State.END
+                return written
+            elif end.startswith(text[at:]):
+                break
+            else:
+                self._in_string = text[at] == '"'
+                at += 1
+        self._check_text(text[:at])
+        return self._take(at) if at else None
+
+    def _end(self) -> str | None:
+        end = self._form.end
+        if self._pending.startswith(end):
+            self._take(len(end))
+            self._state = _State.BETWEEN
+            return ""
+        if end.startswith(self._pending):
+            return None
+        raise ArgumentsError("A value is closed in an unexpected form.", self._offset)
+
+    # --- text ---
+
+    def _string(self, length: int) -> str:
+        self._check_text(self._pending[:length])
+        return escaped(self._take(length))
+
+    def _take(self, length: int) -> str:
+        taken, self._pending = self._pending[:length], self._pending[length:]
+        self._offset += length
+        return taken
+
+    def _check_text(self, text: str) -> None:
+        at = next((at for at, char in enumerate(text) if self._form.marks.is_mark(char)), None)
+        if at is not None:
+            raise ArgumentsError("A marker token is inside a value.", self._offset + at)
+
+    def _unescaped(self, key: str) -> str:
+        for char, written in reversed(self._form.codec.escapes):
+            key = key.replace(written, char)
+        return key
