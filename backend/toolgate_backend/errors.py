@@ -2,6 +2,7 @@
 
 BackendError
 ├── GrammarRefused          no engine can enforce the schema; has the keyword's JSON Pointer
+│   └── NotRepresentable    the form in which the model writes calls has no text for any value
 ├── BlobRejected            a compiled grammar from the gateway is damaged or of another key
 ├── QuarantineUnavailable   the quarantine process died or did not respond; not the schema's fault
 ├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
@@ -22,6 +23,10 @@ class GrammarRefused(BackendError):
         super().__init__(reason)
         self.reason = reason
         self.pointer = pointer
+
+
+class NotRepresentable(GrammarRefused):
+    """Not even a looser schema can be enforced, so the tool is refused."""
 
 
 class BlobRejected(BackendError):

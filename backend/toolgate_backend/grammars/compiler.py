@@ -17,12 +17,13 @@ from typing import Any
 import xgrammar
 
 from toolgate_core import grammar_key
+from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
-from ..errors import BlobRejected, GrammarRefused
+from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from ..tokens.vocabulary import Vocabulary
 from . import blob
@@ -199,7 +200,8 @@ class Compiler:
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)
             else:
-                choice, compiled = self._first_compilable(name, _choices(schema, rewritten))
+                choices = _choices(schema, rewritten)
+                choice, compiled = self._first_compilable(name, schema, choices)
         except GrammarRefused as refused:
             reason = _clean_reason(refused.reason)
             return refusal | {"reason": reason, "pointer": refused.pointer}, None
@@ -221,21 +223,37 @@ class Compiler:
         return choice, self._llguidance.compile_text(schema[TEXT])
 
     def _first_compilable(
-        self, name: str, candidates: Iterator[Choice]
+        self, name: str, parameters: dict[str, Any], candidates: Iterator[Choice]
     ) -> tuple[Choice, CompiledGrammar]:
         """The first choice that its engine compiles. If there is none, or if even a looser schema
         is unsatisfiable, the first choice's GrammarRefused is raised."""
         first: GrammarRefused | None = None
+        is_json = isinstance(self._form.codec_of(name), Json)
         for choice in candidates:
             try:
+                if not is_json:
+                    return self._compile_arguments(name, parameters, choice)
                 engine = self._engines[choice.engine]
                 return choice, engine.compile(self._form, name, choice.schema)
+            except NotRepresentable:
+                raise
             except GrammarRefused as refused:
                 if first is not None and UNSATISFIABLE in refused.reason:
                     break
                 first = first or refused
         assert first is not None
         raise first
+
+    def _compile_arguments(
+        self, name: str, parameters: dict[str, Any], choice: Choice
+    ) -> tuple[Choice, CompiledGrammar]:
+        """Compile arguments that are not JSON. Only llguidance can."""
+        grammar, residual = self._llguidance.compile_arguments(
+            self._form, name, choice.schema, parameters
+        )
+        residual = tuple(dict.fromkeys((*choice.residual, *residual)))
+        reason = "the arguments are not JSON"
+        return Choice("llguidance", reason, choice.schema, residual), grammar
 
 
 def _choices(schema: dict[str, Any], rewritten: RewrittenSchema | None) -> Iterator[Choice]:

@@ -15,11 +15,14 @@ import numpy as np
 
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.walk import find_keyword
+from toolgate_core.wire import ResidualKeyword
 
 from ...errors import BackendError, GrammarRefused
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..closed_objects import close_objects
+from ..codecs.codec_grammar import encoded_literal
+from ..codecs.factory import make_rules
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
@@ -50,8 +53,7 @@ class LLGuidanceEngine:
         codec = form.codec_of(name)
         before, after = form.grammar_texts(name, parameters)
         schema = close_objects(parameters)
-        if not isinstance(codec, Json):
-            raise GrammarRefused("the codec of these arguments is not supported yet", "")
+        assert isinstance(codec, Json)
         options = {
             "whitespace_flexible": False,
             "item_separator": codec.item_separator,
@@ -61,11 +63,35 @@ class LLGuidanceEngine:
             f"start: {_literal(before)} arguments {_literal(after)}\n"
             f"arguments: %json {json.dumps(schema | {'x-guidance': options})}"
         )
+        return _Compiled(self._matcher(grammar, parameters))
+
+    def compile_arguments(
+        self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
+    ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
+        """A grammar for arguments that are not JSON, and the keywords that it does not enforce.
+        `typed_by` is the canonical schema, by which the gateway reads the values. Raises
+        GrammarRefused."""
+        before, after = form.grammar_texts(name, parameters)
+        rules = make_rules(form.codec, close_objects(parameters), form.marks, typed_by)
+        start = " ".join(
+            filter(
+                None,
+                [
+                    encoded_literal(before, form.marks),
+                    "arguments",
+                    encoded_literal(after, form.marks),
+                ],
+            )
+        )
+        matcher = self._matcher(f"start: {start}\n{rules.text}\n", parameters)
+        return _Compiled(matcher), tuple(rules.residual)
+
+    def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
         if matcher.is_error():
             reason = _first_line(matcher.get_error())
             raise GrammarRefused(reason, _pointer(reason, parameters))
-        return _Compiled(matcher)
+        return matcher
 
     def compile_text(self, form: dict[str, Any]) -> CompiledGrammar:
         """A grammar for `TEXT`: one of several texts, or a regular expression; never

@@ -46,7 +46,8 @@ def parse(
         written = parser.feed(text[:at])
         copied = parser.copy()
         more = parser.feed(text[at:])
-        assert parser.finished and copied.feed(text[at:]) == more
+        assert parser.finished
+        assert copied.feed(text[at:]) == more
         written += more
         if found is None:
             found = (written, parser.rest)

@@ -1,0 +1,23 @@
+"""The grammar of a codec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolgate_core.dialects.codecs import Codec, Tagged
+from toolgate_core.dialects.marks import Marks
+
+from ...errors import GrammarRefused
+from .rules import Rules
+from .tagged import tagged_rules
+
+
+def make_rules(
+    codec: Codec, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+) -> Rules:
+    """The rules of a tool's arguments. `schema` is the prepared schema of its parameters, with
+    closed objects; `typed_by` is the canonical one. Raises GrammarRefused."""
+    if isinstance(codec, Tagged):
+        return tagged_rules(codec, schema, marks, typed_by)
+    raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")

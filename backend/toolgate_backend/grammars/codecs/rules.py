@@ -1,0 +1,35 @@
+"""Rules of llguidance's Lark that a codec makes of a schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolgate_core.wire import ResidualKeyword
+
+
+@dataclass
+class Rules:
+    """A grammar in the making. `start` of the whole grammar refers to the rule `arguments`."""
+
+    lines: list[str] = field(default_factory=list)
+    residual: list[ResidualKeyword] = field(default_factory=list)
+    """The keywords of the tool's schema that the rules do not enforce, besides those that its
+    preparation removed."""
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def add(self, kind: str, body: str, attribute: str = "") -> str:
+        """A rule or terminal with this body; the name of an earlier one if there is one. `kind` is
+        the beginning of the name: in capitals for a terminal. `attribute` is one of llguidance's,
+        such as `[lazy]`."""
+        whole = f"{attribute}: {body}"
+        if whole not in self._names:
+            self._names[whole] = f"{kind}_{len(self._names)}"
+            self.lines.append(self._names[whole] + whole)
+        return self._names[whole]
+
+    def define(self, name: str, body: str) -> None:
+        self.lines.append(f"{name}: {body}")
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)

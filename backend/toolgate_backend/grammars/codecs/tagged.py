@@ -1,0 +1,262 @@
+"""The grammar of arguments in tags, in any order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolgate_core.dialects.arguments.scalars import PATTERNS
+from toolgate_core.dialects.arguments.value_types import argument_types
+from toolgate_core.dialects.codecs import Tagged
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.pointer import escape
+from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import ResidualKeyword
+
+from ...errors import GrammarRefused, NotRepresentable
+from .alternatives import alternatives, listed, restricted, types, without_root_references
+from .codec_grammar import encoded_literal, quoted
+from .raw_strings import RawStrings
+from .rules import Rules
+
+MAX_UNORDERED = 64
+"""Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""
+_OBJECT_KEYWORDS = frozenset(
+    {
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "$defs",
+        "minProperties",
+        "maxProperties",
+    }
+)
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_SCALARS = frozenset({"null", "boolean", "integer", "number"})
+_CONTAINERS = frozenset({"object", "array"})
+_FIRST_CHARACTERS = {"object": r"\{", "array": r"\["}
+_UNDECLARED_KEY = r"/[^\x00-\x20<>\"'&=|]{1,64}/"
+
+
+def tagged_rules(
+    codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+) -> Rules:
+    """The rules of the arguments. `schema` is the prepared schema of the tool's parameters,
+    `typed_by` the canonical one, by which the client's gateway reads the values. Raises
+    GrammarRefused."""
+    return _TaggedGrammar(codec, without_root_references(schema), marks, typed_by).rules
+
+
+class _TaggedGrammar:
+    def __init__(
+        self, codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+    ) -> None:
+        self._codec = codec
+        self._schema = schema
+        self._marks = marks
+        self._typed_by = typed_by
+        self._definitions = schema.get("$defs", {})
+        self.rules = Rules()
+        end, close = marks.encode(codec.end), marks.encode(codec.close)
+        self._strings = RawStrings(self.rules, end, close, marks, cdata=codec.cdata)
+        self._end = self._strings.end.lark
+        self._options = {
+            "whitespace_flexible": False,
+            "item_separator": codec.item_separator,
+            "key_separator": codec.key_separator,
+        }
+        objects = [each for each in alternatives(schema, schema) if "object" in types(each)]
+        ways = [self._object(at, each) for at, each in enumerate(objects)]
+        if not ways:
+            raise GrammarRefused("no object satisfies it", "")
+        self.rules.define("arguments", " | ".join(ways))
+
+    def _object(self, number: int, schema: dict[str, Any]) -> str:
+        """The arguments of one alternative of the schema."""
+        if beyond := sorted(schema.keys() - _OBJECT_KEYWORDS):
+            raise GrammarRefused(f"{beyond[0]!r} of arguments in tags", f"/{escape(beyond[0])}")
+        if "properties" not in schema and "properties" in self._typed_by:  # left to validation
+            kept = ("properties", "required")
+            declared = {key: self._typed_by[key] for key in kept if key in self._typed_by}
+            declared["properties"] = dict.fromkeys(declared["properties"], True)
+            schema = schema | declared
+        properties: dict[str, Any] = dict(schema.get("properties", {}))
+        required = set(schema.get("required", ()))
+        further = schema.get("additionalProperties", True)
+        for name in required - properties.keys():
+            properties[name] = further
+        if schema.get("minProperties", 0) > len(required):
+            raise GrammarRefused("'minProperties' of arguments in tags", "/minProperties")
+        if "maxProperties" in schema:
+            if schema["maxProperties"] > len(required):
+                raise GrammarRefused("'maxProperties' of arguments in tags", "/maxProperties")
+            properties, further = {name: properties[name] for name in required}, False
+        arguments: list[tuple[str, bool]] = []
+        for name, value in properties.items():
+            rule = self._argument(name, value, needed=name in required)
+            if rule is not None:
+                arguments.append((rule, name in required))
+        other = self._further_arguments(further, properties)
+        name = f"arguments_{number}"
+        if 1 <= len(arguments) <= MAX_UNORDERED:
+            self._any_order(name, arguments, other)
+            return f"{name}::0x0"
+        ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
+        ordered.append(f"{other}*" if other else '""')
+        self.rules.define(name, " ".join(ordered))
+        return name
+
+    def _any_order(self, name: str, arguments: Sequence[tuple[str, bool]], other: str) -> None:
+        """A rule with one bit for each argument that was written."""
+        needed = [f"bit_set({at})" for at, (_, needed) in enumerate(arguments) if needed]
+        condition = needed[0] if needed else ""
+        for each in needed[1:]:
+            condition = f"and({condition}, {each})"
+        ways = [f'""{f" %if {condition}" if condition else ""}']
+        ways += [
+            f"{rule} {name}::set_bit({at}) %if bit_clear({at})"
+            for at, (rule, _) in enumerate(arguments)
+        ]
+        if other:
+            ways.append(f"{other} {name}::_")
+        self.rules.define(f"{name}::_", "\n  | ".join(ways))
+
+    def _argument(self, name: str, schema: Any, *, needed: bool) -> str | None:
+        """The rule of one argument; None if it cannot be written and is optional."""
+        pointer = f"/properties/{escape(name)}"
+        after_key = self._codec.middle.partition("{type}")[0]
+        key = name
+        for char, written in self._codec.escapes:
+            key = key.replace(char, written)
+        begin = self._marks.encode(self._codec.begin)
+        encoded_key = begin + key + self._marks.encode(after_key)
+        if self._cannot_be_key(key, after_key):
+            if needed:
+                raise NotRepresentable(
+                    f"the model's form of calls has no text for the name {name[:60]!r}", pointer
+                )
+            return None
+        try:
+            values = self._values(name, schema)
+        except GrammarRefused as refused:
+            raise GrammarRefused(refused.reason, pointer + refused.pointer) from refused
+        if not values:
+            if needed:
+                raise NotRepresentable(
+                    "the model's form of calls has no text for any value", pointer
+                )
+            return None
+        written = encoded_literal(encoded_key, self._marks)
+        return self.rules.add("argument", f"{written} ({' | '.join(values)})")
+
+    def _cannot_be_key(self, key: str, after_key: str) -> bool:
+        return not key or after_key[0] in key or "\n" in key or self._codec.close in key
+
+    def _values(self, name: str, schema: Any) -> list[str]:
+        """The rules of the values of an argument, each with the text after the key's."""
+        found = alternatives(schema, self._schema)
+        if self._codec.types:
+            return self._typed_values(found)
+        kinds = argument_types(self._typed_by, name)
+        if "string" not in kinds:
+            kept = [each for each in (restricted(one, kinds) for one in found) if each]
+            return [f"{self._json(kept)} {self._end}"] if kept else []
+        if kinds == {"string"}:
+            return self._texts(found, ())
+        return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
+
+    def _typed_values(self, found: list[dict[str, Any]]) -> list[str]:
+        """The values behind their type attribute."""
+        after = encoded_literal(
+            self._marks.encode(self._codec.middle.partition("{type}")[2]), self._marks
+        )
+        attributes: dict[str, set[str]] = {}
+        for kind, attribute in self._codec.types:
+            attributes.setdefault(attribute, set()).add(kind)
+        values = []
+        for attribute, kinds in attributes.items():
+            if "string" in kinds:
+                ways = self._texts(found, ())
+            else:
+                kept = [restricted(one, frozenset(kinds)) for one in found]
+                some = [each for each in kept if each]
+                ways = [f"{self._json(some)} {self._end}"] if some else []
+            values += [f"{quoted(attribute)} {after} {way}" for way in ways]
+        return values
+
+    def _texts(self, found: list[dict[str, Any]], forbidden: Sequence[str]) -> list[str]:
+        strings = [restricted(one, frozenset({"string"})) for one in found]
+        ways = [self._strings.value(each, forbidden) for each in strings if each]
+        return [way for way in ways if way]
+
+    def _read_as_json(self, kinds: frozenset[str]) -> list[str]:
+        """Regular expressions of the texts that are read as JSON where strings are allowed too."""
+        scalars = [PATTERNS[kind] for kind in PATTERNS if kind in kinds]
+        begins = [first for kind, first in _FIRST_CHARACTERS.items() if kind in kinds]
+        return scalars + [f"{first}(?s:.*)" for first in begins]
+
+    def _others(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
+        """The values that are no strings, beside raw text. Scalars are one terminal with their end,
+        because the raw text would be preferred to them. They have no bounds then."""
+        ways = []
+        scalars: dict[str, None] = {}
+        for one in found:
+            each = restricted(one, kinds & _SCALARS)
+            if each is None:
+                continue
+            if each.keys() & _BOUNDS:
+                self._leave_bounds(name)
+            values = listed(each)
+            if values is None:
+                scalars |= dict.fromkeys(PATTERNS[kind] for kind in PATTERNS if kind in types(each))
+            else:
+                scalars |= dict.fromkeys(_regex(json.dumps(value)) for value in values)
+        if scalars:
+            ways.append(self._strings.scalars([*scalars]))
+        containers = [restricted(one, kinds & _CONTAINERS) for one in found]
+        some = [each for each in containers if each]
+        if some:
+            ways.append(f"{self._json(some)} {self._end}")
+        return ways
+
+    def _leave_bounds(self, name: str) -> None:
+        """Leave the bounds of numbers to validation."""
+        pointer = f"/properties/{escape(name)}"
+        properties = self._typed_by.get("properties", {})
+        for at, node in subschemas(properties.get(name, {})):
+            for keyword in sorted(_BOUNDS & node.keys()) if isinstance(node, dict) else ():
+                one = ResidualKeyword(pointer=f"{pointer}{at}/{keyword}", keyword=keyword)
+                if one not in self.rules.residual:
+                    self.rules.residual.append(one)
+
+    def _json(self, found: list[dict[str, Any]]) -> str:
+        schema = found[0] if len(found) == 1 else {"anyOf": found}
+        if self._definitions:
+            schema = {**schema, "$defs": self._definitions}
+        return self.rules.add("json", f"%json {json.dumps(schema | {'x-guidance': self._options})}")
+
+    def _further_arguments(self, schema: Any, declared: Mapping[str, Any]) -> str:
+        """The rule of an argument that the schema does not declare; empty if there is none."""
+        if schema is False or "patternProperties" in self._typed_by:
+            return ""
+        probe = "undeclared"
+        while probe in declared:
+            probe += "_"
+        values = self._values(probe, schema)
+        if not values:
+            return ""
+        names = " | ".join(quoted(name) for name in declared if name)
+        key = self.rules.add("KEY", _UNDECLARED_KEY)
+        if names:
+            key = self.rules.add("KEY", f"{key} & ~{self.rules.add('KEY', names)}")
+        begin = encoded_literal(self._marks.encode(self._codec.begin), self._marks)
+        after_key = self._codec.middle.partition("{type}")[0]
+        after = encoded_literal(self._marks.encode(after_key), self._marks)
+        return self.rules.add("further", f"{begin} {key} {after} ({' | '.join(values)})")
+
+
+def _regex(text: str) -> str:
+    """A regular expression for one text."""
+    return "".join(char if char.isalnum() else f"\\{char}" for char in text)

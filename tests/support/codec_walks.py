@@ -1,0 +1,128 @@
+"""Random walks over the grammar of a codec, with texts injected that are close to its marks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tests.models import tiny_model
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import words_per_row
+from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core.dialects.arguments.factory import make_parser
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
+from toolgate_core.wire import GrammarVerdict
+
+
+class CodecModel:
+    """The tiny model's tokenizer with the marks `tokens` of a dialect as special tokens."""
+
+    def __init__(self, dialect: Dialect, tokens: Sequence[str] = ()) -> None:
+        import transformers
+
+        directory = tiny_model()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        size = transformers.AutoConfig.from_pretrained(directory).vocab_size
+        ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
+        added = [transformers.AddedToken(each, special=True, normalized=False) for each in tokens]
+        tokenizer.add_tokens(added)
+        size = (max(size, len(tokenizer)) + 31) // 32 * 32
+        self.dialect = dialect
+        self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
+        self.form = self.vocabulary.form
+        self._compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
+
+    def verdict(self, parameters: dict[str, Any]) -> tuple[GrammarVerdict, CompiledGrammar | None]:
+        canonical = canonical_parameters(parameters)
+        outcome = self._compiler.compile("key", "f", canonical_json(canonical))
+        return outcome.verdict, outcome.grammar
+
+    def grammar(self, parameters: dict[str, Any]) -> CompiledGrammar:
+        verdict, grammar = self.verdict(parameters)
+        assert grammar is not None, verdict
+        return grammar
+
+    def tokens_of(self, text: str) -> list[int]:
+        """The tokens of a text, with its marks as tokens."""
+        return [*self.vocabulary.literal_tokens(self.form.marks.encode(text))]
+
+    def accepts(self, grammar: CompiledGrammar, text: str) -> bool:
+        """Whether the grammar accepts the arguments `text`, written in the tokenizer's tokens."""
+        before, after = self.form.grammar_texts("f")
+        marks = self.form.marks
+        matcher = grammar.matcher()
+        whole = marks.decode(before) + text + marks.decode(after)
+        return all(map(matcher.accept, self.tokens_of(whole))) and matcher.finished
+
+    @cached_property
+    def _likes(self) -> np.ndarray[Any, Any]:
+        """Tokens that bring a text to its end."""
+        closers = set(b"\"}])>,\n'")
+        found = [
+            at
+            for at, text in enumerate(self.vocabulary.token_bytes)
+            if text and set(text) <= closers
+        ]
+        return np.array(sorted({*found, *self.vocabulary.marks.tokens.values()}))
+
+    def walk(
+        self, grammar: CompiledGrammar, seed: int, injected: Sequence[str] = (), limit: int = 300
+    ) -> str | None:
+        """The encoded text of the arguments; None if they did not end within `limit` tokens. Text
+        is injected where the mask allows it. Raises AssertionError at a dead end."""
+        dice = random.Random(seed)
+        before, after = self.form.grammar_texts("f")
+        matcher = grammar.matcher()
+        head = self.vocabulary.literal_tokens(before)
+        assert all(map(matcher.accept, head))
+        tokens: list[int] = []
+        special = np.array(sorted(self.vocabulary.special - self.form.grammar_marks))
+        row = np.zeros(words_per_row(self.vocabulary.size), dtype=np.int32)
+        hostile = [self.tokens_of(text) for text in injected]
+        for _ in range(limit):
+            if matcher.finished:
+                text = self.encoded(tokens)
+                assert text.endswith(after)
+                return text[: len(text) - len(after)]
+            matcher.fill(row)
+            allowed = np.setdiff1d(masks.unpack(row), special)
+            assert allowed.size, f"nothing may follow {self.encoded(tokens)!r}"
+            if hostile and dice.random() < 0.2:
+                for token in dice.choice(hostile):
+                    if not matcher.accept(token):
+                        break
+                    tokens.append(token)
+                continue
+            liked = np.intersect1d(allowed, self._likes)
+            some = liked if liked.size and dice.random() < 0.6 else allowed
+            token = int(some[dice.randrange(some.size)])
+            assert matcher.accept(token), "a token of the mask is refused"
+            tokens.append(token)
+        return None
+
+    def encoded(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, with marks as surrogates."""
+        symbols = self.form.marks.symbol_of_token
+        parts, run = [], b""
+        for token in tokens:
+            if token in symbols:
+                parts += [run.decode(errors="replace"), symbols[token]]
+                run = b""
+            else:
+                run += self.vocabulary.token_bytes[token]
+        return "".join([*parts, run.decode(errors="replace")])
+
+    def parsed(self, parameters: dict[str, Any], encoded: str) -> str:
+        """The JSON that the gateway's parser makes of the arguments."""
+        canonical = canonical_parameters(parameters)
+        parser = make_parser(self.form.codec, canonical, self.form.marks)
+        written = parser.feed(encoded + self.form.grammar_texts("f")[1])
+        assert parser.finished
+        return written
