@@ -44,7 +44,8 @@ class TaggedForm:
         self.after_key = marks.encode(before_type)
         self.after_type = marks.encode(after_type) if has_type else None
         self.end = marks.encode(codec.end)
-        self.close = marks.encode(codec.close)
+        close = marks.encode(codec.close)
+        self.close = close if close in self.end else self.end
         self.lead = self.end[: self.end.index(self.close)]
         """The part of `end` before `close`."""
         self._types: dict[str, frozenset[str]] = {}
