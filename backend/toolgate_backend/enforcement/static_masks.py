@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..grammars.codecs.completion import make_completion
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.completion import Completion
 from ..grammars.literal_grammar import EmptyGrammar
 from ..tokens import masks
 from ..tokens.units import units
@@ -47,8 +47,8 @@ class StaticMasks:
         self.call_ids = CallIdentifiers(vocabulary.dialect)
         mark_ids = frozenset(self.marks.tokens.values())
         grammar_marks = self.form.grammar_marks
-        self.completion = Completion(
-            vocabulary.token_bytes, vocabulary.special, grammar_marks, mark_ids
+        self.completion = make_completion(
+            self.form, vocabulary.token_bytes, vocabulary.special, mark_ids
         )
         self._token_index = self.completion.token_index
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))

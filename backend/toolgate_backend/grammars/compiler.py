@@ -27,6 +27,7 @@ from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from ..tokens.vocabulary import Vocabulary
 from . import blob
+from .codecs.completion import make_completion
 from .completion import Completion
 from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine
@@ -99,8 +100,8 @@ class CompilerSetup:
         )
 
     def completion(self) -> Completion:
-        marks = CallForm(DIALECTS[self.dialect], self.marks).grammar_marks
-        return Completion(self._info.decoded_vocab, frozenset(self.special), marks)
+        form = CallForm(DIALECTS[self.dialect], self.marks)
+        return make_completion(form, self._info.decoded_vocab, frozenset(self.special))
 
     @cached_property
     def _info(self) -> Any:

@@ -91,32 +91,41 @@ class Completion:
             while not matcher.finished:
                 if len(taken) == MAX_STEPS or branches == MAX_BRANCHES:
                     return None
-                token, branched = self._next(matcher, scan)
+                tokens, branched = self._next(matcher, scan)
                 branches += branched
-                if token is None or not matcher.accept(token):
+                for token in tokens:
+                    if not matcher.accept(token):
+                        return None
+                    taken.append(token)
+                    scan = scan.after(self._bytes[token])
+                if not tokens:
                     return None
-                taken.append(token)
-                scan = scan.after(self._bytes[token])
             return list(taken)
         finally:
             if taken:
                 matcher.rollback(len(taken))
 
-    def _next(self, matcher: Matcher, scan: Scan) -> tuple[int | None, bool]:
-        """The next token of the completion, and whether several tokens were tried for it."""
+    def _next(self, matcher: Matcher, scan: Scan) -> tuple[list[int], bool]:
+        """The next tokens of the completion, and whether several were tried; no tokens if there
+        are none."""
         row = self._mask(matcher)
         closing = row & self._closing[scan.in_string]
         if closing.any():
-            return self._longest(masks.unpack(closing)), False
+            return [self._longest(masks.unpack(closing))], False
         allowed = masks.unpack(row)
-        if not len(allowed):  # as in CandidateSet: a special token may hide the forced text
-            allowed = masks.token_ids(self.token_index.prefixes_of(matcher.forced()))
-            return (self._longest(allowed) if len(allowed) else None), False
+        if not len(allowed):
+            return self._forced(matcher), False
         longest = self._longest(allowed)
         if len(allowed) == 1 or self._is_chain(allowed, longest):
-            return longest, False
+            return [longest], False
         closable = self._closable(matcher, scan, allowed)
-        return longest if closable is None else closable, True
+        return [longest if closable is None else closable], True
+
+    def _forced(self, matcher: Matcher) -> list[int]:
+        """The longest token of the forced text: a special token may hide it from the mask, as in
+        CandidateSet."""
+        tokens = masks.token_ids(self.token_index.prefixes_of(matcher.forced()))
+        return [self._longest(tokens)] if len(tokens) else []
 
     def _closable(self, matcher: Matcher, scan: Scan, allowed: masks.TokenIds) -> int | None:
         """A token after which a value can be closed. Short tokens are tried first."""

@@ -11,94 +11,24 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tests import tools
-from tests.models import tiny_model
-from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.spec import Spec
+from tests.support.dialect_model import PARAMETERS, DialectModel, walk
 from toolgate_backend.enforcement.state import Phase
-from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
-from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.tools import content_format, parse_tools
 
 from .shapes import SHAPES, Shape
 
-PARAMETERS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools.ALL}
 
-
-class Model:
-    """The tiny model's tokenizer with the marks of a shape, and all grammars."""
+class Model(DialectModel):
+    """The enforcement of a shape's dialect."""
 
     def __init__(self, shape: Shape) -> None:
-        import transformers
-
-        directory = tiny_model()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-        ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-        added = [
-            transformers.AddedToken(text, special=True, normalized=False) for text in shape.tokens
-        ]
-        tokenizer.add_tokens(added)
-        size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
+        super().__init__(shape.dialect, shape.tokens)
         self.shape = shape
-        self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, shape.dialect)
-        self.static = StaticMasks(self.vocabulary)
-        self._compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
-
-    def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
-        outcome = self._compiler.compile("key", name, canonical_json(parameters))
-        assert outcome.grammar is not None, outcome.verdict
-        return measure(outcome.grammar, name, parameters, self.static.completion)
-
-    @lru_cache  # noqa: B019 - one model for each shape
-    def tools(self) -> list[MeasuredGrammar]:
-        return [self.grammar(tool.name, tool.parameters) for tool in parse_tools(tools.ALL)]
-
-    def automaton(self, content: Any = None, **spec: Any) -> Automaton:
-        form = content_format(content, param="") if content else None
-        grammar = self.grammar(form.name, form.parameters) if form else None
-        made = Spec(**spec, earlier_calls=5, id_seed="seed")
-        return Automaton(self.static, made, self.tools(), grammar)
-
-    def text(self, tokens: list[int]) -> str:
-        ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.closed}
-        written = (self.vocabulary.token_bytes[t] for t in tokens if t not in ends)
-        return b"".join(written).decode(errors="replace")
 
 
 @pytest.fixture(scope="module")
 def model() -> Callable[[str], Model]:
     return lru_cache(lambda name: Model(SHAPES[name]))
-
-
-def walk(
-    machine: Automaton, model: Model, seed: int, limit: int = 300
-) -> tuple[list[int], list[str], bool]:
-    """Random tokens with a liking for ends; the phases; whether the turn ended."""
-    rng, size = random.Random(seed), model.vocabulary.size
-    token_bytes = model.vocabulary.token_bytes
-    likes = set(b'"}],<>/\n') | set(b"calstrgohun")
-    closers = {i for i, text in enumerate(token_bytes) if text and set(text) <= likes}
-    closers |= {*model.vocabulary.marks.end_of_turn, *model.vocabulary.marks.tokens.values()}
-    tokens: list[int] = []
-    phases: list[str] = []
-    for _ in range(limit):
-        row = np.zeros((size + 31) // 32, dtype=np.int32)
-        machine.fill_bitmask(row)
-        allowed = masks.unpack(row)
-        assert len(allowed), "no token is allowed"
-        liked = [t for t in allowed.tolist() if t in closers]
-        token = int(rng.choice(liked if liked and rng.random() < 0.5 else allowed.tolist()))
-        assert machine.accept_tokens([token]), "a token of the mask is refused"
-        tokens.append(token)
-        phases.append(machine.state.phase.name)
-        if machine.is_terminated():
-            return tokens, phases, True
-    return tokens, phases, False
 
 
 def calls_of(model: Model, text: str) -> tuple[str, list[tuple[str, Any]]]:

@@ -7,36 +7,21 @@ import random
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from tests.support.dialect_model import walk
 from tests.support.tool_calls import calls_in
-from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_core.deltas import CallEnd, CallStart, ContentDelta, Event, Finish, ReasoningDelta
-from toolgate_core.segmenter import Segmenter
 
 from .shapes import SHAPES
-from .test_shapes import PARAMETERS, Model, calls_of, walk
+from .test_shapes import Model, calls_of
 
 
 @pytest.fixture(scope="module")
 def model() -> Callable[[str], Model]:
     return lru_cache(lambda name: Model(SHAPES[name]))
-
-
-def segment(
-    model: Model, tokens: list[int], splits: list[int], reason: str = "stop", **how: bool
-) -> list[Event]:
-    decoder = TextDecoder(model.vocabulary)
-    texts = [decoder.decode(token) for token in tokens]
-    dialect, marks = model.shape.dialect, model.vocabulary.marks
-    segmenter = Segmenter(dialect, marks, schemas=PARAMETERS, **how)
-    events: list[Event] = []
-    for begin, end in pairwise([0, *sorted(splits), len(tokens)]):
-        events += segmenter.feed(tokens[begin:end], texts[begin:end])
-    return events + segmenter.finish(reason, None, decoder.rest())
 
 
 def text_of(events: list[Event], kind: type[Any]) -> str:
@@ -58,7 +43,7 @@ def test_the_segmenter_finds_the_calls_of_the_reader(
             continue
         content, calls = calls_of(found, found.text(tokens))
         for splits in ([], [dice.randrange(len(tokens)) for _ in range(5)]):
-            events = segment(found, tokens, splits, required=choice == "required")
+            events = found.segment(tokens, splits, required=choice == "required")
             made = [(called, json.loads(text)) for called, text in calls_in(events)]
             assert made == calls
             written = text_of(events, ContentDelta)
@@ -78,7 +63,7 @@ def test_reasoning_is_apart(model: Callable[[str], Model], name: str) -> None:
         tokens, _, whole = walk(machine, found, seed)
         if not whole:
             continue
-        events = segment(found, tokens, [], reasoning_open=True, required=True)
+        events = found.segment(tokens, [], reasoning_open=True, required=True)
         thoughts = found.shape.dialect.reasoning
         assert thoughts is not None
         before, end, rest = found.text(tokens).partition(thoughts.end)
@@ -98,9 +83,9 @@ def test_a_cut_call_is_not_whole(model: Callable[[str], Model], name: str) -> No
         tokens, _, whole = walk(machine, found, seed)
         if not whole:
             continue
-        complete = calls_in(segment(found, tokens, []))
+        complete = calls_in(found.segment(tokens, []))
         cut = tokens[: dice.randrange(1, len(tokens))]
-        events = segment(found, cut, [], "length")
+        events = found.segment(cut, [], "length")
         made = calls_in(events)
         ended = sum(isinstance(event, CallEnd) for event in events)
         assert made[:ended] == complete[:ended]
@@ -122,7 +107,7 @@ def test_ids_in_the_text_are_the_ids_of_the_calls(
         machine.reset()
         tokens, _, whole = walk(machine, found, seed)
         seed += 1
-    [start] = [each for each in segment(found, tokens, []) if isinstance(each, CallStart)]
+    [start] = [each for each in found.segment(tokens, []) if isinstance(each, CallStart)]
     assert start.id is not None
     assert re.fullmatch(form, start.id)
     assert start.id.rpartition(":")[2] in found.text(tokens)

@@ -1,0 +1,136 @@
+"""Search for a short completion of arguments that are not JSON.
+
+Inside a raw value, what ends a string depends on the codec. The search tries the texts that end
+something in that codec, and takes the first one after which the mask is no longer that of free
+text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from toolgate_core.dialects.arguments.tagged import CDATA_END
+from toolgate_core.dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import ARGUMENTS, Slot
+
+from ...tokens import masks
+from ...tokens.call_form import CallForm
+from ...tokens.units import mark_unit, units
+from ..completion import Completion, Scan
+from ..engines.engine import Matcher
+
+FREE_TEXT = 0.25
+"""Share of the vocabulary from which on a mask is that of free text."""
+TRIED = 6
+"""Number of tokens that are tried for one after which something can be ended."""
+_JSON_ENDS = ('"', "]", "}")
+
+
+def closers(form: CallForm) -> tuple[bytes, ...]:
+    """The texts that end something in the arguments of a dialect, outermost first, in units."""
+    codec: Codec = form.codec
+    if isinstance(codec, Json):
+        return ()
+    parts = form.calls.call
+    after = next((p for p in parts[parts.index(ARGUMENTS) + 1 :] if not isinstance(p, Slot)), "")
+    inner: tuple[str, ...]
+    match codec:
+        case Tagged(end=end, cdata=cdata):
+            inner = (end, CDATA_END + end, *_JSON_ENDS) if cdata else (end, *_JSON_ENDS)
+        case GemmaValues(quote=quote):
+            inner = (quote, *_JSON_ENDS)
+        case NestedTags(namespace=namespace):
+            inner = (f"{namespace}</",)
+        case Pythonic(quote=quote):
+            inner = (quote, *_JSON_ENDS)
+    texts = [text for text in (after, *inner) if text]
+    return tuple(units(form.marks.encode(text), form.marks) for text in dict.fromkeys(texts))
+
+
+def make_completion(
+    form: CallForm,
+    token_bytes: Sequence[bytes],
+    special: frozenset[int],
+    marks: frozenset[int] = frozenset(),
+) -> Completion:
+    """The search for the calls of a dialect. `marks` can be part of the text before a grammar."""
+    found = closers(form)
+    if not found:
+        return Completion(token_bytes, special, form.grammar_marks, marks)
+    return CodecCompletion(token_bytes, special, form.grammar_marks, marks, found)
+
+
+class CodecCompletion(Completion):
+    """As `Completion`, with the closers of a codec in place of those of JSON."""
+
+    def __init__(
+        self,
+        token_bytes: Sequence[bytes],
+        special: frozenset[int],
+        grammar_marks: frozenset[int],
+        marks: frozenset[int],
+        closers: Sequence[bytes],
+    ) -> None:
+        super().__init__(token_bytes, special, grammar_marks, marks)
+        self._closers = closers
+        self._mark_units = {token: mark_unit(token) for token in marks | grammar_marks}
+
+    def _next(self, matcher: Matcher, scan: Scan) -> tuple[list[int], bool]:
+        row = self._mask(matcher)
+        allowed = masks.unpack(row)
+        if not len(allowed):
+            return self._forced(matcher), False
+        longest = self._longest(allowed)
+        if len(allowed) == 1 or self._is_chain(allowed, longest):
+            return [longest], False
+        if ending := self._ending(matcher):
+            return ending, True
+        for token in self._tried(allowed):
+            if not matcher.accept(token):
+                continue
+            try:
+                if matcher.finished or self._ending(matcher):
+                    return [token], True
+            finally:
+                matcher.rollback(1)
+        return [longest], True
+
+    def _tried(self, allowed: masks.TokenIds) -> list[int]:
+        """The shortest and the longest tokens."""
+        by_length = allowed[np.argsort(self._length[allowed], kind="stable")]
+        return [*map(int, by_length[:TRIED]), *map(int, by_length[: TRIED - 1 : -1][:TRIED])]
+
+    def _ending(self, matcher: Matcher) -> list[int]:
+        """The tokens of the first closer that ends something here; none if no closer does."""
+        for closer in self._closers:
+            tokens = self._accepted(matcher, closer)
+            if not tokens:
+                continue
+            ends = matcher.finished or not self._is_free_text(matcher)
+            matcher.rollback(len(tokens))
+            if ends:
+                return tokens
+        return []
+
+    def _accepted(self, matcher: Matcher, text: bytes) -> list[int]:
+        """The tokens of `text`, which the matcher has accepted; none if it does not accept it."""
+        taken: list[int] = []
+        while text:
+            prefixes = self.token_index.prefixes_of(text)
+            token = next((each for each in reversed(prefixes) if matcher.accept(each)), None)
+            if token is None:
+                if taken:
+                    matcher.rollback(len(taken))
+                return []
+            taken.append(token)
+            text = text[len(self._units(token)) :]
+        return taken
+
+    def _units(self, token: int) -> bytes:
+        return self._mark_units.get(token, self._bytes[token])
+
+    def _is_free_text(self, matcher: Matcher) -> bool:
+        allowed = int(np.bitwise_count(self._mask(matcher).view(np.uint32)).sum())
+        return allowed > FREE_TEXT * len(self._bytes)

@@ -1,0 +1,67 @@
+"""Random walks in every dialect, with its marks as tokens and as text."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import jsonschema
+import pytest
+
+from tests.support.dialect_marks import marks_of
+from tests.support.dialect_model import PARAMETERS, DialectModel, walk
+from tests.support.tool_calls import calls_in
+from toolgate_core.deltas import CallEnd, Finish
+from toolgate_core.dialects.registry import DIALECTS
+
+NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def dialect_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=["tokens", "text"])
+def model(request: pytest.FixtureRequest, dialect_name: str) -> Iterator[DialectModel]:
+    dialect = DIALECTS[dialect_name]
+    return DialectModel(dialect, marks_of(dialect) if request.param == "tokens" else ())
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None:
+    machine, dice = model.automaton(choice=choice), random.Random(5)
+    required = choice == "required"
+    ended = 0
+    for seed in range(6):
+        machine.reset()
+        tokens, _, whole = walk(machine, model, seed, 500)
+        if not whole:
+            continue
+        ended += 1
+        events = model.segment(tokens, required=required)
+        calls = calls_in(events)
+        for name, arguments in calls:
+            jsonschema.validate(json.loads(arguments), PARAMETERS[name])
+        assert bool(calls) or not required
+        assert events[-1] == Finish("tool_calls" if calls else "stop")
+        assert sum(isinstance(event, CallEnd) for event in events) == len(calls)
+        parts = model.segment(tokens, [dice.randrange(len(tokens)) for _ in range(5)])
+        assert calls_in(parts) == calls
+    assert ended
+
+
+def test_a_call_closes_at_the_budget(model: DialectModel) -> None:
+    tokens = model.vocabulary.call_tokens
+    shortest = min(
+        tokens.shortest_call(each.name, each.least_tokens or 0, first=True)
+        for each in model.tools()
+    )
+    machine = model.automaton(choice="required", budget=shortest + 7, close_at_budget=True)
+    for seed in range(2):
+        machine.reset()
+        written, _, whole = walk(machine, model, seed, limit=shortest + 7)
+        assert whole, model.text(written)
+        [first, *_] = calls_in(model.segment(written))
+        jsonschema.validate(json.loads(first[1]), PARAMETERS[first[0]])

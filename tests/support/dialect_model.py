@@ -1,0 +1,135 @@
+"""The tiny model's tokenizer with the marks of a dialect, its enforcement, and random walks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tests import tools
+from tests.models import tiny_model
+from toolgate_backend.endpoint.token_stream import TextDecoder
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.grammars.codecs.completion import closers
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core.deltas import Event
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.schema.canonical import canonical_json
+from toolgate_core.segmenter import Segmenter
+from toolgate_core.tools import content_format, parse_tools
+
+PARAMETERS: dict[str, Any] = {
+    tool["function"]["name"]: tool["function"]["parameters"] for tool in tools.ALL
+}
+_LIKES = frozenset(b'"}],<>/\n') | frozenset(b"calstrgohun")
+
+
+class DialectModel:
+    """`tokens` are the marks that are special tokens; all other marks are text. Conversations have
+    five earlier calls."""
+
+    def __init__(
+        self, dialect: Dialect, tokens: Sequence[str] = (), offered: Sequence[Any] = tools.ALL
+    ) -> None:
+        import transformers
+
+        directory = tiny_model()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        size = transformers.AutoConfig.from_pretrained(directory).vocab_size
+        ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
+        added = [transformers.AddedToken(text, special=True, normalized=False) for text in tokens]
+        tokenizer.add_tokens(added)
+        size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
+        self.dialect = dialect
+        self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
+        self.static = StaticMasks(self.vocabulary)
+        self._compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
+        self._offered = parse_tools(list(offered))
+
+    def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
+        outcome = self._compiler.compile("key", name, canonical_json(parameters))
+        assert outcome.grammar is not None, outcome.verdict
+        return measure(outcome.grammar, name, parameters, self.static.completion)
+
+    @lru_cache  # noqa: B019 - one model for each dialect
+    def tools(self) -> list[MeasuredGrammar]:
+        return [self.grammar(tool.name, tool.parameters) for tool in self._offered]
+
+    def automaton(self, content: Any = None, **spec: Any) -> Automaton:
+        form = content_format(content, param="") if content else None
+        grammar = self.grammar(form.name, form.parameters) if form else None
+        made = Spec(**spec, earlier_calls=5, id_seed="seed")
+        return Automaton(self.static, made, self.tools(), grammar)
+
+    def text(self, tokens: list[int]) -> str:
+        ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.closed}
+        written = (self.vocabulary.token_bytes[t] for t in tokens if t not in ends)
+        return b"".join(written).decode(errors="replace")
+
+    def segment(
+        self, tokens: list[int], splits: Sequence[int] = (), reason: str = "stop", **how: Any
+    ) -> list[Event]:
+        """The events of these tokens, fed in parts that end at `splits`."""
+        decoder = TextDecoder(self.vocabulary)
+        texts = [decoder.decode(token) for token in tokens]
+        schemas = {tool.name: tool.parameters for tool in self._offered}
+        segmenter = Segmenter(self.dialect, self.vocabulary.marks, schemas=schemas, **how)
+        events: list[Event] = []
+        for begin, end in pairwise([0, *sorted(splits), len(tokens)]):
+            events += segmenter.feed(tokens[begin:end], texts[begin:end])
+        return events + segmenter.finish(reason, None, decoder.rest())
+
+    @cached_property
+    def closers(self) -> list[list[int]]:
+        """Texts that end something in the dialect's arguments, as tokens."""
+        index = self.static.completion.token_index
+        return [index.cover(text) or [] for text in closers(self.vocabulary.form)]
+
+    @cached_property
+    def liked(self) -> frozenset[int]:
+        """Tokens that bring a text to its end."""
+        found = {
+            token
+            for token, text in enumerate(self.vocabulary.token_bytes)
+            if text and set(text) <= _LIKES
+        }
+        marks = self.vocabulary.marks
+        return frozenset({*found, *marks.end_of_turn, *marks.tokens.values()})
+
+
+def walk(
+    machine: Automaton, model: DialectModel, seed: int, limit: int = 300
+) -> tuple[list[int], list[str], bool]:
+    """Random tokens with a liking for ends; the phases; whether the turn ended."""
+    rng, size = random.Random(seed), model.vocabulary.size
+    tokens: list[int] = []
+    phases: list[str] = []
+    planned: list[int] = []
+    while len(tokens) < limit:
+        row = np.zeros((size + 31) // 32, dtype=np.int32)
+        machine.fill_bitmask(row)
+        allowed = masks.unpack(row)
+        assert len(allowed), "no token is allowed"
+        if not planned and model.closers and rng.random() < 0.15:
+            planned = [*rng.choice(model.closers)]
+        if planned and planned[0] in allowed:
+            token = planned.pop(0)
+        else:
+            planned = []
+            liked = [t for t in allowed.tolist() if t in model.liked]
+            token = int(rng.choice(liked if liked and rng.random() < 0.5 else allowed.tolist()))
+        assert machine.accept_tokens([token]), "a token of the mask is refused"
+        tokens.append(token)
+        phases.append(machine.state.phase.name)
+        if machine.is_terminated():
+            return tokens, phases, True
+    return tokens, phases, False
