@@ -18,6 +18,7 @@ from .dialects.dialect import Dialect
 from .errors import EnforcementFailed
 from .segmentation.call_reader import CallReader
 from .segmentation.free_text import FreeText
+from .segmentation.messages import Message, Messages
 from .segmentation.turn_form import turn_form
 from .wire import MarkIds, TokenLogprob
 
@@ -29,6 +30,7 @@ parts."""
 class _Phase(Enum):
     REASONING = auto()
     CONTENT = auto()
+    AFTER_CONTENT = auto()
     CALL = auto()
     AFTER_CALL = auto()
 
@@ -52,6 +54,8 @@ class Segmenter:
         self._silent = frozenset(marks.end_of_turn) | {marks.failure, marks.closed}
         self._schemas = schemas or {}
         self._triggers = self._form.triggers(self._schemas)
+        self._messages = Messages(self._form, self._triggers) if self._form.content_begin else None
+        self._message: Message | None = None  # the message of content that has begun
         self._required = required
         self._phase = _Phase.REASONING if reasoning_open else _Phase.CONTENT
         self._free = FreeText()
@@ -140,6 +144,8 @@ class Segmenter:
             self._read_call(text, (logprob,) if logprob is not None else (), events)
         elif self._phase is _Phase.AFTER_CALL:
             self._after_call(text, events)
+        elif self._phase is _Phase.AFTER_CONTENT:
+            self._after_content(text, events)
         else:
             self._free_text(text, logprob, events)
         return events
@@ -173,6 +179,12 @@ class Segmenter:
             self._free_text(rest, None, events)
 
     def _in_content(self, events: list[Event]) -> None:
+        if self._messages is not None:
+            if self._message is None:
+                self._begin_message(self._messages, events)
+            else:
+                self._in_message(self._messages.end(self._message), events)
+            return
         begin = self._form.reasoning_begin
         if begin and not self._begun:
             written = self._free.text.lstrip()
@@ -201,6 +213,54 @@ class Segmenter:
         rest = self._split((at, ""), events)
         self._begin_call(self._form.first_call, events)
         self._read_call(rest, logprobs, events)
+
+    def _begin_message(self, messages: Messages, events: list[Event]) -> None:
+        written = self._free.text.lstrip("\n")
+        begun = messages.begun(written)
+        if begun is None:
+            if not messages.may_begin(written):
+                self._message = Message.CONTENT  # the prompt has begun the content
+                self._in_message(self._form.content_end, events)
+            return
+        message, begin = begun
+        self._free.take()
+        if message is Message.CALLS:
+            self._begin_call(self._form.first_call, events)
+            self._read_call(written, (), events)
+            return
+        if message is Message.REASONING:
+            self._phase = _Phase.REASONING
+            self.reasoning_tokens += 1
+        else:
+            self._message = message
+        if rest := written.removeprefix(begin):
+            self._free_text(rest, None, events)
+
+    def _in_message(self, end: str, events: list[Event]) -> None:
+        found = self._free.find((end,)) if end else None
+        if found is None:
+            self._release((end,) if end else (), events)
+            return
+        rest = self._split(found, events)
+        self._phase, self._has_mark = _Phase.AFTER_CONTENT, False
+        if rest:
+            self._after_content(rest, events)
+
+    def _after_content(self, text: str, events: list[Event]) -> None:
+        """The calls after a message of content, or the text that ends the turn."""
+        self._between += text
+        written, is_preamble = self._between, self._message is Message.PREAMBLE
+        may_call = is_preamble or self._form.preamble == self._form.content_begin
+        triggers = self._triggers if may_call else ()
+        if any(written.startswith(each) for each in triggers):
+            self._begin_call(self._form.first_call, events)
+            self._read_call(written, (), events)
+            return
+        following = (*triggers, "" if is_preamble else self._form.content_last)
+        if written.strip() and not any(each.startswith(written) for each in following):
+            raise EnforcementFailed(
+                "The model wrote text after its content. Send the request again."
+            )
 
     def _split(self, found: tuple[int, str], events: list[Event]) -> str:
         """Send the text before `found` without its trailing white space; the text after it."""
@@ -287,7 +347,8 @@ class Segmenter:
                 self._release_all(events)
                 return [*events, Finish("length")]
             return [*events, *self._cut()]
-        whole = self._phase is _Phase.CONTENT or self._phase is _Phase.AFTER_CALL
+        whole = self._phase in (_Phase.CONTENT, _Phase.AFTER_CONTENT, _Phase.AFTER_CALL)
+        whole &= self._message is not Message.PREAMBLE or self._calls > 0
         if not whole or (self._required and not self._calls):
             raise EnforcementFailed(
                 "The response ended before it was complete. Send the request again."
@@ -298,6 +359,8 @@ class Segmenter:
 
     def _release_all(self, events: list[Event]) -> None:
         text, logprobs = self._free.take()
+        if self._messages and self._phase is _Phase.CONTENT and self._message is None:
+            return  # the beginning of a message
         if text or logprobs:
             self._send(text, logprobs, events)
 

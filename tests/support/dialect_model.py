@@ -90,9 +90,11 @@ class DialectModel:
 
     @cached_property
     def closers(self) -> list[list[int]]:
-        """Texts that end something in the dialect's arguments, as tokens."""
-        index = self.static.completion.token_index
-        return [index.cover(text) or [] for text in closers(self.vocabulary.form)]
+        """Texts that end something in the dialect's arguments or messages, as tokens."""
+        index, content = self.static.completion.token_index, self.dialect.content
+        ends = [self.vocabulary.literal_tokens(self.vocabulary.form.marks.encode(content.end))]
+        found = [index.cover(text) or [] for text in closers(self.vocabulary.form)]
+        return [*found, *([*tokens] for tokens in ends if tokens)]
 
     @cached_property
     def liked(self) -> frozenset[int]:

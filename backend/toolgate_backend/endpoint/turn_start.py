@@ -27,6 +27,9 @@ class TurnStart:
         def text(literal: str) -> bytes:
             return units(encode(literal), vocabulary.form.marks)
 
+        content = vocabulary.dialect.content
+        self._content = (text(content.begin), text(content.end))
+        self._turn = text(content.turn)
         self._reasoning = (text(reasoning.begin), text(reasoning.end)) if reasoning else None
         last = calls.call[-1] if calls else ""
         closing = calls.end or (last if isinstance(last, str) else "") if calls else ""
@@ -47,6 +50,9 @@ class TurnStart:
         self, prompt_ids: Sequence[int], mode: ReasoningMode, *, continues: bool = False
     ) -> ReasoningStart:
         """The state of the reasoning, from the last text of the prompt that begins or ends it."""
+        begin, end = self._content
+        if begin and self._last_of(prompt_ids, begin, end) == begin:
+            return "content"
         if self._reasoning is None:
             return "closed"
         begin, end = self._reasoning
@@ -67,7 +73,10 @@ class TurnStart:
         # A user's text cannot contain marks, but it can contain the other texts of the dialect.
         tokens = [*self._reversed(prompt_ids, self._ends | self._headers)]
         written = b"".join(self._unit_bytes[token] for token in reversed(tokens))
-        at_begin, at_end = written.rfind(begin), written.rfind(end) if end else -1
+        written = written.rpartition(self._turn)[2] if self._turn else written
+        at_begin = written.rfind(begin)
+        at_end = written.find(end, at_begin + len(begin)) if end and at_begin >= 0 else -1
+        at_end = written.rfind(end) if end and at_begin < 0 else at_end
         if max(at_begin, at_end) < 0:
             return None
         return begin if at_begin > at_end else end

@@ -10,9 +10,10 @@ from ..grammars.store import GrammarStore
 
 EXTRA_ARG = "toolgate"
 
-ReasoningStart = Literal["open", "must", "may", "closed"]
+ReasoningStart = Literal["open", "must", "may", "closed", "content"]
 """How the response begins. `open`: the prompt ends inside the reasoning. `must`: the first token
-starts the reasoning. `may`: the model chooses. `closed`: there is no reasoning."""
+starts the reasoning. `may`: the model chooses. `closed`: there is no reasoning. `content`: the
+prompt ends inside a message of content."""
 
 
 @dataclass(frozen=True)

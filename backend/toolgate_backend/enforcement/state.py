@@ -32,6 +32,9 @@ class State(NamedTuple):
     after_forced: Phase | None = None
     """The phase that begins when `forced` is done: THINKING, CONTENT, SELECT or END."""
     may_reason: bool = False
+    message: str = ""
+    """The message of content that has begun, if the family writes typed messages: `content` or
+    `preamble`."""
     at_start: bool = True
     """Whether the content so far is empty or the beginning of the text that begins calls."""
     partial_trigger: bytes = b""

@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from toolgate_core import grammar_key
+
 from ..grammars.codecs.completion import make_completion
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.literal_grammar import EmptyGrammar
@@ -64,9 +66,7 @@ class StaticMasks:
         )
         self._head = lru_cache(CACHED_HEADS)(self._make_head)
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        tokens, thoughts = self.marks.tokens, vocabulary.dialect.reasoning
-        self.reasoning_end_marks = _mark_set(tokens.get(thoughts.end) if thoughts else None)
-        reasoning = _mark_set(tokens.get(thoughts.begin) if thoughts else None)
+        reasoning = _mark_set(self.texts.reasoning_mark)
         call = _mark_set(self.texts.trigger_mark)
         self._content_marks = {
             (False, False): frozenset[int](),
@@ -74,7 +74,11 @@ class StaticMasks:
             (False, True): call,
             (True, True): reasoning | call,
         }
-        self._end_of_calls = MeasuredGrammar(EmptyGrammar(), 0, 0)
+        self._end_of_calls = MeasuredGrammar(EmptyGrammar(), 0, 0, "end of calls")
+        self._beginnings = {
+            kind: Candidate(MeasuredGrammar(EmptyGrammar(), 0, 0, f"message: {kind}"), text)
+            for kind, text in self.texts.begins.items()
+        }
 
     # --- candidates ---
 
@@ -98,6 +102,45 @@ class StaticMasks:
         candidates = self._calls(self.form.begin, grammars, call_id)
         if content is not None:
             candidates.append(Candidate(content, b""))
+        return self._candidate_set(candidates)
+
+    def messages(
+        self,
+        kinds: Sequence[str],
+        content: MeasuredGrammar | None,
+        grammars: Sequence[MeasuredGrammar],
+        call_id: str,
+    ) -> CandidateSet:
+        """The candidates at the beginning of a message: messages of free text of these `kinds`,
+        constrained content, or calls."""
+        candidates = self._calls(self.form.begin, grammars, call_id)
+        candidates += [self._beginnings[kind] for kind in kinds if kind in self._beginnings]
+        if content is not None:
+            candidates.append(Candidate(content, self.texts.begins["content"]))
+        return self._candidate_set(candidates)
+
+    def message_kind(self, candidates: CandidateSet) -> str | None:
+        """The kind of the only message that remains: `reasoning`, `content`, `preamble`, `format`
+        or `call`; None if there are several."""
+        names = {grammar.name for grammar in candidates.grammars}
+        if names == {grammar_key.CONTENT}:
+            return "format"
+        kinds = [
+            kind
+            for kind, each in self._beginnings.items()
+            if any(grammar is each.grammar for grammar in candidates.grammars)
+        ]
+        if not kinds:
+            return None if grammar_key.CONTENT in names else "call"
+        return kinds[0] if candidates.count == 1 else None
+
+    def calls_after_content(
+        self, grammars: Sequence[MeasuredGrammar], call_id: str, *, may_end: bool
+    ) -> CandidateSet:
+        """The candidates after a message of content: calls, or the text that ends the turn."""
+        candidates = self._calls(self.form.begin, grammars, call_id)
+        if may_end and self.texts.content_last_units:
+            candidates.append(Candidate(self._end_of_calls, self.texts.content_last_units))
         return self._candidate_set(candidates)
 
     def ends_calls(self, candidates: CandidateSet) -> bool:

@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from toolgate_core import grammar_key
 from toolgate_core.schema.walk import subschemas
 
-from .completion import Completion
+from .completion import Completion, Scan
 from .engines.engine import CompiledGrammar, Matcher
 
 UNKNOWN_VALUE_BYTES = 24
@@ -40,7 +41,8 @@ def measure(
     compiled: CompiledGrammar, name: str, parameters: dict[str, Any], completion: Completion
 ) -> MeasuredGrammar:
     """Takes as long as a compile, or longer for some schemas. Called in the quarantine process."""
-    path = completion.path(compiled.matcher())
+    scan = Scan() if name == grammar_key.CONTENT else completion.call_scan
+    path = completion.path(compiled.matcher(), scan)
     least_tokens = None if path is None else len(path)
     return MeasuredGrammar(compiled, least_tokens, growth(parameters), name)
 

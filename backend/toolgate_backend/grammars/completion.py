@@ -65,6 +65,8 @@ class Completion:
         be part of the fixed text before a grammar."""
         size = len(token_bytes)
         self._bytes = token_bytes
+        self.call_scan = Scan()
+        """The position in JSON at which the grammars of calls begin."""
         self._all_special = special
         self._marks = marks | grammar_marks
         special -= grammar_marks

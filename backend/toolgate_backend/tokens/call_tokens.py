@@ -23,6 +23,9 @@ class CallTokens:
         self.reasoning_begin = tokens(encode(reasoning.begin)) if reasoning else ()
         self.reasoning_end = tokens(encode(reasoning.end)) if reasoning else ()
         self.after_reasoning = tokens(encode(reasoning.after)) if reasoning else ()
+        content = dialect.content
+        before = encode(content.begin + content.end) if content.always else ""
+        self._before_calls = len(tokens(before))
         self.trigger = tokens(form.trigger) if dialect.calls else ()
         self.end = tokens(form.end)
         """The text that ends the calls."""
@@ -48,7 +51,8 @@ class CallTokens:
 
     def shortest_call(self, name: str, grammar_tokens: int, *, first: bool) -> int:
         """Number of tokens from the beginning of a call to the end of the turn."""
-        before = self.head_count(name, first) + (len(self.trigger) if first else 0)
+        before = self.head_count(name, first)
+        before += len(self.trigger) + self._before_calls if first else 0
         return before + grammar_tokens + self.after_grammar(name)
 
     @property

@@ -80,8 +80,6 @@ class Reasoning:
     end: str = "</think>"
     after: str = "\n\n"
     """Text between the end of the reasoning and the content."""
-    lead: str = ""
-    """Text that follows `begin` and is not part of the reasoning, besides line breaks."""
     switch: Switch | None = Switch("enable_thinking")
     """None: the family always reasons."""
     passes_back: bool = False
@@ -90,12 +88,27 @@ class Reasoning:
 
 @dataclass(frozen=True)
 class Content:
-    """Text around the content, in families that write a turn as a list of typed messages."""
+    """The content in families that write a turn as a list of typed messages.
+
+    A turn is then: [reasoning message] [content message] [calls]. Each message begins with its own
+    text: `Reasoning.begin`, `begin` or the text before the first call.
+    """
 
     begin: str = ""
+    """Text before the content. Empty: the family has no messages, and content needs no mark."""
     end: str = ""
-    joint: str = ""
-    """Text before every message but the first: `<|start|>assistant`."""
+    """Text after the content. Empty: an end-of-turn token ends it."""
+    last: str = ""
+    """Text after `end` if no call follows."""
+    preamble: str = ""
+    """Text before content that calls follow; may be the same as `begin`. Empty: no call follows
+    content."""
+    preamble_end: str = ""
+    """Text between such content and the calls. If `preamble` is `begin`, the same as `end`."""
+    turn: str = ""
+    """Text with which prompts begin the turn of the assistant, if it has marks of the dialect."""
+    always: bool = False
+    """Whether a message of content, perhaps empty, comes before all calls."""
 
 
 @dataclass(frozen=True)
@@ -157,10 +170,9 @@ class Dialect:
     @property
     def literals(self) -> tuple[str, ...]:
         """All texts of the dialect that can contain special tokens."""
-        found: list[str] = [self.content.begin, self.content.end, self.content.joint]
+        found = [text for text in vars(self.content).values() if isinstance(text, str)]
         if self.reasoning:
             found += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
-            found.append(self.reasoning.lead)
         if self.calls:
             found += [self.calls.begin, self.calls.separator, self.calls.end]
             found += [part for part in self.calls.call if isinstance(part, str)]

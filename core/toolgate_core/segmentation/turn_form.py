@@ -20,10 +20,13 @@ class TurnForm:
         self.reasoning_begin = encode(reasoning.begin) if reasoning else ""
         self.reasoning_end = encode(reasoning.end) if reasoning else ""
         self.after_reasoning = encode(reasoning.after) if reasoning else ""
-        self.reasoning_lead = encode(reasoning.lead) if reasoning else ""
-        self.content_begin = encode(dialect.content.begin)
-        self.content_end = encode(dialect.content.end)
-        self.joint = encode(dialect.content.joint)
+        content = dialect.content
+        self.content_begin = encode(content.begin)
+        """Text before the content, if the family writes typed messages."""
+        self.content_end = encode(content.end)
+        self.content_last = encode(content.last)
+        self.preamble = encode(content.preamble)
+        self.preamble_end = encode(content.preamble_end)
         self.calls = calls
         self.separator = encode(calls.separator) if calls else ""
         self.calls_end = encode(calls.end) if calls else ""
@@ -55,6 +58,8 @@ class TurnForm:
         if not self.first_call:
             return ()
         first = self.first_call[0]
+        if self.content_begin and isinstance(first, str):
+            return (first,)
         if isinstance(first, Slot):
             after = self.first_call[1]
             return tuple(name + after for name in names) if isinstance(after, str) else ()

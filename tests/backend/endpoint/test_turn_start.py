@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
+from transformers import AddedToken
 
 from toolgate_backend.endpoint.turn_start import TurnStart
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.dialects.dialect import Dialect, Reasoning
 from toolgate_core.dialects.families.hermes import HERMES, QWEN3
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.wire import ReasoningMode
 
@@ -67,3 +70,35 @@ def test_an_open_call_is_not_continued(vocabulary: Vocabulary) -> None:
     with pytest.raises(UnsupportedParameter) as refused:
         found.refuse_open_call(encode(USER.format("Hi") + whole[:30], add_special_tokens=False))
     assert refused.value.param == "continue_final_message"
+
+
+HARMONY = (
+    "<|start|>user<|message|>Hi<|end|><|start|>assistant<|channel|>analysis<|message|>So.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>Yes.<|end|><|start|>user<|message|>Hm<|end|>"
+    "<|start|>assistant"
+)
+
+
+@pytest.mark.parametrize("in_text", [False, True])
+@pytest.mark.parametrize(
+    ("turn", "mode", "start"),
+    [
+        ("", "default", "may"),
+        ("", "on", "must"),
+        ("", "off", "closed"),
+        ("<|channel|>analysis<|message|>So", "default", "open"),
+        ("<|channel|>final<|message|>So", "default", "content"),
+        ("<|channel|>final<|message|>So", "on", "content"),
+    ],
+)
+def test_messages_start_as_the_prompt_requires(
+    vocabulary: Vocabulary, turn: str, mode: ReasoningMode, start: str, in_text: bool
+) -> None:
+    tokenizer = copy.deepcopy(vocabulary.tokenizer)
+    if not in_text:
+        marks = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>"]
+        tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
+    ends = vocabulary.marks.end_of_turn
+    made = make_vocabulary(tokenizer, len(tokenizer) + 64, ends, DIALECTS["gpt_oss"])
+    ids = tokenizer.encode(HARMONY + turn, add_special_tokens=False)
+    assert TurnStart(made).reasoning(ids, mode) == start

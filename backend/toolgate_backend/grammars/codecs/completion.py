@@ -58,7 +58,10 @@ def make_completion(
     """The search for the calls of a dialect. `marks` can be part of the text before a grammar."""
     found = closers(form)
     if not found:
-        return Completion(token_bytes, special, form.grammar_marks, marks)
+        completion = Completion(token_bytes, special, form.grammar_marks, marks)
+        head = form.marks.decode(form.begin + form.head("name", "id"))
+        completion.call_scan = Scan().after(head.encode())
+        return completion
     return CodecCompletion(token_bytes, special, form.grammar_marks, marks, found)
 
 
