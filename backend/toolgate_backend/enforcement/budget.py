@@ -45,6 +45,10 @@ class Budget:
         remaining = self.remaining(length)
         return remaining is None or remaining >= self._shortest_first + tokens_before
 
+    def fits_call_after_content(self, length: int) -> bool:
+        """Whether the shortest first call fits after a message of content."""
+        return self.fits_call(length, -self._tokens.before_calls)
+
     def fits_further_call(self, length: int) -> bool:
         """Whether another call fits after a call."""
         remaining = self.remaining(length)

@@ -34,6 +34,10 @@ class Permissions:
         """Whether the first call may begin. A call that does not fit the budget may not."""
         return self.within_call_limit(state.calls) and self.budget.fits_call(length)
 
+    def may_call_after_content(self, length: int) -> bool:
+        """Whether the first call may follow a message of content."""
+        return self.within_call_limit(0) and self.budget.fits_call_after_content(length)
+
     def may_trigger(self, state: State) -> bool:
         """Whether the text that begins the calls is looked for here. Elsewhere it is content."""
         return state.at_start or not self._static.form.calls.only_at_start

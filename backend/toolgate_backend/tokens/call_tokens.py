@@ -25,7 +25,8 @@ class CallTokens:
         self.after_reasoning = tokens(encode(reasoning.after)) if reasoning else ()
         content = dialect.content
         before = encode(content.begin + content.end) if content.always else ""
-        self._before_calls = len(tokens(before))
+        self.before_calls = len(tokens(before))
+        """Number of tokens of the empty message of content that comes before all calls."""
         self.trigger = tokens(form.trigger) if dialect.calls else ()
         self.end = tokens(form.end)
         """The text that ends the calls."""
@@ -52,7 +53,7 @@ class CallTokens:
     def shortest_call(self, name: str, grammar_tokens: int, *, first: bool) -> int:
         """Number of tokens from the beginning of a call to the end of the turn."""
         before = self.head_count(name, first)
-        before += len(self.trigger) + self._before_calls if first else 0
+        before += len(self.trigger) + self.before_calls if first else 0
         return before + grammar_tokens + self.after_grammar(name)
 
     @property

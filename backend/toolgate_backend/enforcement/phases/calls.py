@@ -71,7 +71,8 @@ class CallPhases(PhaseSteps):
         token."""
         after = State(Phase.SELECT, reasoning_tokens=state.reasoning_tokens)
         permissions = self._permissions
-        if not permissions.may_begin_call(after, length):
+        begins = permissions.call_required(after) or permissions.may_call_after_content(length)
+        if not begins:
             return self._force(after, self._texts.content_last, Phase.END, length)
         grammars = permissions.budget.fitting_grammars(length, first=True)
         may_end = self._may_end_after_content(after)
