@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -204,6 +205,53 @@ def schema(
         raise typer.Exit(2) from error
     typer.echo("\n".join(schema_report.lines(reports)))
     raise typer.Exit(0 if all(report.status == "masked" for report in reports) else 1)
+
+
+@app.command()
+def dialects(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON list, with the marks of each dialect.")
+    ] = False,
+) -> None:
+    """List the supported forms of tool calls, with the models that use them."""
+    from . import dialects as listing
+
+    typer.echo(json.dumps(listing.objects(), ensure_ascii=False) if as_json else listing.table())
+
+
+@app.command()
+def parse(
+    dialect: Annotated[str, typer.Option(help="Name of the dialect: see `toolgate dialects`.")],
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file with tools. Their schemas give the types of arguments; calls of other "
+            "tools are refused.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    reasoning_open: Annotated[
+        bool, typer.Option("--reasoning-open", help="The prompt has begun the reasoning.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+) -> None:
+    """Convert the text of an assistant's turn to the message that the gateway makes of it.
+
+    Reads the text from standard input, from where the model began. One line break at its end is
+    ignored. If the text is not in the dialect, the exit status is 1, and the error has the byte
+    offset where the text leaves the dialect."""
+    from . import parse_command
+
+    raise typer.Exit(
+        parse_command.run(
+            typer.get_binary_stream("stdin").read(),
+            dialect,
+            tools=tools,
+            reasoning_open=reasoning_open,
+            as_json=as_json,
+        )
+    )
 
 
 def main() -> None:

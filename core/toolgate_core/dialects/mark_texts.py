@@ -1,0 +1,77 @@
+"""The marks of a dialect as text, for places without a tokenizer: which parts of its texts are
+usually special tokens, and which texts begin and end things."""
+
+from __future__ import annotations
+
+import re
+
+from .codecs import GemmaValues
+from .dialect import Dialect
+
+END_OF_TURN = "<|im_end|>"
+"""Stands for the end-of-turn tokens of dialects that name none."""
+
+_MARK = re.compile(r'<\|"\|>|<[^<>\s"]+>|\[/?[A-Z_]+\]|｜[A-Z]+｜|\]<\]\w+\[>\[')
+
+
+def mark_texts(dialect: Dialect) -> tuple[str, ...]:
+    """The texts that are marks: those that the recognition names, and those in the form of special
+    tokens (`<tool_call>`, `<|call|>`, `[ARGS]`)."""
+    found = {mark for text in dialect.literals for mark in _MARK.findall(text)}
+    found.update(dialect.recognition.tokens)
+    if dialect.calls and isinstance(dialect.calls.codec, GemmaValues):
+        found.add(dialect.calls.codec.quote)
+    return tuple(sorted(found))
+
+
+def end_texts(dialect: Dialect) -> tuple[str, ...]:
+    """The end-of-turn tokens that the dialect names, those after content first."""
+    after_calls = dialect.calls.ends if dialect.calls else ()
+    return tuple(dict.fromkeys((*dialect.ends_after_content, *after_calls)))
+
+
+def markup(dialect: Dialect) -> tuple[str, ...]:
+    """Texts that content never contains; never empty."""
+    found = {*mark_texts(dialect), *(end_texts(dialect) or (END_OF_TURN,))}
+    calls = dialect.calls
+    if calls and not mark_texts(dialect) and not calls.only_at_start:
+        begins = (calls.begin, *(part for part in calls.call[:1] if isinstance(part, str)))
+        found.update([text.strip() for text in begins if text.strip()][:1])
+    return tuple(sorted(found))
+
+
+def closing_texts(dialect: Dialect) -> tuple[str, ...]:
+    """Texts that end reasoning, content, values, calls and turns, each also in its parts that are
+    marks."""
+    texts = [dialect.content.end, dialect.content.last]
+    if dialect.reasoning:
+        texts.append(dialect.reasoning.end)
+    if calls := dialect.calls:
+        last = calls.call[-1]
+        codec = [getattr(calls.codec, name, "") for name in ("close", "end", "quote")]
+        texts += [*codec, last if isinstance(last, str) else "", calls.end]
+    return _with_marks(dialect, (*texts, *(end_texts(dialect) or (END_OF_TURN,))))
+
+
+def call_texts(dialect: Dialect) -> tuple[str, ...]:
+    """Texts of calls, each also in its parts that are marks: hostile inside a string value."""
+    return _with_marks(dialect, _call_literals(dialect))
+
+
+def _call_literals(dialect: Dialect) -> tuple[str, ...]:
+    calls = dialect.calls
+    if calls is None:
+        return ()
+    codec = (getattr(calls.codec, name, "") for name in ("begin", "close", "quote", "namespace"))
+    parts = (part for part in calls.call if isinstance(part, str))
+    found = (calls.begin, *parts, calls.separator, calls.end, *codec)
+    return tuple(dict.fromkeys(text.strip() for text in found if text.strip()))
+
+
+def _with_marks(dialect: Dialect, texts: tuple[str, ...]) -> tuple[str, ...]:
+    marks = set(mark_texts(dialect))
+    found: list[str] = []
+    for text in texts:
+        stripped = text.strip()
+        found += [stripped, *(mark for mark in _MARK.findall(text) if mark in marks)]
+    return tuple(dict.fromkeys(each for each in found if each))
