@@ -26,6 +26,9 @@ class EngineSettings(Section):
     adapter: Literal["auto", "logits_processor", "structured_output"] = "auto"
     """How masks are applied in vLLM. `auto` selects the logits processor on the V1 model runner
     without speculative decoding, and vLLM's structured outputs otherwise."""
+    dialect: str = "auto"
+    """The form in which the model writes calls. `auto` recognises it from the chat template and the
+    tokenizer; `toolgate dialects` lists the names."""
     max_requests: int = Field(default=2048, gt=0)
     """Maximum number of active requests, including queued ones. Further requests get a 503 with
     Retry-After."""

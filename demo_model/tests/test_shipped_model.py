@@ -92,7 +92,7 @@ def test_schemas_of_others_are_shown_in_one_line(shown: jinja2.Template) -> None
 
 
 def test_it_speaks_qwen3s_dialect(tokenizer: Tokenizer) -> None:
-    assert recognise(tokenizer.get_vocab()).name == "qwen3"
+    assert recognise(tokenizer.get_vocab()).dialect.name == "qwen3"
 
 
 @pytest.mark.parametrize(

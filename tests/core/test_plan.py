@@ -126,9 +126,10 @@ def test_repeated_tool_names_are_refused() -> None:
 
 
 def test_a_dialect_is_detected_by_its_marker_tokens() -> None:
-    assert recognise(["<tool_call>", "</tool_call>", "<think>", "</think>"]) is QWEN3
-    assert recognise(["<tool_call>", "</tool_call>"]) is HERMES
-    assert recognise(["<s>"]) is PLAIN
+    marks = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
+    assert recognise(marks).dialect is QWEN3
+    assert recognise(marks[:2]).dialect is HERMES
+    assert recognise(["<s>"]).dialect is PLAIN
     assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 

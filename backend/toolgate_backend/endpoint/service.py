@@ -83,10 +83,18 @@ class Service:
             from_model_config(engine_client.model_config),
             settings(),
         )
+        service._log_dialect()
         await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
         if service._vocabulary.dialect.calls:
             await service._warm_up()
         return service
+
+    def _log_dialect(self) -> None:
+        name, recognised = self._vocabulary.dialect.name, self._vocabulary.recognised
+        reason = recognised.reason if recognised else "TOOLGATE_DIALECT names it"
+        logger.info("Toolgate: the dialect is %s, because %s.", name, reason)
+        for warning in recognised.warnings if recognised else ():
+            logger.warning("Toolgate: %s", warning)
 
     async def _warm_up(self) -> None:
         """Start the quarantine before the server is ready. Its imports would take minutes next to a

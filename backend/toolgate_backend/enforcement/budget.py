@@ -27,7 +27,8 @@ class Budget:
     ) -> None:
         self._static = static
         self._spec = spec
-        self._grammars = grammars
+        self.grammars = grammars
+        """Those of the tools that may be called."""
         self._tokens = static.call_tokens
         self._after_reasoning = self._tokens.reasoning_end_count
         self._shortest_first = min((self._shortest(g, first=True) for g in grammars), default=0)
@@ -73,9 +74,9 @@ class Budget:
         call not included."""
         remaining = self.remaining(length)
         if remaining is None:
-            return self._grammars
-        fitting = [g for g in self._grammars if self._shortest(g, first=first) <= remaining]
-        return fitting or self._grammars
+            return self.grammars
+        fitting = [g for g in self.grammars if self._shortest(g, first=first) <= remaining]
+        return fitting or self.grammars
 
     def closing_tokens(
         self,

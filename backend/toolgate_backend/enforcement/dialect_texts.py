@@ -25,6 +25,12 @@ class DialectTexts:
         in_text = self.trigger is not None and self.trigger_mark is None
         self.has_text_trigger = in_text and not dialect.content.begin
         """Whether a text in content begins the calls. Where messages are typed, none does."""
+        self.begins_with_name = bool(dialect.calls) and not trigger and not dialect.content.begin
+        """Whether a call at the start of the turn begins with the name of a tool."""
+        self.all_text: TextMatch | None = (
+            TextMatch(b"\xff", vocabulary.unit_bytes, ordinary) if self.begins_with_name else None
+        )
+        """An index of the ordinary tokens, if names begin calls."""
         self.spelled_mark: TextMatch | None = (
             TextMatch(form.marks.decode(trigger).encode(), vocabulary.token_bytes, ordinary)
             if in_trigger

@@ -168,6 +168,11 @@ class StaticMasks:
         calls = self._calls(self.form.begin, grammars, call_id)
         return any(each.prefix.startswith(text) for each in calls)
 
+    def heads(self, grammars: Sequence[MeasuredGrammar]) -> list[bytes]:
+        """The texts of first calls up to their arguments, if ids and marks are not among them."""
+        before = (self.form.grammar_texts(g.name)[0] for g in grammars)
+        return [text.encode() for text in before]
+
     def prepare_prefixes(self, grammars: Sequence[MeasuredGrammar]) -> None:
         """Compute the common prefix of the tools, and the position at which they diverge, before
         the first step needs them. For hundreds of tools this takes milliseconds."""

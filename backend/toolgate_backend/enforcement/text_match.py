@@ -33,7 +33,7 @@ class TextMatch:
         found: set[int] = set()
         for done in range(1, min(len(partial) + 1, len(self.text))):
             if partial.endswith(self.text[:done]):
-                found.update(self._starting_with(self.text[done:]))
+                found.update(self.starting_with(self.text[done:]))
         return frozenset(found)
 
     def completed(self, partial: bytes, token_units: bytes) -> bytes | None:
@@ -43,7 +43,8 @@ class TextMatch:
         at = written.find(self.text)
         return None if at < 0 else written[at + len(self.text) :]
 
-    def _starting_with(self, text: bytes) -> list[int]:
+    def starting_with(self, text: bytes) -> list[int]:
+        """The tokens whose units begin with `text`."""
         at = bisect_left(self._texts, text)
         found: list[int] = []
         while at < len(self._texts) and self._texts[at].startswith(text):

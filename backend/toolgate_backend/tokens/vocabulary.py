@@ -12,9 +12,12 @@ import xgrammar
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.marks import marks_in
-from toolgate_core.dialects.recognition import recognise
+from toolgate_core.dialects.recognition import Recognised, recognise
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.wire import MarkIds
 
+from ..errors import IncompatibleServer
+from ..settings import settings
 from .call_form import CallForm
 from .call_tokens import CallTokens
 from .units import unit_bytes, unit_tokens
@@ -40,6 +43,8 @@ class Vocabulary:
     """The tokens that end the turn after calls."""
     added_ends: frozenset[int] = frozenset()
     """The dialect's end-of-turn tokens at which vLLM does not stop by itself."""
+    recognised: Recognised | None = None
+    """How the dialect was chosen; None if the caller chose it."""
 
     @property
     def size(self) -> int:
@@ -78,7 +83,20 @@ def from_model_config(model_config: Any) -> Vocabulary:
     ends = {tokenizer.eos_token_id}
     ends |= {configured} if isinstance(configured, int) else set(configured or ())
     ends.discard(None)
-    return make_vocabulary(tokenizer, model_config.get_vocab_size(), ends)
+    dialect = _configured_dialect(settings().dialect)
+    return make_vocabulary(tokenizer, model_config.get_vocab_size(), ends, dialect)
+
+
+def _configured_dialect(name: str) -> Dialect | None:
+    """The dialect of TOOLGATE_DIALECT; None if it is to be recognised."""
+    if name == "auto":
+        return None
+    if name not in DIALECTS:
+        raise IncompatibleServer(
+            f"TOOLGATE_DIALECT is {name[:60]!r}, which is no dialect. Set it to `auto` or to one "
+            f"of: {', '.join(sorted(DIALECTS))}."
+        )
+    return DIALECTS[name]
 
 
 def make_vocabulary(
@@ -95,7 +113,9 @@ def make_vocabulary(
     added = {i: t.content for i, t in tokenizer.added_tokens_decoder.items() if i < size}
     special = frozenset(added) | {i for i, text in enumerate(token_bytes) if not text} | {*ends}
     ids = {content: i for i, content in added.items()}
-    dialect = dialect or recognise(ids)
+    recognised = None if dialect else recognise(ids, _chat_template(tokenizer))
+    dialect = recognised.dialect if recognised else dialect
+    assert dialect is not None
     after_calls = _ids(dialect.calls.ends if dialect.calls else (), ids)
     after_content = _ids(dialect.ends_after_content, ids)
     ends = tuple(sorted(configured | after_calls | after_content))
@@ -110,7 +130,16 @@ def make_vocabulary(
         content_ends=after_content or frozenset(configured),
         call_ends=after_calls or frozenset(configured),
         added_ends=(after_calls | after_content) - configured,
+        recognised=recognised,
     )
+
+
+def _chat_template(tokenizer: Any) -> str | None:
+    """The text of the chat template, of all of them if there are several by name."""
+    template = getattr(tokenizer, "chat_template", None)
+    if isinstance(template, dict):
+        return "\n".join(map(str, template.values()))
+    return template if isinstance(template, str) else None
 
 
 def _ids(texts: Iterable[str], ids: dict[str, int]) -> frozenset[int]:

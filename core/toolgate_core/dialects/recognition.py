@@ -1,31 +1,90 @@
-"""Recognition of a model's dialect from its tokenizer and chat template."""
+"""Recognition of a model's dialect from its chat template and tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from .dialect import Dialect
 from .registry import DIALECTS, PLAIN
 
-
-def recognise(added_tokens: Collection[str], chat_template: str | None = None) -> Dialect:
-    """The dialect with the most features among those whose features the model has; `plain` if there
-    is none. Without a chat template, only the tokens decide."""
-    fitting = [each for each in DIALECTS.values() if _fits(each, added_tokens, chat_template)]
-    return max(fitting, key=_specificity, default=PLAIN)
+MAX_NAMED = 5
+"""Maximum number of dialects that a warning names."""
 
 
-def _fits(dialect: Dialect, added_tokens: Collection[str], template: str | None) -> bool:
-    wanted = dialect.recognition
-    if not (wanted.tokens or wanted.template) or not set(wanted.tokens) <= set(added_tokens):
-        return False
-    if template is None:
-        return bool(wanted.tokens)
-    return all(text in template for text in wanted.template) and not any(
-        text in template for text in wanted.without
+@dataclass(frozen=True)
+class Recognised:
+    dialect: Dialect
+    reason: str
+    """What was seen, in one sentence."""
+    warnings: tuple[str, ...] = ()
+    """What contradicts the choice, one sentence each, with what to do."""
+
+
+def recognise(added_tokens: Collection[str], chat_template: str | None = None) -> Recognised:
+    """The dialect whose texts the chat template has; the most specific one if there are several.
+
+    Templates are decided by first: families share tokens more often than texts. Without a template,
+    or if it has the texts of no dialect, the tokenizer's added tokens decide.
+    """
+    if chat_template:
+        fitting = [each for each in DIALECTS.values() if _fits_template(each, chat_template)]
+        if fitting:
+            return _by_template(fitting)
+    fitting = [each for each in DIALECTS.values() if _fits_tokens(each, added_tokens)]
+    if not fitting:
+        reason = "no text or token of a known dialect was found"
+        return Recognised(PLAIN, reason, _plain(chat_template))
+    chosen = max(fitting, key=lambda each: len(each.recognition.tokens))
+    reason = f"the tokenizer has {_listed(chosen.recognition.tokens)}"
+    if not chat_template:
+        return Recognised(chosen, reason)
+    warning = (
+        f"The chat template has the texts of no known dialect, and {chosen.name} was chosen by the "
+        "tokenizer alone. Set TOOLGATE_DIALECT if the model writes calls in another form."
     )
+    return Recognised(chosen, reason, (warning,))
+
+
+def _by_template(fitting: Sequence[Dialect]) -> Recognised:
+    most = max(map(_specificity, fitting))
+    best = [each for each in fitting if _specificity(each) == most]
+    reason = f"the chat template has {_listed(best[0].recognition.template)}"
+    if len(best) == 1:
+        return Recognised(best[0], reason)
+    names = ", ".join(each.name for each in best[:MAX_NAMED])
+    warning = (
+        f"The chat template fits several dialects equally: {names}. {best[0].name} was chosen. Set "
+        "TOOLGATE_DIALECT to one of them."
+    )
+    return Recognised(best[0], reason, (warning,))
+
+
+def _plain(chat_template: str | None) -> tuple[str, ...]:
+    if chat_template is None or "tool" not in chat_template:
+        return ()
+    return (
+        "The chat template mentions tools, but has the texts of no known dialect, so requests with "
+        "tools are refused. Set TOOLGATE_DIALECT if the model writes calls in a known form.",
+    )
+
+
+def _fits_template(dialect: Dialect, template: str) -> bool:
+    wanted = dialect.recognition
+    if not wanted.template or not all(text in template for text in wanted.template):
+        return False
+    return not any(text in template for text in wanted.without)
+
+
+def _fits_tokens(dialect: Dialect, added_tokens: Collection[str]) -> bool:
+    tokens = dialect.recognition.tokens
+    return bool(tokens) and all(token in added_tokens for token in tokens)
 
 
 def _specificity(dialect: Dialect) -> int:
     wanted = dialect.recognition
-    return len(wanted.tokens) + len(wanted.template) + len(wanted.without)
+    return len(wanted.template) + len(wanted.without)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)

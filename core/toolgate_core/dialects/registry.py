@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from .dialect import Dialect
-from .families import dsml, glm, hermes, invoke, messages, qwen3_coder
+from .families import (
+    dsml,
+    glm,
+    hermes,
+    invoke,
+    json_arrays,
+    json_objects,
+    messages,
+    names_and_json,
+    qwen3_coder,
+)
 
 SHAPES = {
     "object": "a JSON object with the name and the arguments, between marks",
@@ -19,7 +29,17 @@ SHAPES = {
 PLAIN = Dialect(name="plain", calls=None)
 """For models of no known family: all output is text."""
 
-FAMILIES = (hermes, qwen3_coder, glm, invoke, dsml, messages)
+FAMILIES = (
+    hermes,
+    json_objects,
+    json_arrays,
+    names_and_json,
+    qwen3_coder,
+    glm,
+    invoke,
+    dsml,
+    messages,
+)
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for family in FAMILIES for dialect in family.DIALECTS

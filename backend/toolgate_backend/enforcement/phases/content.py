@@ -8,11 +8,11 @@ from ...tokens import masks
 from ..permissions import NOTHING
 from ..state import Phase, State
 from .base import replace
-from .calls import CallPhases
 from .messages import MessagePhase
+from .named_calls import NamedCallPhase
 
 
-class ContentPhases(MessagePhase, CallPhases):
+class ContentPhases(MessagePhase, NamedCallPhase):
     def _begin_content(self, state: State, length: int) -> State:
         """The state after the reasoning. The text before the content is forced."""
         forced = self._static.call_tokens.after_reasoning
@@ -38,6 +38,8 @@ class ContentPhases(MessagePhase, CallPhases):
             calling, not_calling = self._triggers(state, length)
             allowed |= calling & static.special
             banned |= not_calling
+        if self._texts.begins_with_name:
+            banned |= self._name_banned(state, length)
         return static.free_text_mask(allowed, state.partial_mark, banned)
 
     def _triggers(self, state: State, length: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -93,6 +95,8 @@ class ContentPhases(MessagePhase, CallPhases):
             written = len(state.partial_trigger) + len(static.unit_bytes[token])
             if state.at_start and len(after.partial_trigger) < written:
                 return replace(after, at_start=False)
+        if after is not None and texts.begins_with_name and state.at_start:
+            return self._named_call_step(state, length, token, after)
         return after
 
     def _candidates_step(self, state: State, length: int, token: int) -> State | None:

@@ -34,7 +34,8 @@ class MessagePhase(ThinkingPhase, CallPhases):
                 kinds += ["preamble"] if grammars else []
             calls_now = () if self._texts.content_always else grammars
             return static.messages(kinds, None if required else content, calls_now, call_id)
-        if self._texts.has_text_trigger and (required or content):
+        in_text = self._texts.has_text_trigger or self._texts.begins_with_name
+        if in_text and (required or content):
             # A mark that begins the calls is allowed in addition, but a text is a candidate.
             return static.content_or_calls(None if required else content, grammars, call_id)
         return static.content_or_calls(content, (), "") if content is not None else None

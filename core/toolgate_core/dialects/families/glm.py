@@ -44,7 +44,7 @@ GLM45 = Dialect(
     ),
     reasoning=Reasoning(after="\n", passes_back=True),
     ends_after_content=("<|user|>",),
-    recognition=Recognition(template=("<arg_key>", "</arg_key>\n<arg_value>")),
+    recognition=Recognition(template=("<tool_call>", "<arg_key>", "</arg_key>\n<arg_value>")),
     source="chat template of GLM-4.6",
     limits=(CLOSE,),
     goldens=(

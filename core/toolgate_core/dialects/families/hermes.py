@@ -30,7 +30,7 @@ HERMES = Dialect(
         call=('<tool_call>\n{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}\n</tool_call>"),
         separator="\n",
     ),
-    recognition=Recognition(tokens=("<tool_call>", "</tool_call>")),
+    recognition=Recognition(template=("<tool_call>",), tokens=("<tool_call>", "</tool_call>")),
     source="chat templates of Qwen2.5-7B-Instruct and Hermes-3-Llama-3.1-8B",
     goldens=_GOLDENS,
 )
@@ -40,7 +40,10 @@ QWEN3 = replace(
     name="qwen3",
     models=("Qwen3", "Qwen3-Next", "Qwen3-VL", "QwQ"),
     reasoning=Reasoning(),
-    recognition=Recognition(tokens=("<tool_call>", "</tool_call>", "<think>", "</think>")),
+    recognition=Recognition(
+        template=("<tool_call>", "</think>"),
+        tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),
+    ),
     source="chat template of Qwen3-0.6B",
     goldens=(
         *_GOLDENS,

@@ -52,7 +52,7 @@ GPT_OSS = Dialect(
         turn="<|start|>assistant",
     ),
     ends_after_content=("<|return|>",),
-    recognition=Recognition(template=("<|channel|>", "commentary to=functions.")),
+    recognition=Recognition(template=("<|channel|>", "commentary", "functions.")),
     source="OpenAI's harmony response format; chat template of gpt-oss-120b",
     limits=("One call in a turn.", "Reasoning cannot be turned off."),
     goldens=(

@@ -174,7 +174,9 @@ SEED_OSS = Dialect(
         switch=Switch("thinking_budget", on=-1, off=0),
         passes_back=True,
     ),
-    recognition=Recognition(template=("seed:tool_call", "<function=")),
+    recognition=Recognition(
+        template=("seed:tool_call", "<function=", "<parameter=", "thinking_budget")
+    ),
     source="chat template of Seed-OSS-36B-Instruct",
     limits=(CLOSE, "The chat template renders lists and booleans of earlier calls as Python."),
     goldens=(

@@ -1,0 +1,243 @@
+"""Families that write the calls of a turn as one JSON array."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dialect import (
+    ARGUMENTS,
+    ID,
+    NAME,
+    CallIds,
+    Calls,
+    Content,
+    Dialect,
+    Reasoning,
+    Recognition,
+)
+from ..golden_texts import golden_calls, golden_reasoning
+
+_CALL = ('{"name": "', NAME, '", "arguments": ', ARGUMENTS, "}")
+
+
+def _write(name: str, arguments: str, number: int) -> str:
+    return f'{{"name": "{name}", "arguments": {arguments}}}'
+
+
+def _array(begin: str, end: str = "]", *, only_at_start: bool = False) -> Calls:
+    return Calls(begin=begin, call=_CALL, separator=", ", end=end, only_at_start=only_at_start)
+
+
+_IDS = ("call00001", "call00002")
+
+MISTRAL_V3 = Dialect(
+    name="mistral_v3",
+    models=("Mistral 7B v0.3", "Mistral Nemo", "Mixtral 8x22B", "Mistral Large 2"),
+    shape="array",
+    calls=Calls(
+        begin="[TOOL_CALLS][",
+        call=('{"name": "', NAME, '", "arguments": ', ARGUMENTS, ', "id": "', ID, '"}'),
+        separator=", ",
+        end="]",
+        ids=CallIds("random", length=9),
+    ),
+    recognition=Recognition(template=("[TOOL_CALLS]",), without=("[ARGS]",)),
+    source="chat template of Mistral-Nemo-Instruct-2407",
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f'{{"name": "{name}", "arguments": {arguments}, "id": "{_IDS[number]}"}}'
+        ),
+        begin="[TOOL_CALLS][",
+        between=", ",
+        end="]",
+        ids=_IDS,
+    ),
+)
+
+GRANITE3 = Dialect(
+    name="granite3",
+    models=("Granite 3.0",),
+    shape="array",
+    calls=_array("<|tool_call|>["),
+    recognition=Recognition(template=("<|tool_call|>", "<|start_of_role|>")),
+    source="vLLM's parser granite and its example template",
+    limits=("Reasoning is not told apart from content.",),
+    goldens=golden_calls(_write, begin="<|tool_call|>[", between=", ", end="]"),
+)
+
+GRANITE33 = replace(
+    GRANITE3,
+    name="granite33",
+    models=("Granite 3.1", "Granite 3.2", "Granite 3.3"),
+    calls=_array("<tool_call>["),
+    recognition=Recognition(
+        template=("<|start_of_role|>", "<|tool_call|>", "thinking"), without=("{%- macro",)
+    ),
+    source="chat template of Granite-3.3-2B-Instruct; vLLM's parser granite",
+    goldens=golden_calls(_write, begin="<tool_call>[", between=", ", end="]"),
+)
+
+_HUNYUAN = golden_calls(
+    _write, begin="<tool_calls>[", between=", ", end="]</tool_calls>", before=None
+)
+
+HUNYUAN_A13B = Dialect(
+    name="hunyuan_a13b",
+    models=("Hunyuan-A13B",),
+    shape="array",
+    calls=_array("<tool_calls>[", "]</tool_calls>"),
+    reasoning=Reasoning(after="\n"),
+    content=Content(begin="<answer>\n", end="\n</answer>"),
+    recognition=Recognition(template=("<tool_calls>", "<|extra_0|>")),
+    source="vLLM's parser hunyuan_a13b and its example template",
+    limits=("No content before calls.",),
+    goldens=(
+        *_HUNYUAN,
+        replace(
+            _HUNYUAN[1],
+            text=f"<think>\nSo.\n</think>\n{_HUNYUAN[1].text}",
+            reasoning="So.",
+        ),
+        replace(
+            _HUNYUAN[1],
+            text="<think>\nSo.\n</think>\n<answer>\nDone.\n</answer>",
+            reasoning="So.",
+            content="Done.",
+            calls=(),
+        ),
+    ),
+)
+
+JAMBA = Dialect(
+    name="jamba",
+    models=("Jamba 1.5", "Jamba 1.6", "Jamba 1.7"),
+    shape="array",
+    calls=_array("<tool_calls>[", "]</tool_calls>"),
+    recognition=Recognition(template=("<tool_calls>", "<|bom|>")),
+    source="vLLM's parser jamba",
+    goldens=golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>"),
+)
+
+_APRIEL = golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>")
+
+APRIEL = Dialect(
+    name="apriel",
+    models=("Apriel 1.6",),
+    shape="array",
+    calls=_array("<tool_calls>[", "]</tool_calls>"),
+    reasoning=Reasoning(
+        begin="Here are my reasoning steps:\n",
+        end="[BEGIN FINAL RESPONSE]",
+        after="\n",
+        switch=None,
+    ),
+    recognition=Recognition(template=("<tool_calls>", "Here are my reasoning steps")),
+    source="chat template of Apriel-1.6-15b-Thinker",
+    goldens=(
+        *_APRIEL,
+        *golden_reasoning("", "\n[BEGIN FINAL RESPONSE]", "\n", _APRIEL[1], is_open=True),
+    ),
+)
+
+_NANO = golden_calls(_write, begin="<TOOLCALL>[", between=", ", end="]</TOOLCALL>")
+
+NEMOTRON_NANO2 = Dialect(
+    name="nemotron_nano2",
+    models=("Nemotron Nano 2", "Llama Nemotron Super 49B v1.5"),
+    shape="array",
+    calls=_array("<TOOLCALL>[", "]</TOOLCALL>"),
+    reasoning=Reasoning(switch=None, after="\n"),
+    recognition=Recognition(template=("<TOOLCALL>",)),
+    source="chat template of NVIDIA-Nemotron-Nano-v2",
+    limits=("`/no_think` in the system message turns the reasoning off.",),
+    goldens=(*_NANO, *golden_reasoning("", "\n</think>", "\n", _NANO[1], is_open=True)),
+)
+
+XLAM = Dialect(
+    name="xlam",
+    models=("xLAM-2", "Llama-xLAM-2"),
+    shape="array",
+    calls=_array("[", only_at_start=True),
+    recognition=Recognition(
+        template=("a single JSON array", '"arguments"'), without=("functools",)
+    ),
+    source="vLLM's parser xlam and its example templates",
+    limits=("No content before calls.",),
+    goldens=golden_calls(_write, begin="[", between=", ", end="]", before=None),
+)
+
+PHI4MINI = Dialect(
+    name="phi4mini",
+    models=("Phi-4-mini",),
+    shape="array",
+    calls=_array("functools["),
+    recognition=Recognition(template=("functools", "<|assistant|>")),
+    source="vLLM's parser phi4_mini_json and its example template",
+    goldens=golden_calls(_write, begin="functools[", between=", ", end="]"),
+)
+
+FIREFUNCTION2 = Dialect(
+    name="firefunction2",
+    models=("FireFunction-v2",),
+    shape="array",
+    calls=_array("functools["),
+    recognition=Recognition(template=("functools[", "<|start_header_id|>")),
+    source="chat template of llama-3-firefunction-v2",
+    goldens=golden_calls(_write, begin="functools[", between=", ", end="]"),
+)
+
+_APERTUS = golden_calls(
+    lambda name, arguments, number: f'{{"{name}": {arguments}}}',
+    begin="<|tools_prefix|>[",
+    between=", ",
+    end="]<|tools_suffix|>",
+)
+
+APERTUS = Dialect(
+    name="apertus",
+    models=("Apertus",),
+    shape="array",
+    calls=Calls(
+        begin="<|tools_prefix|>[",
+        call=('{"', NAME, '": ', ARGUMENTS, "}"),
+        separator=", ",
+        end="]<|tools_suffix|>",
+    ),
+    reasoning=Reasoning(begin="<|inner_prefix|>", end="<|inner_suffix|>", after=""),
+    recognition=Recognition(template=("<|tools_prefix|>",)),
+    source="chat template of Apertus-8B-Instruct",
+    goldens=(
+        *_APERTUS,
+        *golden_reasoning("<|inner_prefix|>", "<|inner_suffix|>", "", _APERTUS[1]),
+    ),
+)
+
+_THINKING = "<thinking>\nSo.\n</thinking>\n\n"
+
+APRIEL15 = replace(
+    APRIEL,
+    name="apriel15",
+    models=("Apriel 1.5",),
+    reasoning=Reasoning(begin="<thinking>", end="</thinking>", switch=None),
+    recognition=Recognition(template=("<tool_calls>[", "<thinking>", "<|assistant|>")),
+    source="chat template of Apriel-1.5",
+    goldens=(
+        *_APRIEL,
+        replace(_APRIEL[1], text=_THINKING + _APRIEL[1].text, reasoning="So."),
+    ),
+)
+
+DIALECTS = (
+    MISTRAL_V3,
+    GRANITE3,
+    GRANITE33,
+    HUNYUAN_A13B,
+    JAMBA,
+    APRIEL,
+    APRIEL15,
+    NEMOTRON_NANO2,
+    XLAM,
+    PHI4MINI,
+    FIREFUNCTION2,
+    APERTUS,
+)

@@ -1,0 +1,328 @@
+"""Families that write the name of a call, then its arguments as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dialect import (
+    ARGUMENTS,
+    ID,
+    NAME,
+    CallIds,
+    Calls,
+    Content,
+    Dialect,
+    Golden,
+    GoldenCall,
+    Reasoning,
+    Recognition,
+    Switch,
+)
+from ..golden_texts import golden_calls, golden_reasoning
+
+_NO_CONTENT = "No content before calls."
+_IDS = ("call00001", "call00002")
+
+_KIMI = golden_calls(
+    lambda name, arguments, number: (
+        f"<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>{arguments}"
+        "<|tool_call_end|>"
+    ),
+    begin="<|tool_calls_section_begin|>",
+    end="<|tool_calls_section_end|>",
+    ids=("functions.f:0", "functions.g:1"),
+    before="Wait.",
+)
+
+KIMI_K2 = Dialect(
+    name="kimi_k2",
+    models=("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5", "Kimi K2.6"),
+    shape="name_json",
+    calls=Calls(
+        begin="<|tool_calls_section_begin|>",
+        call=(
+            "<|tool_call_begin|>functions.",
+            NAME,
+            ":",
+            ID,
+            "<|tool_call_argument_begin|>",
+            ARGUMENTS,
+            "<|tool_call_end|>",
+        ),
+        end="<|tool_calls_section_end|>",
+        ids=CallIds("conversation", form="functions.{name}:{id}"),
+    ),
+    reasoning=Reasoning(after="", switch=Switch("thinking"), passes_back=True),
+    recognition=Recognition(template=("<|tool_calls_section_begin|>",)),
+    source="chat template of Kimi-K2-Instruct; xgrammar's structural tag `kimi`",
+    goldens=(*_KIMI, *golden_reasoning("<think>", "</think>", "", _KIMI[1])),
+)
+
+_R1 = golden_calls(
+    lambda name, arguments, number: (
+        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```"
+        "<｜tool▁call▁end｜>"
+    ),
+    begin="<｜tool▁calls▁begin｜>",
+    between="\n",
+    end="<｜tool▁calls▁end｜>",
+)
+
+DEEPSEEK_R1 = Dialect(
+    name="deepseek_r1",
+    models=("DeepSeek-V3", "DeepSeek-R1", "DeepSeek-R1-0528"),
+    shape="name_json",
+    calls=Calls(
+        begin="<｜tool▁calls▁begin｜>",
+        call=(
+            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+            NAME,
+            "\n```json\n",
+            ARGUMENTS,
+            "\n```<｜tool▁call▁end｜>",
+        ),
+        separator="\n",
+        end="<｜tool▁calls▁end｜>",
+    ),
+    reasoning=Reasoning(switch=None),
+    recognition=Recognition(template=("<｜tool▁calls▁begin｜>", "```json")),
+    source="chat templates of DeepSeek-R1-Distill and vLLM's example of DeepSeek-R1",
+    goldens=(*_R1, *golden_reasoning("<think>", "</think>", "\n\n", _R1[1], is_open=True)),
+)
+
+_V31 = golden_calls(
+    lambda name, arguments, number: (
+        f"<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>"
+    ),
+    begin="<｜tool▁calls▁begin｜>",
+    end="<｜tool▁calls▁end｜>",
+    before="Wait.",
+)
+
+DEEPSEEK_V31 = Dialect(
+    name="deepseek_v31",
+    models=("DeepSeek-V3.1", "DeepSeek-V3.2-Exp"),
+    shape="name_json",
+    calls=Calls(
+        begin="<｜tool▁calls▁begin｜>",
+        call=("<｜tool▁call▁begin｜>", NAME, "<｜tool▁sep｜>", ARGUMENTS, "<｜tool▁call▁end｜>"),
+        end="<｜tool▁calls▁end｜>",
+    ),
+    reasoning=Reasoning(after="", switch=Switch("thinking")),
+    recognition=Recognition(template=("<｜tool▁calls▁begin｜>", "thinking"), without=("```json",)),
+    source="chat template of DeepSeek-V3.1",
+    goldens=(*_V31, *golden_reasoning("<think>", "</think>", "", _V31[1], is_open=True)),
+)
+
+_V11 = golden_calls(
+    lambda name, arguments, number: f"[TOOL_CALLS]{name}[CALL_ID]{_IDS[number]}[ARGS]{arguments}",
+    ids=_IDS,
+    before="Wait.",
+)
+
+MISTRAL_V11 = Dialect(
+    name="mistral_v11",
+    models=("Mistral Small 3.2", "Magistral Small 2506"),
+    shape="name_json",
+    calls=Calls(
+        call=("[TOOL_CALLS]", NAME, "[CALL_ID]", ID, "[ARGS]", ARGUMENTS),
+        ids=CallIds("random", length=9),
+    ),
+    reasoning=Reasoning(after="\n", switch=None),
+    recognition=Recognition(template=("[TOOL_CALLS]", "[CALL_ID]")),
+    source="chat template of Mistral-Small-3.2-24B-Instruct-2506",
+    goldens=(*_V11, *golden_reasoning("<think>\n", "\n</think>", "\n", _V11[1])),
+)
+
+_V13 = golden_calls(
+    lambda name, arguments, number: f"[TOOL_CALLS]{name}[ARGS]{arguments}", before="Wait."
+)
+
+MISTRAL_V13 = Dialect(
+    name="mistral_v13",
+    models=("Devstral", "Magistral 2507", "Ministral 3", "Mistral Large 3"),
+    shape="name_json",
+    calls=Calls(call=("[TOOL_CALLS]", NAME, "[ARGS]", ARGUMENTS)),
+    reasoning=Reasoning(begin="[THINK]", end="[/THINK]", after="", switch=None),
+    recognition=Recognition(template=("[TOOL_CALLS]", "[ARGS]"), without=("[CALL_ID]",)),
+    source="chat templates of Devstral-Small-2507 and Ministral-3-14B-Reasoning-2512",
+    goldens=(*_V13, *golden_reasoning("[THINK]", "[/THINK]", "", _V13[1])),
+)
+
+_SOLAR_IDS = ("call000001", "call000002")
+_SOLAR = golden_calls(
+    lambda name, arguments, number: (
+        f"<|tool_call:begin|>{_SOLAR_IDS[number]}<|tool_call:name|>{name}<|tool_call:args|>"
+        f"{arguments}<|tool_call:end|>"
+    ),
+    begin="<|tool_calls|>",
+    ids=_SOLAR_IDS,
+    before=None,
+)
+_SOLAR_THOUGHT = "<|think|>So.<|end|><|begin|>assistant"
+
+SOLAR_OPEN = Dialect(
+    name="solar_open",
+    models=("Solar Open 100B",),
+    shape="name_json",
+    calls=Calls(
+        begin="<|tool_calls|>",
+        call=(
+            "<|tool_call:begin|>",
+            ID,
+            "<|tool_call:name|>",
+            NAME,
+            "<|tool_call:args|>",
+            ARGUMENTS,
+            "<|tool_call:end|>",
+        ),
+        ids=CallIds("random", length=10),
+        ends=("<|calls|>",),
+    ),
+    reasoning=Reasoning(
+        begin="<|think|>",
+        end="<|end|>",
+        after="<|begin|>assistant",
+        switch=Switch(
+            "reasoning_effort", on="high", off="minimal", levels=("low", "medium", "high")
+        ),
+    ),
+    content=Content(begin="<|content|>", turn="<|begin|>assistant"),
+    recognition=Recognition(template=("<|tool_call:begin|>",)),
+    source="chat template of Solar-Open-100B",
+    limits=(_NO_CONTENT,),
+    goldens=(
+        *_SOLAR,
+        Golden(text=_SOLAR_THOUGHT + _SOLAR[1].text, reasoning="So.", calls=_SOLAR[1].calls),
+        Golden(text=f"{_SOLAR_THOUGHT}<|content|>Done.", reasoning="So.", content="Done."),
+    ),
+)
+
+GLM4_0414 = Dialect(
+    name="glm4_0414",
+    models=("GLM-4-0414", "GLM-4-9B-chat"),
+    shape="name_json",
+    calls=Calls(
+        call=(NAME, "\n", ARGUMENTS),
+        parallel=False,
+        only_at_start=True,
+        ends=("<|observation|>",),
+    ),
+    ends_after_content=("<|user|>",),
+    recognition=Recognition(
+        template=("<|observation|>", "<|assistant|>"), without=("<tool_call>", "<arg_key>")
+    ),
+    source="ms-swift's agent template of GLM-4-0414",
+    limits=("One call in a turn.", _NO_CONTENT),
+    goldens=golden_calls(
+        lambda name, arguments, number: f"{name}\n{arguments}", parallel=False, before=None
+    ),
+)
+
+FUNCTIONARY31 = Dialect(
+    name="functionary31",
+    models=("Functionary v3.1",),
+    shape="name_json",
+    calls=Calls(call=("<function=", NAME, ">", ARGUMENTS, "</function>"), ends=("<|eom_id|>",)),
+    recognition=Recognition(template=("<function=", "</function>", "<|eom_id|>")),
+    source="chat template of functionary-medium-v3.1",
+    goldens=golden_calls(
+        lambda name, arguments, number: f"<function={name}>{arguments}</function>"
+    ),
+)
+
+FUNCTIONARY32 = Dialect(
+    name="functionary32",
+    models=("Functionary v3.2",),
+    shape="name_json",
+    calls=Calls(call=(NAME, "\n", ARGUMENTS), separator=">>>"),
+    content=Content(begin="all\n"),
+    recognition=Recognition(template=(">>>all",)),
+    source="chat template of functionary-medium-v3.2",
+    limits=(_NO_CONTENT,),
+    goldens=(
+        *golden_calls(
+            lambda name, arguments, number: f"{name}\n{arguments}", between=">>>", before=None
+        ),
+        Golden(text="all\nDone.", content="Done."),
+    ),
+)
+
+_DENSE = golden_calls(
+    lambda name, arguments, number: (f"<tool_call>{name}\n```json\n{arguments}\n```</tool_call>"),
+    begin="<tool_calls>\n",
+    between="\n",
+    end="\n</tool_calls>",
+)
+
+HUNYUAN_DENSE = Dialect(
+    name="hunyuan_dense",
+    models=("Hunyuan 0.5B", "Hunyuan 1.8B", "Hunyuan 4B", "Hunyuan 7B"),
+    shape="name_json",
+    calls=Calls(
+        begin="<tool_calls>\n",
+        call=("<tool_call>", NAME, "\n```json\n", ARGUMENTS, "\n```</tool_call>"),
+        separator="\n",
+        end="\n</tool_calls>",
+    ),
+    recognition=Recognition(template=("<tool_calls>", "<tool_call>", "```json")),
+    source="ms-swift's agent template of Hunyuan",
+    limits=("Reasoning is not told apart from content.",),
+    goldens=_DENSE,
+)
+
+LLAMA31 = Dialect(
+    name="llama31",
+    models=("Llama 3.1", "Llama 3.2", "Llama 3.3"),
+    shape="bare",
+    calls=Calls(
+        call=('{"name": "', NAME, '", "parameters": ', ARGUMENTS, "}"),
+        parallel=False,
+        only_at_start=True,
+    ),
+    recognition=Recognition(
+        template=('"parameters": ', "<|start_header_id|>"), without=("<|eom|>",)
+    ),
+    source="chat template of Llama-3.1-8B-Instruct",
+    limits=("One call in a turn.", _NO_CONTENT),
+    goldens=golden_calls(
+        lambda name, arguments, number: f'{{"name": "{name}", "parameters": {arguments}}}',
+        parallel=False,
+        before=None,
+    ),
+)
+
+LLAMA4_JSON = replace(
+    LLAMA31,
+    name="llama4_json",
+    models=("Llama 4",),
+    calls=Calls(call=('{"name": "', NAME, '", "parameters": ', ARGUMENTS, "}"), only_at_start=True),
+    recognition=Recognition(template=("<|header_start|>", '"parameters": ', '{"name": ')),
+    source="vLLM's example template llama4_json",
+    limits=(_NO_CONTENT,),
+    goldens=(
+        *golden_calls(
+            lambda name, arguments, number: f'{{"name": "{name}", "parameters": {arguments}}}',
+            before=None,
+        ),
+        Golden(
+            text='{"name": "g", "parameters": {}}{"name": "g", "parameters": {}}',
+            calls=(GoldenCall("g", {}), GoldenCall("g", {})),
+        ),
+    ),
+)
+
+DIALECTS = (
+    KIMI_K2,
+    DEEPSEEK_R1,
+    DEEPSEEK_V31,
+    MISTRAL_V11,
+    MISTRAL_V13,
+    SOLAR_OPEN,
+    GLM4_0414,
+    FUNCTIONARY31,
+    FUNCTIONARY32,
+    HUNYUAN_DENSE,
+    LLAMA31,
+    LLAMA4_JSON,
+)
