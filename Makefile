@@ -78,6 +78,7 @@ test-fast: setup ## Run the tests that start neither vLLM nor a gateway process
 docs: tiny ## Generate the reference pages in docs/
 	@python scripts/config_doc.py
 	@python scripts/errors_doc.py
+	@python scripts/families_doc.py
 	@python scripts/limits_doc.py
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py

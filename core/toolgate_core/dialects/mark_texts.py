@@ -54,8 +54,9 @@ def closing_texts(dialect: Dialect) -> tuple[str, ...]:
 
 
 def call_texts(dialect: Dialect) -> tuple[str, ...]:
-    """Texts of calls, each also in its parts that are marks: hostile inside a string value."""
-    return _with_marks(dialect, _call_literals(dialect))
+    """Texts of calls, each also in its parts that are marks: hostile inside a string value. If the
+    calls have none, the texts that end them."""
+    return _with_marks(dialect, _call_literals(dialect) or end_texts(dialect))
 
 
 def _call_literals(dialect: Dialect) -> tuple[str, ...]:

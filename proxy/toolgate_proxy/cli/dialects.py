@@ -43,12 +43,10 @@ def reasoning(dialect: Dialect) -> str:
     switch = dialect.reasoning.switch
     if switch is None:
         return "always"
-    values = switch.levels or tuple(
-        str(value).lower() if isinstance(value, bool) else str(value)
-        for value in (switch.on, switch.off)
-        if value is not None
-    )
-    return f"{switch.argument}={'|'.join(values)}"
+    values = [*switch.levels] or [switch.on]
+    values += [] if switch.off is None else [switch.off]
+    shown = (str(each).lower() if isinstance(each, bool) else str(each) for each in values)
+    return f"{switch.argument}={'|'.join(shown)}"
 
 
 def objects() -> list[dict[str, Any]]:
