@@ -23,8 +23,10 @@ from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
 from .backend_request import backend_request, schema_params
+from .call_history import with_family_ids
 from .held_calls import CallCheck
 from .images import Images
+from .reasoning_switch import with_reasoning_switch
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample, choice_events, resample_request
 
@@ -79,6 +81,7 @@ class Engine:
         for _ in range(MAX_SENDS):
             info = await backend.info()
             dialect = _dialect(info)
+            request = _for_dialect(request, dialect)
             plan = make_plan(request, dialect)
             params = schema_params(request)
             loaded = await grammars.ensure(plan.grammars, params, info)
@@ -116,6 +119,13 @@ class Engine:
                 yield events
                 if response.complete:
                     return
+
+
+def _for_dialect(request: ChatRequest, dialect: Dialect) -> ChatRequest:
+    """The request in the terms of the model's chat template. Idempotent: a request that is sent
+    again stays the same."""
+    messages = with_family_ids(request.messages, dialect)
+    return with_reasoning_switch(replace(request, messages=messages), dialect)
 
 
 def _dialect(info: wire.Info) -> Dialect:
