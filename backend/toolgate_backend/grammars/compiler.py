@@ -209,8 +209,8 @@ class Compiler:
         except SchemaNotEnforceable as error:
             reason = _clean_reason(error.message)
             return refusal | {"reason": reason, "pointer": error.pointer}, None
-        except MemoryError:
-            raise  # a resource limit is not a verdict on the schema
+        except (MemoryError, KeyboardInterrupt, SystemExit):
+            raise  # a resource limit or a signal to this process is no verdict on the schema
         except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception
             reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
             return refusal | {"reason": _clean_reason(reason), "pointer": ""}, None

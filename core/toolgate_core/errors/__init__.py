@@ -22,7 +22,13 @@ from .access import (
     TooManyWrongKeys,
 )
 from .base import ToolgateError
-from .calls import ArgumentsNotChecked, ChecksBusy, EnforcementFailed, ToolSchemaViolation
+from .calls import (
+    ArgumentsNotChecked,
+    ChecksBusy,
+    ChecksFailed,
+    EnforcementFailed,
+    ToolSchemaViolation,
+)
 from .requests import (
     BudgetTooSmall,
     ContextLengthExceeded,
@@ -53,6 +59,7 @@ __all__ = [
     "BackendUnavailable",
     "BudgetTooSmall",
     "ChecksBusy",
+    "ChecksFailed",
     "ClientDisconnected",
     "ContextLengthExceeded",
     "EnforcementFailed",

@@ -58,3 +58,15 @@ class ChecksBusy(ToolgateError):
     status = 503
     type = "service_unavailable_error"
     code = "checks_busy"
+
+
+class ChecksFailed(ToolgateError):
+    """The validation processes of the gateway did not start, or were killed twice while they
+    checked an expensive schema or call. This is no verdict on the schema or the call.
+
+    Retry after the number of seconds in the header Retry-After.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "checks_failed"

@@ -1,8 +1,14 @@
-"""Pool of validation workers: a few processes, which are killed if they exceed their limits."""
+"""Pool of validation workers: a few processes, which are killed if they exceed their limits.
+
+The end of a worker is a result only if the job caused it: it exceeded a limit, or it crashed two
+new processes. A worker that something else ended (the kernel, short of memory; an operator) is
+replaced and its job repeated, and if that fails too, there is no result.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,18 +16,45 @@ from contextlib import asynccontextmanager
 from pydantic import ValidationError
 
 from . import worker as validation_worker
-from .worker import Job, JobResult
+from .worker import OUT_OF_MEMORY, READY, Job, JobResult
 
 LINE_LIMIT = 2**20
 """Maximum size of a result in bytes."""
+MAX_ATTEMPTS = 2
+"""Attempts for one job if its worker dies."""
+START_SECONDS = 60.0
+"""Time-out for the start of a worker. It takes 0.2 s on an idle machine."""
+EXIT_SECONDS = 5.0
+"""Time-out between the end of a worker's output and its exit status."""
+CRASHES = (
+    signal.SIGABRT,  # the result of a failed allocation in Rust
+    signal.SIGSEGV,  # the result of a stack overflow
+    signal.SIGBUS,
+    signal.SIGILL,
+    signal.SIGFPE,
+)
+"""Signals that native code causes itself."""
 
 
 class LimitExceeded(Exception):
-    """The job exceeded its limit on time or memory, or its worker died."""
+    """The job exceeded its limit on time or memory, or crashed two workers."""
 
 
 class NoFreeWorker(Exception):
     """All workers were busy for as long as one job may take."""
+
+
+class WorkerLost(Exception):
+    """The workers did not start, or something other than the job ended them. No verdict on the
+    job."""
+
+
+class _Ended(Exception):
+    """A worker ended without a result. `crashed`: by a fault of native code."""
+
+    def __init__(self, *, crashed: bool) -> None:
+        super().__init__(crashed)
+        self.crashed = crashed
 
 
 class ValidationPool:
@@ -38,20 +71,31 @@ class ValidationPool:
         return self._cpu_seconds
 
     async def run(self, job: Job) -> JobResult:
-        """Raises LimitExceeded and NoFreeWorker."""
+        """Raises LimitExceeded, NoFreeWorker and WorkerLost."""
         async with self._slot():
-            self._idle = [worker for worker in self._idle if worker.returncode is None]
-            worker = self._idle.pop() if self._idle else await _start()
-            try:
-                async with asyncio.timeout(self._wall_seconds):
-                    result = await _exchange(worker, job)
-            except BaseException as error:
-                await _kill(worker)
-                if isinstance(error, TimeoutError | OSError | ValueError):
-                    raise LimitExceeded from error
-                raise
-            self._idle.append(worker)
-            return result
+            crashes = 0
+            for _ in range(MAX_ATTEMPTS):
+                try:
+                    return await self._run_once(job)
+                except _Ended as ended:
+                    crashes += ended.crashed
+            if crashes == MAX_ATTEMPTS:
+                raise LimitExceeded
+            raise WorkerLost
+
+    async def _run_once(self, job: Job) -> JobResult:
+        self._idle = [worker for worker in self._idle if worker.returncode is None]
+        worker = self._idle.pop() if self._idle else await _start()
+        try:
+            async with asyncio.timeout(self._wall_seconds):
+                result = await _exchange(worker, job)
+        except BaseException as error:
+            await _kill(worker)
+            if isinstance(error, TimeoutError):
+                raise LimitExceeded from error
+            raise
+        self._idle.append(worker)
+        return result
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -67,28 +111,59 @@ class ValidationPool:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        validation_worker.__name__,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        limit=LINE_LIMIT,
-    )
+    """A worker that has loaded its modules, so that a job's time does not include that."""
+    try:
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            validation_worker.__name__,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=LINE_LIMIT,
+        )
+    except OSError as error:  # no processes, descriptors or memory left
+        raise _Ended(crashed=False) from error
+    assert worker.stdout is not None
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            ready = await worker.stdout.readline()
+    except BaseException as error:
+        await _kill(worker)
+        if isinstance(error, TimeoutError):
+            raise _Ended(crashed=False) from error
+        raise
+    if ready != READY:
+        await _kill(worker)
+        raise _Ended(crashed=False)
+    return worker
 
 
 async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> JobResult:
     assert worker.stdin is not None
     assert worker.stdout is not None
     # pydantic's serializer fails on lone surrogates. grammars.service.check_tool refuses them.
-    worker.stdin.write(job.model_dump_json().encode() + b"\n")
-    await worker.stdin.drain()
-    line = await worker.stdout.readline()
     try:
+        worker.stdin.write(job.model_dump_json().encode() + b"\n")
+        await worker.stdin.drain()
+        line = await worker.stdout.readline()
         return JobResult.model_validate_json(line)
-    except ValidationError as error:  # the line is empty if the worker died
+    except (ValidationError, OSError) as error:  # the line is empty if the worker died
+        raise await _end_of(worker) from error
+    except ValueError as error:  # the line is longer than LINE_LIMIT
         raise LimitExceeded from error
+
+
+async def _end_of(worker: asyncio.subprocess.Process) -> LimitExceeded | _Ended:
+    """How a worker ended that gave no result."""
+    try:
+        async with asyncio.timeout(EXIT_SECONDS):
+            status = await worker.wait()
+    except TimeoutError:
+        return _Ended(crashed=False)
+    if status in (-signal.SIGPROF, OUT_OF_MEMORY):
+        return LimitExceeded()
+    return _Ended(crashed=-status in CRASHES)
 
 
 async def _kill(worker: asyncio.subprocess.Process) -> None:

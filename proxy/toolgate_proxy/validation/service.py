@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core.error_body import RETRY_SECONDS
-from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
+from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import Tool
 
 from ..settings import Settings
 from .cost import UNBOUNDED, steps
-from .pool import LimitExceeded, NoFreeWorker, ValidationPool
+from .pool import LimitExceeded, NoFreeWorker, ValidationPool, WorkerLost
 from .validator import InvalidSchema, Validator, Violation
 from .worker import Job, JobResult
 
@@ -52,7 +52,7 @@ class ValidationService:
 
     async def prepare(self, candidates: Sequence[Tool], param_of: Mapping[str, str]) -> None:
         """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. Raises ChecksBusy, and
+        request parameter that has its schema, for errors. Raises ChecksBusy, ChecksFailed, and
         SchemaNotEnforceable for a schema that is invalid or can't be compiled in time."""
         for tool in candidates:
             if tool.hash not in self._cache:
@@ -87,7 +87,7 @@ class ValidationService:
 
     async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
         """`unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds its
-        limits, and ChecksBusy."""
+        limits, ChecksBusy and ChecksFailed."""
         cached = self._cache.get(tool.hash) or self._add(tool)
         self._cache.move_to_end(tool.hash)
         if cached.validator is not None and cached.steps * len(arguments) <= MAX_STEPS:
@@ -122,5 +122,12 @@ class ValidationService:
             raise ChecksBusy(
                 "All validation workers are busy with other requests. Send the request again. The "
                 "administrator can raise TOOLGATE_VALIDATION_WORKERS.",
+                retry_after=RETRY_SECONDS,
+            ) from error
+        except WorkerLost as error:
+            raise ChecksFailed(
+                "The validation processes of this gateway did not start, or were killed, so the "
+                "schema or call was not checked. Send the request again. If this persists, the "
+                "gateway may need more memory.",
                 retry_after=RETRY_SECONDS,
             ) from error

@@ -1,12 +1,14 @@
 """Worker process for validations with unknown cost.
 
-It reads jobs from stdin and writes results to stdout, one JSON object per line. If a job exceeds
-its processor time, a signal ends this process, even inside native code. It also ends when the
-gateway ends, because stdin is then closed.
+It writes READY to stdout when it has started. Then it reads jobs from stdin and writes results to
+stdout, one JSON object per line. If a job exceeds its processor time, a signal ends this process,
+even inside native code. If a job exceeds the memory limit, the exit status is OUT_OF_MEMORY, or
+native code aborts. The process also ends when the gateway ends, because stdin is then closed.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import sys
@@ -17,6 +19,9 @@ from pydantic import BaseModel
 from toolgate_proxy.validation.validator import InvalidSchema, Validator, Violation
 
 MEMORY_BYTES = 2**30
+READY = b"ready\n"
+OUT_OF_MEMORY = 3
+"""Exit status. Python itself uses 1 and 2."""
 
 
 class Job(BaseModel):
@@ -47,13 +52,21 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the gateway closes stdin
+    _write(READY)
     for line in sys.stdin.buffer:
-        job = Job.model_validate_json(line)
-        signal.setitimer(signal.ITIMER_PROF, job.cpu_seconds)  # SIGPROF ends the process
-        result = run(job)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        sys.stdout.buffer.write(result.model_dump_json().encode() + b"\n")
-        sys.stdout.buffer.flush()
+        try:
+            job = Job.model_validate_json(line)
+            signal.setitimer(signal.ITIMER_PROF, job.cpu_seconds)  # SIGPROF ends the process
+            result = run(job)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)  # without clean-up, which needs memory
+        _write(result.model_dump_json().encode() + b"\n")
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -38,12 +38,31 @@ ENVIRONMENT = {
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-class WorkerEnded(Exception):
-    """A worker ended without a reply. `signal` is the signal that ended it, if any."""
+JOB_SIGNALS = frozenset(
+    {
+        signal.SIGPROF,  # the limit of processor time
+        signal.SIGALRM,  # the limit of wall-clock time
+        signal.SIGABRT,  # the result of a failed allocation in Rust or C++
+        signal.SIGSEGV,  # the result of a stack overflow
+        signal.SIGBUS,
+        signal.SIGILL,
+        signal.SIGFPE,
+    }
+)
+"""The signals by which a job can end its worker. Everything else comes from outside: SIGKILL from
+the kernel if the machine is out of memory, SIGTERM from an operator."""
 
-    def __init__(self, ended_by: signal.Signals | None) -> None:
+
+class WorkerEnded(Exception):
+    """A job ended its worker without a reply. `signal` is one of JOB_SIGNALS."""
+
+    def __init__(self, ended_by: signal.Signals) -> None:
         super().__init__(ended_by)
         self.signal = ended_by
+
+
+class WorkerKilled(QuarantineUnavailable):
+    """Something other than the job ended a worker. The quarantine process may be intact."""
 
 
 class Worker:
@@ -62,7 +81,8 @@ class Worker:
         self._status = status
 
     async def examine(self, job: CompileJob) -> WorkerReply:
-        """Raises WorkerEnded, or QuarantineUnavailable if there is no reply in time."""
+        """Raises WorkerEnded, WorkerKilled, or QuarantineUnavailable if there is no reply in
+        time."""
         timeout_seconds = job.limits.wall_seconds + GRACE_SECONDS
         try:
             self._writer.write(encode_frame(job))
@@ -71,14 +91,19 @@ class Worker:
         except TimeoutError as error:
             raise QuarantineUnavailable("the quarantine worker did not reply in time") from error
         except (OSError, EOFError) as error:
-            raise WorkerEnded(await self._ended_by()) from error
+            raise await self._end() from error
         if not reply.measurements_follow:
             return reply
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await self._read(WorkerReply)
-        except (OSError, EOFError):  # a TimeoutError is an OSError
-            return reply.model_copy(update={"replace_worker": True})
+        except TimeoutError:
+            pass
+        except (OSError, EOFError):
+            end = await self._end()
+            if isinstance(end, WorkerKilled):  # the next attempt measures the grammar
+                raise end from None
+        return reply.model_copy(update={"replace_worker": True})
 
     def close(self) -> None:
         """Close the connection, which ends the worker."""
@@ -90,7 +115,8 @@ class Worker:
             raise EOFError
         return kind.model_validate_json(await self._reader.readexactly(length))
 
-    async def _ended_by(self) -> signal.Signals | None:
+    async def _end(self) -> WorkerEnded | WorkerKilled:
+        """How the worker ended. Raises QuarantineUnavailable if that is not reported."""
         try:
             async with asyncio.timeout(STATUS_SECONDS):
                 status = await asyncio.shield(self._status)
@@ -98,7 +124,14 @@ class Worker:
             raise QuarantineUnavailable(
                 "the quarantine did not report how its worker ended"
             ) from error
-        return signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
+        if not os.WIFSIGNALED(status):
+            return WorkerKilled(
+                f"the quarantine worker ended with status {os.waitstatus_to_exitcode(status)}"
+            )
+        number = os.WTERMSIG(status)
+        if number in JOB_SIGNALS:
+            return WorkerEnded(signal.Signals(number))
+        return WorkerKilled(f"the quarantine worker was killed by signal {number}")
 
 
 class ForkServer:

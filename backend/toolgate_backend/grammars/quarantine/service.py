@@ -2,6 +2,9 @@
 
 A schema that exceeds a limit is refused, and the refusal names the limit. The worker that exceeded
 it is replaced by a fork that is ready immediately, so the next schema is not delayed.
+
+A process that was killed by anything else is no verdict on the schema. The schema is then compiled
+again, and after MAX_ATTEMPTS the examination fails.
 """
 
 from __future__ import annotations
@@ -18,18 +21,13 @@ from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 from ...errors import QuarantineUnavailable
 from .. import metrics
-from .fork_server import ForkServer, Worker, WorkerEnded
+from .fork_server import ForkServer, Worker, WorkerEnded, WorkerKilled
 from .protocol import CompileJob, CompileLimits, WorkerReply
 
 MAX_ATTEMPTS = 2
-"""Attempts for one schema if the quarantine process itself dies."""
+"""Attempts for one schema if processes of the quarantine are killed or crash."""
 
-_LIMIT_BY_SIGNAL = {
-    signal.SIGPROF: "cpu",
-    signal.SIGALRM: "wall",
-    signal.SIGKILL: "memory",  # from the kernel, out of memory; nothing else kills a worker
-    signal.SIGABRT: "memory",  # the result of a failed allocation in Rust or C++
-}
+_TIME_LIMITS = {signal.SIGPROF: "cpu", signal.SIGALRM: "wall"}
 
 
 @dataclass
@@ -119,25 +117,34 @@ class Quarantine:
         self, job: CompileJob, worker: Worker | None
     ) -> tuple[GrammarVerdict, Worker | None]:
         """The verdict, and the worker if it accepts another job."""
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        crashes: list[signal.Signals] = []
+        failure: Exception | None = None
+        for _ in range(MAX_ATTEMPTS):
             try:
                 fork_server = await self._fork_server()
                 worker = worker or await fork_server.fork()
                 reply = await worker.examine(job)
+                return self._finish_job(job, reply, worker)
             except WorkerEnded as ended:
-                assert worker is not None
-                worker.close()
-                return self._refusal(job, _limit(ended.signal)), None
+                if ended.signal in _TIME_LIMITS:
+                    _close(worker)
+                    return self._refusal(job, _TIME_LIMITS[ended.signal]), None
+                crashes.append(ended.signal)
+                failure = ended
+            except WorkerKilled as killed:
+                failure = killed
             except (QuarantineUnavailable, OSError) as error:  # OSError: no descriptors left
                 if worker is not None:
                     worker.fork_server.kill()  # stuck or dead: the next attempt starts a new one
-                    worker.close()
-                worker = None
-                if attempt == MAX_ATTEMPTS:
-                    raise QuarantineUnavailable(str(error)) from error
-                continue
-            return self._finish_job(job, reply, worker)
-        raise AssertionError  # unreachable: the last attempt returns or raises
+                failure = error
+            _close(worker)
+            worker = None
+        # One crash may be chance, for example of a machine that is out of memory.
+        if len(crashes) == MAX_ATTEMPTS:
+            # SIGABRT: the result of a failed allocation in Rust or C++.
+            limit = "memory" if crashes[-1] == signal.SIGABRT else "crash"
+            return self._refusal(job, limit), None
+        raise QuarantineUnavailable(str(failure)) from failure
 
     def _finish_job(
         self, job: CompileJob, reply: WorkerReply, worker: Worker
@@ -184,8 +191,9 @@ class Quarantine:
         return await self._start()
 
 
-def _limit(ended_by: signal.Signals | None) -> str:
-    return _LIMIT_BY_SIGNAL.get(ended_by, "crash") if ended_by is not None else "crash"
+def _close(worker: Worker | None) -> None:
+    if worker is not None:
+        worker.close()
 
 
 def _alive(starting: asyncio.Task[ForkServer]) -> bool:

@@ -1,0 +1,123 @@
+"""Processes of the quarantine that are killed by something other than a limit, while they compile:
+the schema is compiled again, and is never refused for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.backend.grammars.quarantine.test_service import (
+    AMPLE,
+    running,
+    source,
+    wait_for_end,
+    workers_of,
+)
+from tests.support import hostile_schemas
+from tests.support.registry_bench import PARTS, Clock, WorkerRpc, registry_over
+from toolgate_backend.errors import QuarantineUnavailable
+from toolgate_backend.grammars.quarantine.service import Quarantine
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core import grammar_key
+from toolgate_core.errors import BackendUnavailable
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SLOW = source(hostile_schemas.MEMORY, "slow")
+"""A valid schema that compiles for seconds."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def quarantine(vocabulary: Vocabulary) -> AsyncIterator[Quarantine]:
+    async with running(vocabulary, AMPLE, workers=1) as quarantine:
+        yield quarantine
+
+
+async def compiling(quarantine: Quarantine) -> int:
+    """The pid of the worker that compiles, which uses the processor."""
+    async with asyncio.timeout(60):
+        while True:
+            for pid in workers_of((await quarantine._fork_server()).pid):
+                before = _processor_time(pid)
+                await asyncio.sleep(0.3)
+                if _processor_time(pid) - before >= 8:
+                    return pid
+            await asyncio.sleep(0.02)
+
+
+async def kill_compiling(quarantine: Quarantine, number: signal.Signals) -> None:
+    pid = await compiling(quarantine)
+    os.kill(pid, number)
+    await asyncio.to_thread(wait_for_end, pid)
+
+
+def _processor_time(pid: int) -> int:
+    """Hundredths of a second."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGABRT, signal.SIGSEGV]
+)
+async def test_the_schema_of_a_killed_worker_is_compiled_again(
+    quarantine: Quarantine, number: signal.Signals
+) -> None:
+    examination = asyncio.create_task(quarantine.examine(SLOW))
+    await kill_compiling(quarantine, number)
+    assert (await examination).status == "ready"
+
+
+async def test_the_schema_of_a_killed_fork_server_is_compiled_again(
+    quarantine: Quarantine,
+) -> None:
+    examination = asyncio.create_task(quarantine.examine(SLOW))
+    await compiling(quarantine)
+    os.kill((await quarantine._fork_server()).pid, signal.SIGKILL)
+    assert (await examination).status == "ready"
+
+
+async def test_a_schema_whose_workers_are_killed_twice_has_no_verdict(
+    quarantine: Quarantine,
+) -> None:
+    examination = asyncio.create_task(quarantine.examine(SLOW))
+    for _ in range(2):
+        await kill_compiling(quarantine, signal.SIGKILL)
+    with pytest.raises(QuarantineUnavailable, match="killed by signal 9"):
+        await examination
+    assert (await quarantine.examine(source({}, "next"))).status == "ready"
+
+
+async def test_a_schema_that_crashes_two_workers_is_refused(quarantine: Quarantine) -> None:
+    examination = asyncio.create_task(quarantine.examine(SLOW))
+    for _ in range(2):
+        await kill_compiling(quarantine, signal.SIGSEGV)
+    verdict = await examination
+    assert (verdict.status, verdict.code) == ("refused", "schema_too_complex")
+
+
+async def test_killed_workers_are_a_503_that_the_registry_does_not_keep(
+    quarantine: Quarantine, vocabulary: Vocabulary
+) -> None:
+    examiner: Any = quarantine
+    registry = registry_over(WorkerRpc(vocabulary), examiner, Clock())
+    key = grammar_key.grammar_key(grammar_key.tool_hash(SLOW.name, SLOW.parameters), **PARTS)
+    keyed = SLOW.model_copy(update={"key": key})
+    loading = asyncio.create_task(registry.load([keyed]))
+    for _ in range(2):
+        await kill_compiling(quarantine, signal.SIGKILL)
+    with pytest.raises(BackendUnavailable) as unavailable:
+        await loading
+    assert (unavailable.value.status, unavailable.value.retry_after) == (503, 2)
+    [verdict] = await registry.load([keyed])
+    assert verdict.status == "ready"
