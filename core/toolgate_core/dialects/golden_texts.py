@@ -47,6 +47,8 @@ def golden_calls(
         goldens.append(
             Golden(text=turn(write("f", a, 0), write("g", none, 1)), calls=(one, second))
         )
+    else:
+        goldens.append(Golden(text=turn(write("g", none, 0)), calls=(GoldenCall("g", {}),)))
     if before is not None:
         text = before + turn(write("f", a, 0))
         goldens.append(Golden(text=text, content=before.strip(), calls=(one,)))

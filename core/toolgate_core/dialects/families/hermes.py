@@ -9,18 +9,19 @@ from ..dialect import (
     NAME,
     Calls,
     Dialect,
-    Golden,
-    GoldenCall,
     Reasoning,
     Recognition,
 )
+from ..golden_texts import golden_calls, golden_reasoning
 
-_CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
-_GOLDENS = (
-    Golden(text=_CALL, calls=(GoldenCall("f", {"a": "x"}),)),
-    Golden(text=f"{_CALL}\n{_CALL}", calls=(GoldenCall("f", {"a": "x"}),) * 2),
-    Golden(text=f"Wait.\n{_CALL}", content="Wait.", calls=(GoldenCall("f", {"a": "x"}),)),
+_GOLDENS = golden_calls(
+    lambda name, arguments, number: (
+        f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+    ),
+    between="\n",
 )
+_AFTER_THOUGHTS = golden_reasoning("<think>\n", "\n</think>", "\n\n", _GOLDENS[1])
+_THOUGHTS_OPEN = golden_reasoning("", "\n</think>", "\n\n", _GOLDENS[1], is_open=True)
 
 HERMES = Dialect(
     name="hermes",
@@ -39,20 +40,37 @@ QWEN3 = replace(
     HERMES,
     name="qwen3",
     models=("Qwen3", "Qwen3-Next", "Qwen3-VL", "QwQ"),
-    reasoning=Reasoning(),
+    reasoning=Reasoning(passes_back=True),
     recognition=Recognition(
         template=("<tool_call>", "</think>"),
         tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),
     ),
     source="chat template of Qwen3-0.6B",
+    goldens=(*_GOLDENS, *_AFTER_THOUGHTS, *_THOUGHTS_OPEN),
+)
+
+TRINITY = replace(
+    QWEN3,
+    name="trinity",
+    models=("Trinity Mini", "Trinity Nano"),
+    reasoning=Reasoning(switch=None),
+    recognition=Recognition(template=("<tool_call>", "</think>", "Trinity")),
+    source="form of Qwen3, with which Trinity is served",
+    limits=("A call inside the reasoning is part of the reasoning.",),
+)
+
+MIMO_VL = replace(
+    HERMES,
+    name="mimo_vl",
+    models=("MiMo-VL-7B",),
+    reasoning=Reasoning(after="\n", switch=None),
+    recognition=Recognition(template=("<tool_call>", "You are MiMo", "Xiaomi")),
+    source="chat template of MiMo-VL",
+    limits=("Only `/no_think` in the user's message turns the reasoning off.",),
     goldens=(
         *_GOLDENS,
-        Golden(
-            text=f"<think>\nSo.\n</think>\n\n{_CALL}",
-            reasoning="So.",
-            calls=(GoldenCall("f", {"a": "x"}),),
-        ),
+        *golden_reasoning("<think>\n", "\n</think>", "\n", _GOLDENS[1]),
     ),
 )
 
-DIALECTS = (QWEN3, HERMES)
+DIALECTS = (QWEN3, HERMES, TRINITY, MIMO_VL)

@@ -30,28 +30,37 @@ def _array(begin: str, end: str = "]", *, only_at_start: bool = False) -> Calls:
 
 _IDS = ("call00001", "call00002")
 
+
+def _mistral(name: str, arguments: str, number: int) -> str:
+    return f'{{"name": "{name}", "arguments": {arguments}, "id": "{_IDS[number]}"}}'
+
+
+_MISTRAL_CALLS = Calls(
+    begin="[TOOL_CALLS][",
+    call=('{"name": "', NAME, '", "arguments": ', ARGUMENTS, ', "id": "', ID, '"}'),
+    separator=", ",
+    end="]",
+    ids=CallIds("random", length=9),
+)
+
 MISTRAL_V3 = Dialect(
     name="mistral_v3",
-    models=("Mistral 7B v0.3", "Mistral Nemo", "Mixtral 8x22B", "Mistral Large 2"),
+    models=("Mistral Nemo", "Ministral 8B 2410", "Mistral Small 3.1"),
     shape="array",
-    calls=Calls(
-        begin="[TOOL_CALLS][",
-        call=('{"name": "', NAME, '", "arguments": ', ARGUMENTS, ', "id": "', ID, '"}'),
-        separator=", ",
-        end="]",
-        ids=CallIds("random", length=9),
-    ),
-    recognition=Recognition(template=("[TOOL_CALLS]",), without=("[ARGS]",)),
+    calls=_MISTRAL_CALLS,
+    recognition=Recognition(template=("[TOOL_CALLS]",), without=("[ARGS]", "[TOOL_CALLS] [")),
     source="chat template of Mistral-Nemo-Instruct-2407",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'{{"name": "{name}", "arguments": {arguments}, "id": "{_IDS[number]}"}}'
-        ),
-        begin="[TOOL_CALLS][",
-        between=", ",
-        end="]",
-        ids=_IDS,
-    ),
+    goldens=golden_calls(_mistral, begin="[TOOL_CALLS][", between=", ", end="]", ids=_IDS),
+)
+
+MISTRAL_V3_SPM = replace(
+    MISTRAL_V3,
+    name="mistral_v3_spm",
+    models=("Mistral 7B v0.3", "Mixtral 8x22B", "Mistral Large 2", "Mistral Small 2409"),
+    calls=replace(_MISTRAL_CALLS, begin="[TOOL_CALLS] ["),
+    recognition=Recognition(template=("[TOOL_CALLS] [",), without=("[ARGS]",)),
+    source="vLLM's chat templates of Mistral; SentencePiece writes a blank after special tokens",
+    goldens=golden_calls(_mistral, begin="[TOOL_CALLS] [", between=", ", end="]", ids=_IDS),
 )
 
 GRANITE3 = Dialect(
@@ -112,10 +121,14 @@ JAMBA = Dialect(
     name="jamba",
     models=("Jamba 1.5", "Jamba 1.6", "Jamba 1.7"),
     shape="array",
-    calls=_array("<tool_calls>[", "]</tool_calls>"),
+    calls=Calls(
+        begin="<tool_calls>[\n    ", call=_CALL, separator=",\n    ", end="\n]</tool_calls>"
+    ),
     recognition=Recognition(template=("<tool_calls>", "<|bom|>")),
-    source="vLLM's parser jamba",
-    goldens=golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>"),
+    source="vLLM's parser jamba and the outputs in its tests",
+    goldens=golden_calls(
+        _write, begin="<tool_calls>[\n    ", between=",\n    ", end="\n]</tool_calls>"
+    ),
 )
 
 _APRIEL = golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>")
@@ -229,6 +242,7 @@ APRIEL15 = replace(
 
 DIALECTS = (
     MISTRAL_V3,
+    MISTRAL_V3_SPM,
     GRANITE3,
     GRANITE33,
     HUNYUAN_A13B,

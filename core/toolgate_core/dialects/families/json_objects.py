@@ -10,6 +10,7 @@ from ..dialect import (
     Calls,
     Content,
     Dialect,
+    Golden,
     Part,
     Reasoning,
     Recognition,
@@ -70,11 +71,11 @@ REKA = replace(
 
 EXAONE4 = Dialect(
     name="exaone4",
-    models=("EXAONE 4",),
+    models=("EXAONE 4", "Youtu-LLM"),
     shape="object",
     calls=Calls(call=_object("<tool_call>", "</tool_call>"), separator="\n"),
     reasoning=Reasoning(),
-    recognition=Recognition(template=("<tool_call>", "[|assistant|]")),
+    recognition=Recognition(template=("<tool_call>", "[|assistant|]", "[|endofturn|]")),
     source="xgrammar's structural tag `exaone`",
     goldens=(*_TIGHT, *golden_reasoning("<think>", "</think>", "\n\n", _TIGHT[1])),
 )
@@ -83,27 +84,41 @@ SMOLLM3 = replace(
     EXAONE4,
     name="smollm3",
     models=("SmolLM3",),
-    recognition=Recognition(template=("<tool_call>", "xml_tools")),
-    source="chat template of SmolLM3-3B",
+    reasoning=Reasoning(after="\n"),
+    recognition=Recognition(template=("SmolLM", "/no_think", "enable_thinking")),
+    source="chat template of SmolLM3-3B (`xml_tools`)",
     limits=("The chat template does not render earlier calls.",),
+    goldens=(*_TIGHT, *golden_reasoning("<think>\n", "\n</think>", "\n", _TIGHT[1])),
+)
+
+_ERNIE = golden_calls(
+    lambda name, arguments, number: (
+        f'\n<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>\n'
+    ),
+    before=None,
 )
 
 ERNIE45 = Dialect(
     name="ernie45",
     models=("ERNIE 4.5 Thinking",),
     shape="object",
-    calls=Calls(call=_object("<tool_call>\n", "\n</tool_call>"), separator="\n"),
-    reasoning=Reasoning(after="\n\n"),
+    calls=Calls(call=_object("<tool_call>\n", "\n</tool_call>\n"), separator="\n"),
+    reasoning=Reasoning(after="\n\n", switch=None),
     content=Content(begin="<response>\n", end="\n</response>"),
-    recognition=Recognition(template=("<tool_call>", "<response>\\n")),
+    recognition=Recognition(template=("<tool_call>", "</think>", "<response>")),
     source="vLLM's parser ernie45",
     limits=("No content before calls.",),
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+    goldens=(
+        *_ERNIE,
+        golden_reasoning("<think>\n", "\n</think>", "\n\n", _ERNIE[1])[0],
+        golden_reasoning("", "\n</think>", "\n\n", _ERNIE[1], is_open=True)[0],
+        Golden(text="<response>\nDone.\n</response>\n", content="Done."),
+        Golden(
+            text="So.\n</think>\n\n<response>\nDone.\n</response>\n",
+            reasoning="So.",
+            content="Done.",
+            reasoning_open=True,
         ),
-        between="\n",
-        before=None,
     ),
 )
 

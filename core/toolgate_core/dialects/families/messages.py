@@ -116,6 +116,11 @@ COHERE_R7B = Dialect(
             reasoning="So.",
             calls=(GoldenCall("f", {"a": "x"}, id="0"), GoldenCall("g", {}, id="1")),
         ),
+        Golden(
+            text='<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "f", "parameters": '
+            f"{_ALL_JSON}}}\n]<|END_ACTION|>",
+            calls=(GoldenCall("f", _ALL, id="0"),),
+        ),
         Golden(text="<|START_RESPONSE|>Done.<|END_RESPONSE|>", content="Done."),
         Golden(
             text="So.<|END_THINKING|><|START_RESPONSE|>Done.<|END_RESPONSE|>",
@@ -264,6 +269,16 @@ INKLING = Dialect(
     source="vLLM's inkling_encoding.py",
     goldens=(
         Golden(text=f"{_INKLING_CALL}{_INKLING_CALL}", calls=(_X, _X)),
+        Golden(
+            text=_INKLING_CALL.replace(
+                '{"a":"x"}', '{"a":"x","n":3,"ok":true,"l":["p"],"o":{"k":1.5}}'
+            ),
+            calls=(GoldenCall("f", _ALL),),
+        ),
+        Golden(
+            text=_INKLING_CALL.replace('"f"', '"g"').replace('{"a":"x"}', "{}"),
+            calls=(GoldenCall("g", {}),),
+        ),
         Golden(
             text=f"{_INKLING_THOUGHT}{_INKLING_TEXT}{_INKLING_CALL}",
             reasoning="So.",

@@ -1,0 +1,95 @@
+"""The segmenter reads the goldens of every dialect, however their text is split into tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.dialect_marks import marks_of
+from tests.support.golden_tokens import (
+    GoldenTokens,
+    ended_calls,
+    finish_of,
+    joined,
+    message_of,
+    two_way_splits,
+)
+from toolgate_core.dialects.codecs import Json
+from toolgate_core.dialects.dialect import Dialect, Golden
+from toolgate_core.dialects.registry import DIALECTS, SHAPES
+
+WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
+JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]
+CASES = [
+    pytest.param(dialect, golden, id=f"{dialect.name}-{at}")
+    for dialect in WITH_CALLS
+    for at, golden in enumerate(dialect.goldens)
+]
+MARKS = pytest.mark.parametrize(
+    "special", [True, False], ids=["marks_are_tokens", "marks_are_text"]
+)
+
+
+def tokens_of(dialect: Dialect, special: bool) -> GoldenTokens:
+    return GoldenTokens(dialect, marks_of(dialect) if special else ())
+
+
+@MARKS
+@pytest.mark.parametrize(("dialect", "golden"), CASES)
+def test_the_segmenter_finds_the_message(dialect: Dialect, golden: Golden, special: bool) -> None:
+    found = tokens_of(dialect, special)
+    events = found.segment(golden, [joined(found.units(golden.text))])
+    assert message_of(events) == replace(golden, text="", reasoning_open=False)
+    assert ended_calls(events) == len(golden.calls)
+    assert events[-1] == finish_of(golden)
+
+
+@MARKS
+@pytest.mark.parametrize(("dialect", "golden"), CASES)
+def test_events_do_not_depend_on_the_tokens(
+    dialect: Dialect, golden: Golden, special: bool
+) -> None:
+    found = tokens_of(dialect, special)
+    units = found.units(golden.text)
+    whole = found.segment(golden, [joined(units)])
+    assert found.segment(golden, [units]) == whole, "a token for each character"
+    for at, parts in enumerate(two_way_splits(units), start=1):
+        assert found.segment(golden, parts) == whole, f"split at {at}"
+
+
+TYPES = {str, int, bool, list, dict}
+
+
+def missing(dialect: Dialect) -> list[str]:
+    """The kinds of transcripts that the dialect can write and has no golden of."""
+    calls, goldens = dialect.calls, dialect.goldens
+    assert calls is not None
+    all_values = [{*map(type, call.arguments.values())} for each in goldens for call in each.calls]
+    after_content = not calls.only_at_start and (
+        not dialect.content.begin or bool(dialect.content.preamble)
+    )
+    wanted = {
+        "a call with all types of values": any(types >= TYPES for types in all_values),
+        "a call without arguments": any(not c.arguments for each in goldens for c in each.calls),
+        "two calls": not calls.parallel or any(len(each.calls) > 1 for each in goldens),
+        "content, then a call": not after_content
+        or any(each.content and each.calls for each in goldens),
+        "reasoning, then a call": not dialect.reasoning
+        or any(each.reasoning and each.calls for each in goldens),
+        "an id": not calls.ids or all(call.id for each in goldens for call in each.calls),
+    }
+    return [kind for kind, found in wanted.items() if not found]
+
+
+@pytest.mark.parametrize("dialect", JSON_ARGUMENTS, ids=lambda dialect: dialect.name)
+def test_there_is_a_golden_of_each_kind(dialect: Dialect) -> None:
+    assert missing(dialect) == []
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialect: dialect.name)
+def test_models_shape_and_source_are_named(dialect: Dialect) -> None:
+    assert dialect.models
+    assert dialect.source
+    assert dialect.shape in SHAPES
+    assert all(limit.endswith(".") for limit in dialect.limits)
