@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..codecs import Codec, Json, Tagged
+from ..codecs import Codec, Json, Pythonic, Tagged
 from ..marks import Marks
 from .json_arguments import JsonArguments
 from .parser import ArgumentsParser
+from .pythonic import PythonicArguments
 from .tagged import TaggedArguments
 
 
@@ -18,4 +19,6 @@ def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> Ar
         return JsonArguments()
     if isinstance(codec, Tagged):
         return TaggedArguments(codec, parameters, marks)
+    if isinstance(codec, Pythonic):
+        return PythonicArguments(codec, marks)
     raise NotImplementedError(f"The arguments of {type(codec).__name__} cannot be parsed yet.")
