@@ -1,0 +1,1 @@
+"""Proof of the dialects: random walks of their enforcement, read by independent parsers."""
