@@ -61,6 +61,8 @@ class Segmenter:
         self._free = FreeText()
         self._begun = False  # whether the current reasoning or content has had an event
         self._skip = ""  # rest of the text after the reasoning, which is skipped
+        self._skipped = ""  # the beginning of that text that has been read
+        self._content_end = ""  # the text that ends the content
         self._between = ""  # text after a call
         self._reader: CallReader | None = None
         self._calls = 0
@@ -152,10 +154,16 @@ class Segmenter:
 
     def _free_text(self, text: str, logprob: TokenLogprob | None, events: list[Event]) -> None:
         if self._skip:
+            text = self._skipped + text
             passed = len(commonprefix((text, self._skip)))
-            self._skip = self._skip[passed:] if passed == len(text) else ""
-            text = text[passed:]
-            if passed and not text:
+            if passed == len(text) < len(self._skip):
+                self._skipped = text
+                return
+            # Of a text that differs, only white space is skipped.
+            partial = text[:passed].lstrip() if passed < len(self._skip) else ""
+            text = partial + text[passed:]
+            self._skip = self._skipped = ""
+            if not text:
                 return
         reasoning = self._phase is _Phase.REASONING
         if reasoning and not self._begun and not self._free.text:
@@ -175,6 +183,7 @@ class Segmenter:
         rest = self._split(found, events)
         self._phase, self._begun = _Phase.CONTENT, False
         self._skip = self._form.after_reasoning
+        self._content_end = self._form.end_after_reasoning
         if rest:
             self._free_text(rest, None, events)
 
@@ -204,7 +213,11 @@ class Segmenter:
         if found is None:
             if at_start and any(each.startswith(self._free.text) for each in triggers):
                 return
-            self._release(() if at_start else triggers, events)
+            end = self._content_end
+            if not end:
+                self._release(() if at_start else triggers, events)
+            elif not self._free.text.rstrip().endswith(end):
+                self._release((end, *triggers), events)
             return
         at, _ = found
         # The logprobs of the withheld text are those of the call if it has begun in that text.
@@ -266,9 +279,15 @@ class Segmenter:
         """Send the text before `found` without its trailing white space; the text after it."""
         at, end = found
         text, logprobs = self._free.take()
-        if before := text[:at].rstrip():
+        if before := self._without_end(text[:at]).rstrip():
             self._send(before, logprobs, events)
         return text[at + len(end) :]
+
+    def _without_end(self, text: str) -> str:
+        """The content `text` without the text that ends it."""
+        end = self._content_end
+        written = text.rstrip()
+        return written.removesuffix(end).rstrip() if end and written.endswith(end) else text
 
     def _release(self, ends: Sequence[str], events: list[Event]) -> None:
         text, logprobs = self._free.release(ends)
@@ -361,6 +380,7 @@ class Segmenter:
         text, logprobs = self._free.take()
         if self._messages and self._phase is _Phase.CONTENT and self._message is None:
             return  # the beginning of a message
+        text = self._skipped.lstrip() + self._without_end(text)
         if text or logprobs:
             self._send(text, logprobs, events)
 

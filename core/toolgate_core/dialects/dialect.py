@@ -80,6 +80,8 @@ class Reasoning:
     end: str = "</think>"
     after: str = "\n\n"
     """Text between the end of the reasoning and the content."""
+    content_end: str = ""
+    """Text that ends the content after reasoning, in families that write it only then."""
     switch: Switch | None = Switch("enable_thinking")
     """None: the family always reasons."""
     passes_back: bool = False
@@ -173,6 +175,7 @@ class Dialect:
         found = [text for text in vars(self.content).values() if isinstance(text, str)]
         if self.reasoning:
             found += [self.reasoning.begin, self.reasoning.end, self.reasoning.after]
+            found.append(self.reasoning.content_end)
         if self.calls:
             found += [self.calls.begin, self.calls.separator, self.calls.end]
             found += [part for part in self.calls.call if isinstance(part, str)]

@@ -12,6 +12,7 @@ from .families import (
     json_objects,
     messages,
     names_and_json,
+    plamo,
     qwen3_coder,
 )
 
@@ -34,6 +35,7 @@ FAMILIES = (
     json_objects,
     json_arrays,
     names_and_json,
+    plamo,
     qwen3_coder,
     glm,
     invoke,

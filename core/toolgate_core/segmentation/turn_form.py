@@ -20,6 +20,8 @@ class TurnForm:
         self.reasoning_begin = encode(reasoning.begin) if reasoning else ""
         self.reasoning_end = encode(reasoning.end) if reasoning else ""
         self.after_reasoning = encode(reasoning.after) if reasoning else ""
+        self.end_after_reasoning = encode(reasoning.content_end) if reasoning else ""
+        """Text that ends the content after reasoning."""
         content = dialect.content
         self.content_begin = encode(content.begin)
         """Text before the content, if the family writes typed messages."""

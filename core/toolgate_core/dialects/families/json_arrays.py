@@ -12,8 +12,10 @@ from ..dialect import (
     Calls,
     Content,
     Dialect,
+    Golden,
     Reasoning,
     Recognition,
+    Switch,
 )
 from ..golden_texts import golden_calls, golden_reasoning
 
@@ -70,20 +72,50 @@ GRANITE3 = Dialect(
     calls=_array("<|tool_call|>["),
     recognition=Recognition(template=("<|tool_call|>", "<|start_of_role|>")),
     source="vLLM's parser granite and its example template",
-    limits=("Reasoning is not told apart from content.",),
     goldens=golden_calls(_write, begin="<|tool_call|>[", between=", ", end="]"),
 )
+
+_GRANITE = golden_calls(_write, begin="<tool_call>[", between=", ", end="]")
 
 GRANITE33 = replace(
     GRANITE3,
     name="granite33",
-    models=("Granite 3.1", "Granite 3.2", "Granite 3.3"),
+    models=("Granite 3.1", "Granite 3.3"),
     calls=_array("<tool_call>["),
+    reasoning=Reasoning(after="<response>", content_end="</response>", switch=Switch("thinking")),
     recognition=Recognition(
         template=("<|start_of_role|>", "<|tool_call|>", "thinking"), without=("{%- macro",)
     ),
     source="chat template of Granite-3.3-2B-Instruct; vLLM's parser granite",
-    goldens=golden_calls(_write, begin="<tool_call>[", between=", ", end="]"),
+    limits=("The chat template does not render earlier calls.",),
+    goldens=(
+        *_GRANITE,
+        golden_reasoning("<think>", "</think>", "", _GRANITE[1])[0],
+        Golden(
+            text="<think>So.</think><response>Done.</response>", reasoning="So.", content="Done."
+        ),
+        Golden(text="<think>So.</think><response>Done.", reasoning="So.", content="Done."),
+    ),
+)
+
+_GRANITE32_THOUGHTS = ("Here is my thought process:\n", "\n\nHere is my response:", "\n")
+
+GRANITE32 = replace(
+    GRANITE33,
+    name="granite32",
+    models=("Granite 3.2",),
+    reasoning=Reasoning(
+        begin="Here is my thought process:",
+        end="Here is my response:",
+        after="\n",
+        switch=Switch("thinking"),
+    ),
+    recognition=Recognition(
+        template=("<|start_of_role|>", "<|tool_call|>", "thinking", "Here is my thought process"),
+        without=("{%- macro",),
+    ),
+    source="vLLM's reasoning parser granite and parser granite",
+    goldens=(*_GRANITE, *golden_reasoning(*_GRANITE32_THOUGHTS, _GRANITE[1])),
 )
 
 _HUNYUAN = golden_calls(
@@ -225,18 +257,25 @@ APERTUS = Dialect(
     ),
 )
 
-_THINKING = "<thinking>\nSo.\n</thinking>\n\n"
+_STEPS = "Here are my reasoning steps:\nSo.\n[BEGIN FINAL RESPONSE]\n"
 
 APRIEL15 = replace(
     APRIEL,
     name="apriel15",
     models=("Apriel 1.5",),
-    reasoning=Reasoning(begin="<thinking>", end="</thinking>", switch=None),
+    reasoning=Reasoning(
+        begin="Here are my reasoning steps:\n",
+        end="[BEGIN FINAL RESPONSE]",
+        after="\n",
+        content_end="[END FINAL RESPONSE]",
+        switch=None,
+    ),
     recognition=Recognition(template=("<tool_calls>[", "<thinking>", "<|assistant|>")),
     source="chat template of Apriel-1.5",
     goldens=(
         *_APRIEL,
-        replace(_APRIEL[1], text=_THINKING + _APRIEL[1].text, reasoning="So."),
+        replace(_APRIEL[1], text=_STEPS + _APRIEL[1].text, reasoning="So."),
+        Golden(text=f"{_STEPS}Done.\n[END FINAL RESPONSE]\n", reasoning="So.", content="Done."),
     ),
 )
 
@@ -245,6 +284,7 @@ DIALECTS = (
     MISTRAL_V3_SPM,
     GRANITE3,
     GRANITE33,
+    GRANITE32,
     HUNYUAN_A13B,
     JAMBA,
     APRIEL,

@@ -55,18 +55,21 @@ BIELIK = replace(
     goldens=_TAGS,
 )
 
+_REKA = golden_calls(
+    lambda name, arguments, number: (
+        f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+    )
+)
+
 REKA = replace(
-    HERMES,
+    QWEN3,
     name="reka",
     models=("Reka Edge",),
-    calls=Calls(call=_object("<tool_call>\n", "\n</tool_call>")),
+    calls=Calls(call=_object("<tool_call>\n", "\n</tool_call>"), ends=("<sep>",)),
+    ends_after_content=("<sep>",),
     recognition=Recognition(template=("<tool_call>", "<sep>", "</tool_call>")),
     source="chat template of Reka-Edge",
-    goldens=golden_calls(
-        lambda name, arguments, number: (
-            f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
-        )
-    ),
+    goldens=(*_REKA, *golden_reasoning("<think>\n", "\n</think>", "\n\n", _REKA[1])),
 )
 
 EXAONE4 = Dialect(

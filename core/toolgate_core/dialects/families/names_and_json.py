@@ -253,6 +253,7 @@ _DENSE = golden_calls(
     begin="<tool_calls>\n",
     between="\n",
     end="\n</tool_calls>",
+    before=None,
 )
 
 HUNYUAN_DENSE = Dialect(
@@ -265,10 +266,21 @@ HUNYUAN_DENSE = Dialect(
         separator="\n",
         end="\n</tool_calls>",
     ),
+    reasoning=Reasoning(after="\n"),
+    content=Content(begin="<answer>\n", end="\n</answer>"),
     recognition=Recognition(template=("<tool_calls>", "<tool_call>", "```json")),
     source="ms-swift's agent template of Hunyuan",
-    limits=("Reasoning is not told apart from content.",),
-    goldens=_DENSE,
+    limits=(_NO_CONTENT,),
+    goldens=(
+        *_DENSE,
+        golden_reasoning("<think>\n", "\n</think>", "\n", _DENSE[1])[0],
+        Golden(text="<answer>\nDone.\n</answer>", content="Done."),
+        Golden(
+            text="<think>\nSo.\n</think>\n<answer>\nDone.\n</answer>",
+            reasoning="So.",
+            content="Done.",
+        ),
+    ),
 )
 
 LLAMA31 = Dialect(
