@@ -52,7 +52,8 @@ class KeyCache:
         stale = self._fresh_until is None or self._clock() > self._fresh_until
         if stale and not (cached and cached.from_file):
             raise KeysUnavailable(
-                "API keys can't be checked because Redis does not respond. Try again shortly.",
+                "API keys can't be checked, because they could not be read from Redis. Try again "
+                "shortly.",
                 retry_after=1,
             )
         if cached is None:

@@ -1,8 +1,9 @@
 """Virtual keys in Redis: written by the command line, read by every gateway.
 
-`toolgate:{keys}:records`  hash: id → sealed record
+`toolgate:{keys}:records`  hash: id → sealed record (versions.py)
 `toolgate:{keys}:changes`  sorted set: id → version of its last change
-`toolgate:{keys}:version`  number of changes
+`toolgate:{keys}:version`  version of the last change
+`toolgate:{keys}:mark`     sealed: the version of every key
 `toolgate:{keys}:aliases`  hash: alias → id
 `toolgate:{keys}:epoch`    random, set with the first key; if it changes, Redis has lost the keys
 
@@ -12,28 +13,38 @@ change can't be missed while the reader is disconnected or starting.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
-from collections.abc import Iterable
+import time
 from datetime import datetime
 from importlib import resources
 from typing import cast
 
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from .hashing import Hasher
 from .key import Key
 from .limit_kinds import KINDS
+from .versions import Mark, VersionedKey, opened, seal
 
 logger = logging.getLogger(__name__)
 
-RECORDS, CHANGES, VERSION, ALIASES, EPOCH = (
-    f"toolgate:{{keys}}:{name}" for name in ("records", "changes", "version", "aliases", "epoch")
+RECORDS, CHANGES, VERSION, ALIASES, EPOCH, MARK = (
+    f"toolgate:{{keys}}:{name}"
+    for name in ("records", "changes", "version", "aliases", "epoch", "mark")
 )
 PUT = resources.files(__package__).joinpath("put.lua").read_text()
 TIMEOUT = 5.0
 """Seconds that the command line waits for Redis."""
+EARLIER_RECORD = (
+    "The record of the key %.80r in Redis is ignored: it is earlier than the newest one. Either "
+    "Redis has lost its last writes, or someone has put it back. Create the key again if it is "
+    "needed."
+)
+MAX_ATTEMPTS = 50
+"""Attempts to write a key while other commands write other keys."""
 
 
 class StoreConflict(Exception):
@@ -54,27 +65,37 @@ class RedisStore:
         """Sealed records as they were read, by id."""
 
     async def all(self) -> list[Key]:
-        records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
-        return opened(self._hasher, records.items())
+        mark, _ = await self._mark()
+        records = await self._records()
+        return [each.key for each in records if _is_newest(each, mark)]
 
     async def find(self, name: str) -> Key | None:
         """The key with that alias or id."""
+        mark, _ = await self._mark()
         alias = await self._redis.hget(ALIASES, name)
         key_id = alias.decode() if isinstance(alias, bytes) else name
         sealed = await self._redis.hget(RECORDS, key_id)
         if not isinstance(sealed, bytes):
             return None
         self._read[key_id] = sealed
-        return next(iter(opened(self._hasher, [(key_id.encode(), sealed)])), None)
+        found = opened(self._hasher, [(key_id.encode(), sealed)])
+        return next((each.key for each in found if _is_newest(each, mark)), None)
 
     async def put(self, key: Key) -> None:
         """Raises StoreConflict."""
-        record = self._hasher.seal(key.id, key.model_dump_json(exclude_defaults=True).encode())
-        result = await self._redis.eval(
-            PUT, 5, RECORDS, CHANGES, VERSION, ALIASES, EPOCH,
-            key.id, self._read.get(key.id, b""), record, key.alias,
-            "0" if key.revoked else "1", secrets.token_hex(8),
-        )  # fmt: skip
+        result: object = None
+        for _ in range(MAX_ATTEMPTS):
+            mark, digest = await self._mark()
+            version = max(mark.version + 1, time.time_ns() // 1_000_000)
+            record = seal(self._hasher, key, version)
+            result = await self._redis.eval(
+                PUT, 6, RECORDS, CHANGES, VERSION, ALIASES, EPOCH, MARK,
+                key.id, self._read.get(key.id, b""), record, key.alias,
+                "0" if key.revoked else "1", secrets.token_hex(8),
+                version, digest, mark.after(key.id, version).seal(self._hasher),
+            )  # fmt: skip
+            if result != b"again":
+                break
         if result == b"alias":
             raise StoreConflict(
                 f"The alias {key.alias!r} is in use by another key. Choose another alias, or "
@@ -86,6 +107,35 @@ class RedisStore:
                 f"with `toolgate keys show {key.alias!r}`, and try again."
             )
         self._read[key.id] = record
+
+    async def _mark(self) -> tuple[Mark, str]:
+        """The mark, and the SHA-1 of its text in Redis. Raises StoreConflict."""
+        sealed = await self._redis.get(MARK)
+        if not isinstance(sealed, bytes):
+            return await self._missing_mark(), ""
+        mark = Mark.open(self._hasher, sealed)
+        if mark is None:
+            raise StoreConflict(
+                f"{MARK} in Redis was not sealed with this TOOLGATE_KEY_SECRET, or not by this "
+                "version of Toolgate. Use the secret and the version of the gateways. If the "
+                "secret was changed, delete this entry, and create or import the keys again."
+            )
+        return mark, hashlib.sha1(sealed, usedforsecurity=False).hexdigest()
+
+    async def _missing_mark(self) -> Mark:
+        """The mark that follows from the records."""
+        mark = Mark.of(await self._records())
+        if mark.version:
+            logger.warning(
+                "%s in Redis is missing, and will be made from the records. Someone may have put "
+                "back earlier records. Check all keys with `toolgate keys list --all`.",
+                MARK,
+            )
+        return mark
+
+    async def _records(self) -> list[VersionedKey]:
+        records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
+        return opened(self._hasher, records.items())
 
     async def usage(self, key: Key, at: datetime) -> dict[str, int]:
         """Use of the current day, by names such as `tokens_today`."""
@@ -102,25 +152,8 @@ class RedisStore:
         await self._redis.aclose()
 
 
-def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[Key]:
-    """The keys in sealed records. Records that are not valid are logged and left out."""
-    keys = []
-    for key_id, sealed in records:
-        name = key_id.decode(errors="replace")
-        record = hasher.open(name, sealed)
-        try:
-            if record is None:
-                raise ValueError("its seal does not match TOOLGATE_KEY_SECRET")
-            key = Key.model_validate_json(record)
-            if key.id != name:
-                raise ValueError("it is the record of another key")
-            keys.append(key)
-        except ValidationError:
-            logger.warning(
-                "The record of the key %.80r in Redis is ignored: its format is not known, for "
-                "example from a newer version of Toolgate.",
-                name,
-            )
-        except ValueError as error:
-            logger.warning("The record of the key %.80r in Redis is ignored: %s.", name, error)
-    return keys
+def _is_newest(found: VersionedKey, mark: Mark) -> bool:
+    newest = mark.keys.get(found.key.id, 0)
+    if found.version < newest:
+        logger.warning(EARLIER_RECORD, found.key.id)
+    return found.version >= newest

@@ -2,6 +2,9 @@
 
 Without changes, a poll is one small command. Publish/subscribe would be quicker, but a message that
 is missed is lost, and here that could be the revocation of a key.
+
+Nothing in Redis is trusted without its seal, and no key goes back to an earlier record
+(versions.py).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from ..polling import poll_forever
 from ..redis.client import SharedRedis
@@ -18,12 +22,19 @@ from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
 from .hashing import Hasher
 from .key import Key
-from .redis_store import CHANGES, EPOCH, RECORDS, VERSION, opened
+from .redis_store import CHANGES, EARLIER_RECORD, EPOCH, MARK, RECORDS, VERSION
+from .versions import Mark, VersionedKey, opened
 
 logger = logging.getLogger(__name__)
 
+FIELDS = {EPOCH: bytes, VERSION: bytes, CHANGES: list, MARK: bytes, RECORDS: list}
+"""Types of the replies."""
 FIRST_POLL_TIMEOUT = 2.0
 """Seconds that the first requests wait for the keys to be read."""
+
+
+class BadKeyData(Exception):
+    """An entry of Redis is not as the command line writes it. The message names it."""
 
 
 @dataclass
@@ -32,6 +43,15 @@ class _Position:
 
     epoch: bytes | None = None
     version: float = 0
+
+
+@dataclass
+class _State:
+    """One look at what has changed in Redis."""
+
+    epoch: bytes | None
+    version: int
+    changes: list[Any]
 
 
 class KeySync:
@@ -52,12 +72,18 @@ class KeySync:
             else None
         )
         self._position = _Position()
+        self._newest: dict[str, VersionedKey] = {}
+        """The newest record that was seen of each key, whatever Redis has now."""
+        self._mark = Mark()
+        """The newest mark that was seen."""
         self._redis_keys: dict[str, Key] = {}
         self._file_keys: dict[str, Key] = {}
         self._file_stamp: tuple[float, int] | None = None
         """Modification time and size of the file at the last read, valid or not."""
         self._logged: set[str] = set()
         """Errors that were logged. An error is logged once, until it is fixed."""
+        self._bad_data = ""
+        """The last error of this kind."""
         self._polled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -97,45 +123,109 @@ class KeySync:
             self.key_cache.replace(self._redis_keys.values(), from_file=self._file_keys.values())
 
     async def _poll_redis(self, redis: SharedRedis) -> bool | None:
-        """Whether there were changes; None if Redis did not respond or has lost the keys."""
-        since = f"({self._position.version}"
+        """Whether there were changes; None if the keys in Redis could not be read."""
+        try:
+            changed = await self._read_changes(redis)
+        except BadKeyData as error:
+            self._bad_data = (
+                f"The API keys in Redis can't be read, so changes of keys have no effect. {error}"
+            )
+            self._log_once(self._bad_data)
+            return None
+        if changed is not None:
+            self._logged.discard(self._bad_data)
+        return changed
+
+    async def _read_changes(self, redis: SharedRedis) -> bool | None:
+        """As `_poll_redis`. Raises BadKeyData."""
+        state = await self._state(redis)
+        if state is None:
+            return None
+        if self._restarted(state):
+            if state.epoch is None:
+                return self._emptied()
+            if state.epoch != self._position.epoch:
+                self._logged.clear()
+            self._position = _Position(epoch=state.epoch)
+            state = await self._state(redis)
+            if state is None or self._restarted(state):
+                return None  # it changes all the time: the next poll tries again
+        if state.changes:
+            return await self._read(redis, state.changes)
+        return False
+
+    def _restarted(self, state: _State) -> bool:
+        """Whether everything has to be read again. If the version went back, Redis has lost its
+        last writes, or the scores of the changes were forged."""
+        return state.epoch != self._position.epoch or state.version < self._position.version
+
+    async def _state(self, redis: SharedRedis) -> _State | None:
+        """None if Redis did not respond. Raises BadKeyData."""
         replies = await redis.run(
             [
                 ("GET", EPOCH),
                 ("GET", VERSION),
-                ("ZRANGEBYSCORE", CHANGES, since, "+inf", "WITHSCORES"),
+                ("ZRANGEBYSCORE", CHANGES, f"({self._position.version}", "+inf", "WITHSCORES"),
             ]
         )
         if replies is None:
             return None
-        epoch, version, changes = replies
-        if not isinstance(changes, list) or isinstance(version, Exception):
-            return None
-        # If the version went back, Redis has lost its last writes. New changes then get versions
-        # that were read already, so everything has to be read again.
-        at = int(version) if isinstance(version, bytes) else 0
-        if epoch != self._position.epoch or at < self._position.version:
-            if epoch is None:
-                return self._emptied()
-            self._logged.clear()
-            self._position = _Position(epoch=epoch if isinstance(epoch, bytes) else None)
-            self._redis_keys = {}
-            return await self._poll_redis(redis)
-        if not changes:
-            return False
+        epoch, version, changes = map(_checked, (EPOCH, VERSION, CHANGES), replies)
+        try:
+            return _State(epoch, int(version or 0), changes)
+        except ValueError:
+            raise BadKeyData(f"{VERSION} is not a number. Restore or delete it.") from None
+
+    async def _read(self, redis: SharedRedis, changes: list[Any]) -> bool | None:
+        """Read the records of changed keys. None if Redis did not respond. Raises BadKeyData."""
         names, scores = changes[::2], changes[1::2]
         if isinstance(changes[0], list | tuple):  # RESP3 replies with pairs
             names, scores = [pair[0] for pair in changes], [pair[1] for pair in changes]
-        replies = await redis.run([("HMGET", RECORDS, *names)])
-        if replies is None or not isinstance(replies[0], list):
+        # The mark first: records may be newer than the mark, but not older.
+        replies = await redis.run([("GET", MARK), ("HMGET", RECORDS, *names)])
+        if replies is None:
             return None
-        records = [(n, r) for n, r in zip(names, replies[0], strict=True) if isinstance(r, bytes)]
-        valid = {key.id: key for key in opened(self._hasher, records)}
+        sealed_mark, sealed = map(_checked, (MARK, RECORDS), replies)
+        records = [(n, r) for n, r in zip(names, sealed, strict=True) if isinstance(r, bytes)]
+        valid = opened(self._hasher, records)
+        if valid:
+            self._see_mark(sealed_mark)
+        if self._position.version == 0:
+            self._redis_keys = {}  # all keys are read
         for name in names:
             self._redis_keys.pop(name.decode(errors="replace"), None)
-        self._redis_keys |= valid
+        for each in valid:
+            key = self._newest_of(each)
+            if key is not None:
+                self._redis_keys[key.id] = key
         self._position.version = max(float(score) for score in scores)
         return True
+
+    def _see_mark(self, sealed: bytes | None) -> None:
+        """Raises BadKeyData."""
+        mark = Mark.open(self._hasher, sealed) if sealed is not None else None
+        if mark is None:
+            raise BadKeyData(
+                f"{MARK} is missing, or was not sealed with TOOLGATE_KEY_SECRET, so earlier "
+                "records could not be told from the newest. Check the keys with `toolgate keys "
+                "list --all`, and write one of them, for example with `toolgate keys update`."
+            )
+        if mark.version >= self._mark.version:
+            self._mark = mark
+
+    def _newest_of(self, found: VersionedKey) -> Key | None:
+        """The key in the newest record that this process has seen; None if only the mark shows
+        that there was a newer one than `found`."""
+        key_id = found.key.id
+        seen = self._newest.get(key_id)
+        if seen is None or found.version > seen.version:
+            seen = found
+        if found.version < max(seen.version, self._mark.keys.get(key_id, 0)):
+            self._log_once(EARLIER_RECORD % key_id)
+        if seen.version < self._mark.keys.get(key_id, 0):
+            return None
+        self._newest[key_id] = seen
+        return seen.key
 
     def _emptied(self) -> bool | None:
         """Redis has no keys. Either no key was created yet, or it has lost them: then the cached
@@ -174,3 +264,14 @@ class KeySync:
         self._logged.clear()
         self._file_keys = {key.id: key for key in keys}
         return True
+
+
+def _checked(name: str, reply: object) -> Any:
+    """The reply to a command for one entry of Redis; None if there is no such entry. Raises
+    BadKeyData."""
+    if reply is None or isinstance(reply, FIELDS[name]):
+        return reply
+    reason = str(reply) if isinstance(reply, Exception) else f"{type(reply).__name__} as reply"
+    raise BadKeyData(
+        f"{name}: {reason}. If its type is wrong, delete it, and write a key with `toolgate keys`."
+    )

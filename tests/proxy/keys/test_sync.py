@@ -115,7 +115,7 @@ async def test_forged_record_in_redis_is_rejected(
     guessed = Hasher(SecretStr("guessed")).seal(other.id, other.model_dump_json().encode())
     client.hset(RECORDS, other.id, guessed)
     for key_id in (key.id, other.id):
-        client.zadd("toolgate:{keys}:changes", {key_id: 100})
+        client.zadd(CHANGES, {key_id: 2**52})
     await until(lambda: not finds(key_sync.key_cache, mine))
     assert not finds(key_sync.key_cache, forged)
     assert "is ignored" in caplog.text
