@@ -44,9 +44,14 @@ SCHEMAS: Mapping[str, Any] = {
 class GoldenTokens:
     """The tokens of a dialect's goldens. `special` are the texts that are single tokens."""
 
-    def __init__(self, dialect: Dialect, special: Collection[str]) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        special: Collection[str],
+        schemas: Mapping[str, Any] = SCHEMAS,
+    ) -> None:
         found = sorted(marks_in(dialect.literals, special), key=lambda text: (-len(text), text))
-        self._dialect = dialect
+        self._dialect, self._schemas = dialect, schemas
         self._ids = {text: FIRST_MARK + at for at, text in enumerate(found)}
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
@@ -66,7 +71,7 @@ class GoldenTokens:
         segmenter = Segmenter(
             self._dialect,
             MarkIds(tokens=self._ids, end_of_turn=(END,)),
-            schemas=SCHEMAS,
+            schemas=self._schemas,
             reasoning_open=golden.reasoning_open,
         )
         events: list[Event] = []
