@@ -108,8 +108,8 @@ class KeySettings(Section):
     key_grace: float = Field(default=300, ge=0)
     """Time for which cached keys stay valid while Redis is down, in seconds."""
     wrong_keys_per_minute: int = Field(default=20, ge=1)
-    """Maximum number of invalid keys per minute from one IP address. Further invalid keys
-    get a 429."""
+    """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
+    process. Further invalid keys get a 429."""
 
 
 class LimitSettings(Section):
