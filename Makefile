@@ -20,8 +20,13 @@ setup: ## Create or update .venv
 demo: setup $(if $(filter tiny-random,$(MODEL)),tiny) ## Run the demo with tools on a local stack
 	@toolgate demo $(if $(MODEL),--model $(MODEL:tiny-random=.cache/models/tiny)) $(ARGS)
 
-tiny: setup ## Create the model with random weights that tests and benchmarks use
-	@python -m tests.models.tiny_random .cache/models/tiny
+# FAMILY=NAME creates .cache/models/tiny-NAME, with the marks, chat template and end-of-turn tokens of
+# a dialect. MARKS=all makes all its marks special tokens, MARKS=none all of them text.
+FAMILY ?=
+MARKS ?= named
+tiny: setup ## Create the model with random weights that tests and benchmarks use (FAMILY=NAME)
+	@$(if $(FAMILY),python -m tests.models.tiny_family .cache/models/tiny-$(FAMILY) \
+		--family $(FAMILY) --marks $(MARKS),python -m tests.models.tiny_random .cache/models/tiny)
 
 QWEN3_VOCAB := .cache/models/tiny-qwen3-vocab
 tiny-qwen3-vocab: setup ## Create such a model with Qwen3's vocabulary

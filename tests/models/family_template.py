@@ -1,0 +1,214 @@
+"""Chat templates in the form of a dialect, made from the dialect: for models with random weights.
+
+A template renders system, user and tool messages in ChatML, tools as JSON in the system message,
+and messages of the assistant in the dialect's form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, Dialect
+
+from .family_arguments import quoted, write_macro
+
+END = "<|im_end|>"
+"""Ends all messages, except those of the assistant if the dialect names its end-of-turn tokens."""
+
+_TEXT = r"""
+{%-macro text(content) -%}
+    {%- if content is string %}{{- content }}
+    {%- else %}{%- for part in content or [] %}{{- part if part is string else part.text }}
+    {%- endfor %}{%- endif %}
+{%- endmacro %}
+"""
+_MESSAGES = r"""
+{%- set seen = namespace(last_user=-1, calls=0) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{%- set seen.last_user = loop.index0 %}{%- endif %}
+{%- endfor %}
+{%- set leads = messages and messages[0].role in ('system', 'developer') %}
+{%- if leads or tools %}
+    {{- '<|im_start|>system\n' ~ (text(messages[0].content) if leads else '') }}
+    {%- if tools %}
+        {{- '\n\nFunctions:' }}
+        {%- for tool in tools %}{{- '\n' ~ (tool | tojson) }}{%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == 'assistant' %}
+        {{- @HEADER@ }}
+        {%- set said = text(message.content) %}
+        {%- set thought = message.reasoning_content or message.reasoning or '' %}
+        {%- set calls = message.tool_calls or [] %}
+        @REASONING@
+        {%- if calls %}
+            @CONTENT_BEFORE_CALLS@
+            {{- @BEGIN@ }}
+            {%- for each in calls %}
+                {%- set function = each.function or each %}
+                {%- if not loop.first %}{{- @SEPARATOR@ }}{%- endif %}
+                @CALL@
+                {%- set seen.calls = seen.calls + 1 %}
+            {%- endfor %}
+            {{- @CALLS_END@ ~ '\n' }}
+        {%- else %}
+            {{- @CONTENT@ ~ '\n' }}
+        {%- endif %}
+    {%- elif not (loop.first and leads) %}
+        {{- '<|im_start|>' ~ message.role ~ '\n' ~ text(message.content) ~ '<|im_end|>\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- @HEADER@ }}
+    @PROMPT_REASONING@
+{%- endif %}
+"""
+
+
+@dataclass(frozen=True)
+class TurnTexts:
+    """The text before a message of the assistant, and the tokens after it."""
+
+    header: str
+    after_content: str
+    after_calls: str
+
+
+def turn_texts(dialect: Dialect) -> TurnTexts:
+    return TurnTexts(
+        header=dialect.content.turn or "<|im_start|>assistant\n",
+        after_content=next(iter(dialect.ends_after_content), END),
+        after_calls=next(iter(dialect.calls.ends), END) if dialect.calls else END,
+    )
+
+
+def chat_template(dialect: Dialect) -> str:
+    """Raises ValueError if the dialect has no calls."""
+    calls, turn = dialect.calls, turn_texts(dialect)
+    if calls is None:
+        raise ValueError(f"The dialect {dialect.name} has no form for calls.")
+    filled = {
+        "PROMPT_REASONING": _prompt_reasoning(dialect),
+        "CONTENT_BEFORE_CALLS": _content_before_calls(dialect),
+        "CALLS_END": quoted(calls.end + turn.after_calls),
+        "SEPARATOR": quoted(calls.separator),
+        "REASONING": _reasoning(dialect),
+        "CONTENT": _content(dialect, turn.after_content),
+        "HEADER": quoted(turn.header),
+        "BEGIN": quoted(calls.begin),
+        "CALL": _call(calls),
+    }
+    messages = re.sub(r"@([A-Z_]+)@", lambda found: filled[found[1]], _MESSAGES)
+    body = _TEXT + write_macro(calls.codec) + messages
+    missing = [text for text in dialect.recognition.template if text not in body]
+    return ("{#- " + " ".join(missing) + " #}" if missing else "") + body.strip()
+
+
+# --- reasoning and content ---
+
+
+def _line_break(dialect: Dialect) -> str:
+    """The text around the reasoning, from the transcripts."""
+    assert dialect.reasoning is not None
+    end = "\n" + dialect.reasoning.end
+    return "\n" if any(each.reasoning and end in each.text for each in dialect.goldens) else ""
+
+
+def _reasoning(dialect: Dialect) -> str:
+    """Writes the reasoning. Empties `thought` if the family leaves it out."""
+    form = dialect.reasoning
+    if form is None:
+        return "{%- set thought = '' %}"
+    around = _line_break(dialect)
+    begin, end = quoted(form.begin + around), quoted(around + form.end)
+    passed = "true" if form.passes_back else "loop.index0 > seen.last_user"
+    # Text that ends with the content begins with it, and is left out before calls.
+    after = quoted(form.after)
+    if _content_end(dialect) and form.after.strip():
+        after = f"('' if calls else {after})"
+    return (
+        f"{{%- set thought = thought.strip('\\n') if {passed} else '' %}}"
+        f"{{%- if thought %}}{{{{- {begin} ~ thought ~ {end} ~ {after} }}}}{{%- endif %}}"
+    )
+
+
+def _content_end(dialect: Dialect) -> str:
+    """The text after content that follows reasoning."""
+    return dialect.reasoning.content_end if dialect.reasoning else ""
+
+
+def _prompt_reasoning(dialect: Dialect) -> str:
+    """An empty reasoning if it is turned off. The beginning of the reasoning if the family's
+    prompts have it."""
+    form = dialect.reasoning
+    if form is None:
+        return ""
+    around = _line_break(dialect)
+    thoughts = [each for each in dialect.goldens if each.reasoning]
+    opens = bool(thoughts) and all(each.reasoning_open for each in thoughts)
+    opened = f"{{{{- {quoted(form.begin + around)} }}}}" if opens else ""
+    if form.switch is None or form.switch.off is None:
+        return opened
+    empty = quoted(form.begin + 2 * around + form.end + form.after)
+    name, off = form.switch.argument, json.dumps(form.switch.off)
+    condition = f"{name} is defined and {name} == {off}"
+    return f"{{%- if {condition} %}}{{{{- {empty} }}}}{{%- else %}}{opened}{{%- endif %}}"
+
+
+def _content(dialect: Dialect, after: str) -> str:
+    content = dialect.content
+    begin, end = quoted(content.begin), quoted(content.end + content.last + after)
+    closing = quoted(_content_end(dialect))
+    return f"{begin} ~ said ~ ({closing} if thought else '') ~ {end}"
+
+
+def _content_before_calls(dialect: Dialect) -> str:
+    content = dialect.content
+    if dialect.calls is None or dialect.calls.only_at_start:
+        return ""
+    if not content.begin:
+        return "{%- if said %}{{- said ~ '\\n' }}{%- endif %}"
+    if not content.preamble:
+        return ""
+    written = f"{{{{- {quoted(content.preamble)} ~ said ~ {quoted(content.preamble_end)} }}}}"
+    return written if content.always else f"{{%- if said %}}{written}{{%- endif %}}"
+
+
+# --- calls ---
+
+
+def _call(calls: Calls) -> str:
+    slots = {
+        NAME: "{{- function.name }}",
+        ARGUMENTS: "{{- write(function.arguments) }}",
+        ID: "{{- written }}",
+    }
+    parts = [
+        f"{{{{- {quoted(part)} }}}}" if isinstance(part, str) else slots[part]
+        for part in calls.call
+    ]
+    return "".join([_written_id(calls.ids) if calls.ids else "", *parts])
+
+
+def _written_id(ids: CallIds) -> str:
+    """Sets `written`, the text at the place of the id: from the id in the API, or a number if that
+    is not in the family's form."""
+    before, _, after = ids.form.partition("{id}")
+    if after:
+        raise ValueError(f"Ids of the form {ids.form!r} cannot be rendered.")
+    prefix = quoted(before).replace("{name}", '" ~ function.name ~ "')
+    if ids.kind == "random":
+        fits = f"written | length == {ids.length}"
+        number = f"({quoted('0' * ids.length)} ~ seen.calls)[-{ids.length}:]"
+    else:
+        fits = "written.isdigit()"
+        counted = "seen.calls" if ids.kind == "conversation" else "loop.index0"
+        number = f"{counted} + {ids.first}"
+    return (
+        f"{{%- set prefix = {prefix} %}}{{%- set written = (each.id or '')[prefix | length:] %}}"
+        f"{{%- if not {fits} %}}{{%- set written = {number} %}}{{%- endif %}}"
+    )
