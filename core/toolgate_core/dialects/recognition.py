@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from .dialect import Dialect
@@ -32,32 +32,44 @@ def recognise(added_tokens: Collection[str], chat_template: str | None = None) -
         if fitting:
             return _by_template(fitting)
     fitting = [each for each in DIALECTS.values() if _fits_tokens(each, added_tokens)]
-    if not fitting:
-        reason = "no text or token of a known dialect was found"
-        return Recognised(PLAIN, reason, _plain(chat_template))
-    chosen = max(fitting, key=lambda each: len(each.recognition.tokens))
-    reason = f"the tokenizer has {_listed(chosen.recognition.tokens)}"
-    if not chat_template:
-        return Recognised(chosen, reason)
-    warning = (
-        f"The chat template has the texts of no known dialect, and {chosen.name} was chosen by the "
-        "tokenizer alone. Set TOOLGATE_DIALECT if the model writes calls in another form."
-    )
-    return Recognised(chosen, reason, (warning,))
+    if fitting:
+        return _by_tokens(fitting, chat_template)
+    reason = "no text or token of a known dialect was found"
+    return Recognised(PLAIN, reason, _plain(chat_template))
 
 
 def _by_template(fitting: Sequence[Dialect]) -> Recognised:
-    most = max(map(_specificity, fitting))
-    best = [each for each in fitting if _specificity(each) == most]
+    best = _best(fitting, _specificity)
     reason = f"the chat template has {_listed(best[0].recognition.template)}"
+    return Recognised(best[0], reason, _ambiguous("chat template fits", best))
+
+
+def _by_tokens(fitting: Sequence[Dialect], chat_template: str | None) -> Recognised:
+    best = _best(fitting, lambda each: len(each.recognition.tokens))
+    reason = f"the tokenizer has {_listed(best[0].recognition.tokens)}"
+    warnings = _ambiguous("tokens of the tokenizer fit", best)
+    if chat_template:
+        warnings += (
+            f"The chat template has the texts of no known dialect, and {best[0].name} was chosen "
+            "by the tokenizer alone. Set TOOLGATE_DIALECT if the model writes calls in another "
+            "form.",
+        )
+    return Recognised(best[0], reason, warnings)
+
+
+def _best(fitting: Sequence[Dialect], features: Callable[[Dialect], int]) -> list[Dialect]:
+    most = max(map(features, fitting))
+    return [each for each in fitting if features(each) == most]
+
+
+def _ambiguous(seen: str, best: Sequence[Dialect]) -> tuple[str, ...]:
     if len(best) == 1:
-        return Recognised(best[0], reason)
+        return ()
     names = ", ".join(each.name for each in best[:MAX_NAMED])
-    warning = (
-        f"The chat template fits several dialects equally: {names}. {best[0].name} was chosen. Set "
-        "TOOLGATE_DIALECT to one of them."
+    return (
+        f"The {seen} several dialects equally: {names}. {best[0].name} was chosen. Set "
+        "TOOLGATE_DIALECT to one of them.",
     )
-    return Recognised(best[0], reason, (warning,))
 
 
 def _plain(chat_template: str | None) -> tuple[str, ...]:

@@ -131,6 +131,29 @@ def test_without_a_template_the_tokens_decide() -> None:
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("tokens", "name"),
+    [
+        (("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"), "kimi_k2"),
+        (("<|tools_prefix|>", "<|tools_suffix|>"), "apertus"),
+        (("<|action_start|>", "<|action_end|>", "<|plugin|>"), "internlm2"),
+        (("<|action_start|>", "<|action_end|>", "<|plugin|>", "<think>"), "intern_s1"),
+        (("[TOOL_CALLS]", "[TOOL_RESULTS]", "[ARGS]", "[CALL_ID]"), "mistral_v11"),
+    ],
+)
+def test_tokens_of_one_family_name_its_dialect(tokens: tuple[str, ...], name: str) -> None:
+    found = recognise(tokens)
+    assert found.dialect.name == name
+    assert found.warnings == ()
+
+
+def test_tokens_that_fit_two_dialects_equally_are_ambiguous() -> None:
+    found = recognise(("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"))
+    [warning] = found.warnings
+    assert "deepseek_r1" in warning
+    assert "deepseek_v31" in warning
+
+
 def test_a_template_of_no_dialect_contradicts_the_tokens() -> None:
     found = recognise(("<tool_call>", "</tool_call>"), "{{ tools }}")
     assert found.dialect.name == "hermes"

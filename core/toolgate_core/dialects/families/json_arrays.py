@@ -50,7 +50,11 @@ MISTRAL_V3 = Dialect(
     models=("Mistral Nemo", "Ministral 8B 2410", "Mistral Small 3.1"),
     shape="array",
     calls=_MISTRAL_CALLS,
-    recognition=Recognition(template=("[TOOL_CALLS]",), without=("[ARGS]", "[TOOL_CALLS] [")),
+    recognition=Recognition(
+        template=("[TOOL_CALLS]",),
+        without=("[ARGS]", "[TOOL_CALLS] ["),
+        tokens=("[TOOL_CALLS]", "[TOOL_RESULTS]"),
+    ),
     source="chat template of Mistral-Nemo-Instruct-2407",
     goldens=golden_calls(_mistral, begin="[TOOL_CALLS][", between=", ", end="]", ids=_IDS),
 )
@@ -60,7 +64,11 @@ MISTRAL_V3_SPM = replace(
     name="mistral_v3_spm",
     models=("Mistral 7B v0.3", "Mixtral 8x22B", "Mistral Large 2", "Mistral Small 2409"),
     calls=replace(_MISTRAL_CALLS, begin="[TOOL_CALLS] ["),
-    recognition=Recognition(template=("[TOOL_CALLS] [",), without=("[ARGS]",)),
+    recognition=Recognition(
+        template=("[TOOL_CALLS] [",),
+        without=("[ARGS]",),
+        tokens=("[TOOL_CALLS]", "[TOOL_RESULTS]"),
+    ),
     source="vLLM's chat templates of Mistral; SentencePiece writes a blank after special tokens",
     goldens=golden_calls(_mistral, begin="[TOOL_CALLS] [", between=", ", end="]", ids=_IDS),
 )
@@ -249,7 +257,7 @@ APERTUS = Dialect(
         end="]<|tools_suffix|>",
     ),
     reasoning=Reasoning(begin="<|inner_prefix|>", end="<|inner_suffix|>", after=""),
-    recognition=Recognition(template=("<|tools_prefix|>",)),
+    recognition=Recognition(template=("<|tools_prefix|>",), tokens=("<|tools_prefix|>",)),
     source="chat template of Apertus-8B-Instruct",
     goldens=(
         *_APERTUS,

@@ -151,7 +151,9 @@ INTERNLM2 = Dialect(
     models=("InternLM2", "InternLM2.5"),
     shape="object",
     calls=Calls(call=_object("<|action_start|><|plugin|>\n", "<|action_end|>", "parameters")),
-    recognition=Recognition(template=("<|action_start|><|plugin|>",)),
+    recognition=Recognition(
+        template=("<|action_start|><|plugin|>",), tokens=("<|action_start|>", "<|plugin|>")
+    ),
     source="vLLM's parser internlm2 and its example template",
     goldens=golden_calls(
         lambda name, arguments, number: (
@@ -174,7 +176,10 @@ INTERN_S1 = replace(
     models=("Intern-S1",),
     calls=Calls(call=_object("<|action_start|> <|plugin|>\n", "<|action_end|>", "parameters")),
     reasoning=Reasoning(),
-    recognition=Recognition(template=("<|action_start|> <|plugin|>",)),
+    recognition=Recognition(
+        template=("<|action_start|> <|plugin|>",),
+        tokens=("<|action_start|>", "<|plugin|>", "<think>"),
+    ),
     source="SGLang's detector of Intern-S1",
     goldens=(*_S1, *golden_reasoning("<think>", "</think>", "\n\n", _S1[1])),
 )
@@ -239,7 +244,10 @@ GIGACHAT31 = Dialect(
     models=("GigaChat 3.1",),
     shape="object",
     calls=Calls(call=_object("<|function_call|>", ""), parallel=False),
-    recognition=Recognition(template=("<|function_call|>", "<|role_sep|>")),
+    recognition=Recognition(
+        template=("<|function_call|>", "<|role_sep|>"),
+        tokens=("<|function_call|>", "<|role_sep|>"),
+    ),
     source="chat template of GigaChat3.1-10B-A1.8B",
     limits=(_ONE_CALL,),
     goldens=golden_calls(

@@ -53,7 +53,10 @@ KIMI_K2 = Dialect(
         ids=CallIds("conversation", form="functions.{name}:{id}"),
     ),
     reasoning=Reasoning(after="", switch=Switch("thinking"), passes_back=True),
-    recognition=Recognition(template=("<|tool_calls_section_begin|>",)),
+    recognition=Recognition(
+        template=("<|tool_calls_section_begin|>",),
+        tokens=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),
+    ),
     source="chat template of Kimi-K2-Instruct; xgrammar's structural tag `kimi`",
     goldens=(*_KIMI, *golden_reasoning("<think>", "</think>", "", _KIMI[1])),
 )
@@ -85,7 +88,10 @@ DEEPSEEK_R1 = Dialect(
         end="<｜tool▁calls▁end｜>",
     ),
     reasoning=Reasoning(switch=None),
-    recognition=Recognition(template=("<｜tool▁calls▁begin｜>", "```json")),
+    recognition=Recognition(
+        template=("<｜tool▁calls▁begin｜>", "```json"),
+        tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
+    ),
     source="chat templates of DeepSeek-R1-Distill and vLLM's example of DeepSeek-R1",
     goldens=(*_R1, *golden_reasoning("<think>", "</think>", "\n\n", _R1[1], is_open=True)),
 )
@@ -109,7 +115,11 @@ DEEPSEEK_V31 = Dialect(
         end="<｜tool▁calls▁end｜>",
     ),
     reasoning=Reasoning(after="", switch=Switch("thinking")),
-    recognition=Recognition(template=("<｜tool▁calls▁begin｜>", "thinking"), without=("```json",)),
+    recognition=Recognition(
+        template=("<｜tool▁calls▁begin｜>", "thinking"),
+        without=("```json",),
+        tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
+    ),
     source="chat template of DeepSeek-V3.1",
     goldens=(*_V31, *golden_reasoning("<think>", "</think>", "", _V31[1], is_open=True)),
 )
@@ -129,7 +139,9 @@ MISTRAL_V11 = Dialect(
         ids=CallIds("random", length=9),
     ),
     reasoning=Reasoning(after="\n", switch=None),
-    recognition=Recognition(template=("[TOOL_CALLS]", "[CALL_ID]")),
+    recognition=Recognition(
+        template=("[TOOL_CALLS]", "[CALL_ID]"), tokens=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]")
+    ),
     source="chat template of Mistral-Small-3.2-24B-Instruct-2506",
     goldens=(*_V11, *golden_reasoning("<think>\n", "\n</think>", "\n", _V11[1])),
 )
@@ -144,7 +156,11 @@ MISTRAL_V13 = Dialect(
     shape="name_json",
     calls=Calls(call=("[TOOL_CALLS]", NAME, "[ARGS]", ARGUMENTS)),
     reasoning=Reasoning(begin="[THINK]", end="[/THINK]", after="", switch=None),
-    recognition=Recognition(template=("[TOOL_CALLS]", "[ARGS]"), without=("[CALL_ID]",)),
+    recognition=Recognition(
+        template=("[TOOL_CALLS]", "[ARGS]"),
+        without=("[CALL_ID]",),
+        tokens=("[TOOL_CALLS]", "[ARGS]", "[THINK]"),
+    ),
     source="chat templates of Devstral-Small-2507 and Ministral-3-14B-Reasoning-2512",
     goldens=(*_V13, *golden_reasoning("[THINK]", "[/THINK]", "", _V13[1])),
 )
@@ -188,7 +204,9 @@ SOLAR_OPEN = Dialect(
         ),
     ),
     content=Content(begin="<|content|>", turn="<|begin|>assistant"),
-    recognition=Recognition(template=("<|tool_call:begin|>",)),
+    recognition=Recognition(
+        template=("<|tool_call:begin|>",), tokens=("<|tool_calls|>", "<|tool_call:begin|>")
+    ),
     source="chat template of Solar-Open-100B",
     limits=(_NO_CONTENT,),
     goldens=(
