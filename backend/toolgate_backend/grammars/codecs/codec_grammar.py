@@ -37,5 +37,5 @@ def encoded_literal(encoded: str, marks: Marks) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text without marks as a string of Lark."""
-    return json.dumps(text, ensure_ascii=False)
+    """A text without marks as a string of Lark, which cannot contain all characters as they are."""
+    return json.dumps(text)

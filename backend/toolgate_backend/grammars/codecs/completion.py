@@ -43,8 +43,8 @@ def closers(form: CallForm) -> tuple[bytes, ...]:
             inner = (quote, *_JSON_ENDS)
         case NestedTags(namespace=namespace):
             inner = (f"{namespace}</",)
-        case Pythonic(quote=quote):
-            inner = (quote, *_JSON_ENDS)
+        case Pythonic():
+            inner = ("'", *_JSON_ENDS)
     texts = [text for text in (after, *inner) if text]
     return tuple(units(form.marks.encode(text), form.marks) for text in dict.fromkeys(texts))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolgate_core.dialects.codecs import Codec, Tagged
+from toolgate_core.dialects.codecs import Codec, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
+from .pythonic import pythonic_rules
 from .rules import Rules
 from .tagged import tagged_rules
 
@@ -20,4 +21,6 @@ def make_rules(
     closed objects; `typed_by` is the canonical one. Raises GrammarRefused."""
     if isinstance(codec, Tagged):
         return tagged_rules(codec, schema, marks, typed_by)
+    if isinstance(codec, Pythonic):
+        return pythonic_rules(codec, schema, marks, typed_by)
     raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")

@@ -77,7 +77,7 @@ class RawStrings:
         unknown = sorted(beyond & {"$ref", "anyOf", "oneOf", "not", "if"})
         if unknown:
             raise GrammarRefused(f"{unknown[0]} of a raw text is not supported", "")
-        parts = [_length(schema), *_patterns(schema)]
+        parts = [_length(schema), *patterns_of(schema)]
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
         can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "")
         if not self._cdata:
@@ -157,7 +157,8 @@ def _length(schema: dict[str, Any]) -> str:
     return f"(?s:.{{{int(least)},{most if most == '' else int(most)}}})"
 
 
-def _patterns(schema: dict[str, Any]) -> list[str]:
+def patterns_of(schema: dict[str, Any]) -> list[str]:
+    """Regular expressions of which a string of this schema matches all. Raises GrammarRefused."""
     found = [whole_text(schema["pattern"])] if "pattern" in schema else []
     if "format" in schema:
         if schema["format"] not in RAW_FORMATS:
@@ -166,7 +167,7 @@ def _patterns(schema: dict[str, Any]) -> list[str]:
     for each in schema.get("allOf", ()):
         if not isinstance(each, dict) or each.keys() - {"pattern"}:
             raise GrammarRefused("allOf of a raw text is not supported", "")
-        found += _patterns(each)
+        found += patterns_of(each)
     return found
 
 

@@ -70,7 +70,7 @@ def test_strings(value: str) -> None:
     assert arguments(f"a={value!r}") == {"a": value}
     assert arguments(f"a={json.dumps(value, ensure_ascii=False)}") == {"a": value}
     assert arguments(f"a={json.dumps(value)}") == {"a": value}
-    assert arguments(f"a={ascii(value)}, b=[{value!r}], c={{{value!r}: {value!r}}}") == {
+    assert arguments(f"a={value!a}, b=[{value!r}], c={{{value!r}: {value!r}}}") == {
         "a": value,
         "b": [value],
         "c": {value: value},

@@ -1,0 +1,151 @@
+"""The grammar of keyword arguments of a Python call.
+
+A string can have either quotation mark, because models use both. In double quotation marks it is
+JSON, with those escapes that Python has too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from toolgate_core.dialects.codecs import Pythonic
+from toolgate_core.dialects.marks import Marks
+
+from ...errors import GrammarRefused
+from .codec_grammar import quoted
+from .raw_strings import patterns_of
+from .rules import Rules
+from .structure import Array, Node, Object, Text, Values
+from .structured import StructuredGrammar
+
+ESCAPES = 'nrbtf\\"'
+"""The escapes of JSON strings that are also Python's. Python has no `\\/`, and reads a surrogate
+pair of `\\u` as two characters."""
+_CHAR = r"(?:[^'\\\x00-\x1f]|\\[nrbtf\\'])"
+_PLAIN = r"[^'\\\x00-\x1f]"
+_NAME = re.compile(r"""[^\s=,:()'"\[\]{}]+""")
+_UNDECLARED_NAME = "[A-Za-z_][A-Za-z0-9_]{0,63}"
+_BACKSLASH = "\\"
+_WORDS = {None: "None", True: "True", False: "False"}
+
+
+def pythonic_rules(
+    codec: Pythonic, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+) -> Rules:
+    """Raises GrammarRefused."""
+    return _PythonicGrammar(codec, schema, marks, typed_by).rules
+
+
+class _PythonicGrammar(StructuredGrammar):
+    options: ClassVar[Mapping[str, Any]] = {
+        "whitespace_flexible": False,
+        "item_separator": ", ",
+        "key_separator": ": ",
+        "json_allowed_escapes": ESCAPES,
+    }
+
+    def __init__(
+        self, codec: Pythonic, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+    ) -> None:
+        self._json_objects = codec.json_objects
+        super().__init__(schema, marks, typed_by)
+
+    def has_text(self, node: Node) -> bool:
+        return not isinstance(node, Values) or _is_writable(node.values[0])
+
+    def can_be_key(self, name: str) -> bool:
+        return True  # of a dict
+
+    def can_be_argument(self, name: str) -> bool:
+        return _NAME.fullmatch(name) is not None
+
+    def text(self, node: Text) -> str:
+        double = self.json({"type": "string", **node.schema})
+        single = self._single_quoted(node.schema)
+        return self.one_of([single, double]) if single else double
+
+    def _single_quoted(self, schema: dict[str, Any]) -> str | None:
+        """The rule of a string in single quotation marks; None if there is none. With a pattern, it
+        has no escapes, because a pattern does not match them."""
+        try:
+            patterns = patterns_of(schema)
+        except GrammarRefused:
+            return None
+        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
+        upper = "" if most is None else int(most)
+        length = f"{{{least},{upper}}}" if least or most is not None else "*"
+        if not patterns:
+            return self.rules.add("STRING", f"/'{_CHAR}{length}'/")
+        parts = [f"/'{_PLAIN}{length}'/", *(f"/'(?:{each})'/" for each in patterns)]
+        names = [self.rules.add("TEXT", each) for each in parts]
+        return self.rules.add("STRING", " & ".join(names))
+
+    def literal(self, value: Any) -> str:
+        if isinstance(value, str):
+            return self.one_of([quoted(python_string(value, mark)) for mark in "'\""])
+        return quoted(self._python(value))
+
+    def _python(self, value: Any) -> str:
+        """A literal for a value of an `enum`."""
+        if isinstance(value, str):
+            return python_string(value, '"')
+        if isinstance(value, list):
+            return f"[{', '.join(map(self._python, value))}]"
+        if isinstance(value, dict):
+            if self._json_objects:
+                return json.dumps(value, ensure_ascii=False)
+            members = (f"{self._python(k)}: {self._python(v)}" for k, v in value.items())
+            return f"{{{', '.join(members)}}}"
+        if value is None or isinstance(value, bool):
+            return _WORDS[value]
+        return json.dumps(value)
+
+    def container(self, node: Object | Array) -> str:
+        if isinstance(node, Array):
+            return self.rules.add("array", f'"[" {self.items(node)} "]"')
+        if self._json_objects:
+            return self.json(node.schema)
+        return self.rules.add("object", f'"{{" {self.members(node)} "}}"')
+
+    def argument(self, name: str, value: str) -> str:
+        return f"{quoted(f'{name}=')} {value}"
+
+    def further_argument(self, declared: frozenset[str], value: str) -> str:
+        return self._undeclared(f"/{_UNDECLARED_NAME}=/", [f"{name}=" for name in declared], value)
+
+    def member(self, name: str, value: str) -> str:
+        return f'{self.literal(name)} ": " {value}'
+
+    def further_member(self, declared: frozenset[str], value: str) -> str:
+        texts = [python_string(name, mark) for name in declared for mark in "'\""]
+        keys = rf"""/'{_PLAIN}{{0,64}}'|"[^"\\\x00-\x1f]{{0,64}}"/"""
+        return self._undeclared(keys, texts, f'": " {value}')
+
+    def _undeclared(self, keys: str, declared: list[str], value: str) -> str:
+        key = self.rules.add("KEY", keys)
+        if declared:
+            known = self.rules.add("KEY", " | ".join(map(quoted, sorted(declared))))
+            key = self.rules.add("KEY", f"{key} & ~{known}")
+        return f"{key} {value}"
+
+
+def python_string(text: str, mark: str) -> str:
+    """The literal of a string, with the escapes of JSON. Control characters without one are written
+    as `\\x`."""
+    written = "".join(_escaped(char) for char in text)
+    return f"{mark}{written.replace(mark, _BACKSLASH + mark)}{mark}"
+
+
+def _escaped(char: str) -> str:
+    if char == '"':
+        return char
+    escape = json.dumps(char, ensure_ascii=False)[1:-1]
+    return f"{_BACKSLASH}x{ord(char):02x}" if escape.startswith("\\u") else escape
+
+
+def _is_writable(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)

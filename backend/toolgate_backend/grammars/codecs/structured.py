@@ -1,0 +1,298 @@
+"""The rules of a structure, as far as they are common to all codecs that write nested values."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NoReturn
+
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.pointer import escape
+
+from ...errors import GrammarRefused, NotRepresentable
+from .alternatives import without_root_references
+from .codec_grammar import encoded_literal, quoted
+from .rules import Rules
+from .structure import (
+    NOTHING,
+    Array,
+    Node,
+    Number,
+    Object,
+    Reference,
+    Structure,
+    Text,
+    Union,
+    Values,
+    is_nothing,
+    structure_of,
+)
+from .writable import without_unwritable
+
+MAX_COUNTED = 64
+"""Maximum number up to which members are counted, for `minProperties` and `maxProperties`."""
+MAX_UNORDERED = 64
+"""Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""
+
+
+class StructuredGrammar(ABC):
+    """Makes the rules of a tool's arguments. The arguments come in any order, the members of other
+    objects in the order of the schema."""
+
+    separator = ", "
+    """Text between two members, and between two items."""
+    options: ClassVar[Mapping[str, Any]] = {"whitespace_flexible": False}
+    """llguidance's options for values that are JSON."""
+
+    def __init__(self, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]) -> None:
+        schema = without_root_references(_with_declared(schema, typed_by))
+        self.rules = Rules()
+        self._marks = marks
+        self._definitions = schema.get("$defs", {})
+        whole = structure_of(schema)
+        objects = [each for each in whole.options(whole.root) if isinstance(each, Object)]
+        root = Union(tuple(self._with_writable_names(each) for each in objects))
+        self._structure = self._writable(Structure(root, whole.definitions))
+        found = self._structure.options(self._structure.root)
+        if not found:
+            self._refuse(objects, whole)
+        self._references = {
+            name: f"definition_{at}" for at, name in enumerate(self._structure.definitions)
+        }
+        ways = [
+            self.outermost(self._arguments(at, each))
+            for at, each in enumerate(found)
+            if isinstance(each, Object)
+        ]
+        self.rules.define("arguments", " | ".join(ways))
+        for name, node in self._structure.definitions.items():
+            self.rules.define(self._references[name], self.value(node))
+
+    def _writable(self, whole: Structure) -> Structure:
+        return without_unwritable(whole, self.has_text, self.can_be_key)
+
+    def _with_writable_names(self, node: Object) -> Object:
+        members = [
+            each if self.can_be_argument(each.name) else replace(each, value=NOTHING)
+            for each in node.members
+        ]
+        return replace(node, members=tuple(members))
+
+    def _refuse(self, objects: Sequence[Object], whole: Structure) -> NoReturn:
+        """Raise GrammarRefused with the required argument that cannot be written."""
+        for each in objects:
+            for member in each.members:
+                if not member.required:
+                    continue
+                pointer = f"/properties/{escape(member.name)}"
+                if not self.can_be_argument(member.name):
+                    reason = f"the model's form of calls has no text for {member.name[:60]!r}"
+                    raise NotRepresentable(reason, pointer)
+                alone = self._writable(Structure(member.value, whole.definitions))
+                if is_nothing(alone.root):
+                    reason = "the model's form of calls has no text for any value"
+                    raise NotRepresentable(reason, pointer)
+        raise GrammarRefused("no object satisfies it", "")
+
+    # --- what differs between codecs; all results are expressions of Lark ---
+
+    @abstractmethod
+    def has_text(self, node: Node) -> bool:
+        """Whether a `Text`, a `Number`, or `Values` of one value can be written."""
+
+    @abstractmethod
+    def can_be_key(self, name: str) -> bool:
+        """Whether an object that is a value can have a member of this name."""
+
+    def can_be_argument(self, name: str) -> bool:
+        return self.can_be_key(name)
+
+    @abstractmethod
+    def text(self, node: Text) -> str: ...
+
+    @abstractmethod
+    def literal(self, value: Any) -> str:
+        """A JSON value."""
+
+    @abstractmethod
+    def container(self, node: Object | Array) -> str: ...
+
+    @abstractmethod
+    def argument(self, name: str, value: str) -> str:
+        """A member of the outermost object."""
+
+    @abstractmethod
+    def further_argument(self, declared: frozenset[str], value: str) -> str:
+        """An undeclared member of the outermost object."""
+
+    @abstractmethod
+    def member(self, name: str, value: str) -> str: ...
+
+    @abstractmethod
+    def further_member(self, declared: frozenset[str], value: str) -> str: ...
+
+    def item(self, value: str) -> str:
+        """An item of an array."""
+        return value
+
+    def outermost(self, arguments: str) -> str:
+        """The text of all arguments."""
+        return arguments
+
+    # --- values ---
+
+    def value(self, node: Node) -> str:
+        match node:
+            case Reference(name):
+                return self._references[name]
+            case Union(options):
+                return self.one_of([self.value(each) for each in options])
+            case Values(values):
+                return self.one_of([self.literal(each) for each in values])
+            case Text():
+                return self.text(node)
+            case Number(schema):
+                return self.json(schema)
+            case Object() | Array():
+                return self.container(node)
+
+    def one_of(self, ways: Sequence[str]) -> str:
+        found = list(dict.fromkeys(ways))
+        return found[0] if len(found) == 1 else self.rules.add("value", " | ".join(found))
+
+    def json(self, schema: dict[str, Any]) -> str:
+        if self._definitions and '"$ref"' in json.dumps(schema):
+            schema = {**schema, "$defs": self._definitions}
+        options = {"x-guidance": dict(self.options)}
+        return self.rules.add("json", f"%json {json.dumps(schema | options)}")
+
+    def literal_text(self, text: str) -> str:
+        """A text of the codec that can contain its marks."""
+        return encoded_literal(self._marks.encode(text), self._marks)
+
+    # --- sequences ---
+
+    def members(self, node: Object) -> str:
+        """The members of an object in order. A rule stands for the members from one on, after a
+        number of written ones that is counted as far as it matters."""
+        written = [self.member(each.name, self.value(each.value)) for each in node.members]
+        further = (
+            None
+            if is_nothing(node.further)
+            else self.further_member(node.declared, self.value(node.further))
+        )
+        return self._counted(node, written, further)
+
+    def _counted(self, node: Object, written: Sequence[str], further: str | None) -> str:
+        if node.least <= sum(each.required for each in node.members):
+            node = replace(node, least=0)
+        if node.most is not None and further is None and node.most >= len(written):
+            node = replace(node, most=None)
+        counted = max(1, node.least, 0 if node.most is None else node.most)
+        if counted > MAX_COUNTED:
+            raise GrammarRefused(f"more than {MAX_COUNTED} members to count", "")
+        done = {count: '""' if count >= node.least else "" for count in range(counted + 1)}
+        if further is not None:
+            done = self._further(node, further, counted)
+        for each, member in zip(reversed(written), reversed(node.members), strict=True):
+            before: dict[int, str] = {}
+            for count in range(counted + 1):
+                ways = []
+                full = node.most is not None and count >= node.most
+                after = done[min(count + 1, counted)]
+                if not full and after:
+                    ways.append(f"{self._separated(count > 0, each)} {after}")
+                if not member.required and done[count]:
+                    ways.append(done[count])
+                before[count] = self.rules.add("members", " | ".join(ways)) if ways else ""
+            done = before
+        if not done[0]:
+            raise GrammarRefused("the numbers of members cannot be satisfied", "")
+        return done[0]
+
+    def _further(self, node: Object, further: str, counted: int) -> dict[int, str]:
+        """By number of written members: the rule of further members."""
+        many = f"({self._separated(True, further)})*"
+        done = {counted: '""' if node.most is not None else self.rules.add("further", many)}
+        for count in range(counted - 1, -1, -1):
+            ways = ['""'] if count >= node.least else []
+            if node.most is None or count < node.most:
+                ways.append(f"{self._separated(count > 0, further)} {done[count + 1]}")
+            done[count] = self.rules.add("further", " | ".join(ways))
+        return done
+
+    def items(self, node: Array) -> str:
+        """The items of an array, which may be none."""
+        first = [self.item(self.value(each)) for each in node.first]
+        further = None if is_nothing(node.further) else self.item(self.value(node.further))
+        most = node.most
+        count = len(first)
+        rest = '""'
+        if further is not None and (most is None or most > count):
+            least = max(0, node.least - count)
+            if not first:
+                return self._repeated(further, node.least, most)
+            upper = "" if most is None else most - count
+            rest = f"({self._separated(True, further)}){{{least},{upper}}}"
+        for at in range(min(count, count if most is None else most) - 1, -1, -1):
+            one = f"{self._separated(at > 0, first[at])} {rest}"
+            rest = self.rules.add("items", one if at < node.least else f'{one} | ""')
+        return rest
+
+    def _repeated(self, item: str, least: int, most: int | None) -> str:
+        upper = "" if most is None else most - 1
+        more = f"({self._separated(True, item)}){{{max(0, least - 1)},{upper}}}"
+        if most == 1:
+            more = ""
+        some = f"{item} {more}"
+        return self.rules.add("items", some if least else f'{some} | ""')
+
+    def _separated(self, follows: bool, text: str) -> str:
+        return f"{quoted(self.separator)} {text}" if follows and self.separator else text
+
+    # --- the outermost object ---
+
+    def _arguments(self, number: int, node: Object) -> str:
+        written = [self.argument(each.name, self.value(each.value)) for each in node.members]
+        further = (
+            None
+            if is_nothing(node.further)
+            else self.further_argument(node.declared, self.value(node.further))
+        )
+        required = [each.required for each in node.members]
+        bounded = node.least > sum(required) or node.most is not None
+        if bounded or not written or len(written) > MAX_UNORDERED:
+            return self._counted(node, written, further)
+        needed = [f"bit_set({at})" for at, each in enumerate(required) if each]
+        condition = needed[0] if needed else ""
+        for one in needed[1:]:
+            condition = f"and({condition}, {one})"
+        end = f'""{f" %if {condition}" if condition else ""}'
+        first, rest = f"first_{number}", f"rest_{number}"
+        for name, follows in ((first, False), (rest, True)):
+            ways = [end]
+            ways += [
+                f"{self._separated(follows, each)} {rest}::set_bit({at}) %if bit_clear({at})"
+                for at, each in enumerate(written)
+            ]
+            if further is not None:
+                ways.append(f"{self._separated(follows, further)} {rest}::_")
+            self.rules.define(f"{name}::_", "\n  | ".join(ways))
+        return f"{first}::0x0"
+
+
+def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema whose properties are left to validation, with their names."""
+    if {"properties", "anyOf", "$ref", "enum", "const"} & schema.keys():
+        return schema
+    if not typed_by.get("properties"):
+        return schema
+    declared: dict[str, Any] = {"properties": dict.fromkeys(typed_by["properties"], True)}
+    if "required" in typed_by:
+        declared["required"] = typed_by["required"]
+    known = set(typed_by.get("required", ())) <= declared["properties"].keys()
+    if known and not (typed_by.get("additionalProperties") or "patternProperties" in typed_by):
+        declared["additionalProperties"] = False
+    return schema | declared
