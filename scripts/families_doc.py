@@ -2,8 +2,9 @@
 
     python scripts/families_doc.py [--check]
 
-The measurements are in docs/families.json, by name of the dialect: `{"walks": …, "invalid": …,
-"splits": …}`. With `--check` nothing is written. The exit status is 1 if the file is out of date.
+The measurements are in docs/families.json, which `python -m bench.families.run` and
+`python -m bench.families.vllm_splits` write; without it, the page has no measurements. With
+`--check` nothing is written. The exit status is 1 if the file is out of date.
 """
 
 from __future__ import annotations
@@ -40,40 +41,83 @@ recognised from the model's tokenizer and chat template. `toolgate dialects` pri
 
 """
 COLUMNS = ("dialect", "models", "shape", "reasoning", "transcripts", "limits", "source")
-MEASUREMENTS = {
-    "walks": "random walks of the enforcement that ended",
-    "invalid": "calls of these walks that violate their schema",
-    "splits": "splits of their tokens into events, all with the same calls",
+MEASURED_HEAD = """\
+## Measurements
+
+Random walks of the enforcement with a required call, with marks as tokens and as text
+(`python -m bench.families.run`). Each walk that ended was read by the segmenter, whole and split
+into events at random places.
+
+- *walks*: walks that ended; *calls*: their calls; *invalid*: calls that violate their schema
+- *splits*: readings of split walks; *differ*: those with other calls than the whole walk
+- *vLLM read*, *vLLM differs*: walks that vLLM's parser of the family read, and those in which it
+  found other calls
+- *splits of transcripts right*: the transcripts at every split into two deltas, read by the
+  segmenter; readings with the calls of the transcript, of all
+- *vLLM right*: the same for vLLM's streaming parser (`python -m bench.families.vllm_splits`)
+
+"""
+COUNTS = {
+    "walks": "walks",
+    "calls": "calls",
+    "invalid": "invalid",
+    "splits": "splits",
+    "differ": "differ",
+    "vllm_read": "vLLM read",
+    "vllm_differ": "vLLM differs",
+}
+SPLITS = {
+    "splits of transcripts right": ("ours_right", "our_readings"),
+    "vLLM right": ("vllm_right", "readings"),
 }
 
 
 def document(measured: Mapping[str, Mapping[str, Any]]) -> str:
+    """`measured`: the measurements by name of the dialect; may be empty."""
     shown = [each for each in DIALECTS.values() if each.calls]
     used = {each.shape for each in shown}
-    sections = [_section(name, shown) for name in SHAPES if name in used]
-    return "\n".join([HEAD + _table(shown, measured), *sections])
+    parts = [HEAD + _dialects(shown)]
+    if known := [(each, measured[each.name]) for each in shown if each.name in measured]:
+        parts.append(MEASURED_HEAD + _measurements(known))
+    return "\n".join([*parts, *(_section(name, shown) for name in SHAPES if name in used)])
 
 
-def _table(dialects: Sequence[Dialect], measured: Mapping[str, Mapping[str, Any]]) -> str:
-    names = list(MEASUREMENTS) if measured else []
-    head = [*COLUMNS[:5], *names, *COLUMNS[5:]]
-    rows = [head, ["---"] * len(head)]
+def _dialects(dialects: Sequence[Dialect]) -> str:
+    rows = []
     for each in dialects:
         switch = reasoning(each)
-        cells = [
-            f"[`{each.name}`](#{each.name})",
-            ", ".join(each.models),
-            f"[{each.shape}](#{_anchor(each.shape)})" if each.shape else "",
-            f"`{switch}`" if "=" in switch else switch,
-            str(len(each.goldens)),
-            *(str(measured.get(each.name, {}).get(name, "")) for name in names),
-            " ".join(each.limits),
-            each.source,
+        rows.append(
+            [
+                f"[`{each.name}`](#{each.name})",
+                ", ".join(each.models),
+                f"[{each.shape}](#{_anchor(each.shape)})" if each.shape else "",
+                f"`{switch}`" if "=" in switch else switch,
+                str(len(each.goldens)),
+                " ".join(each.limits),
+                each.source,
+            ]
+        )
+    return _table(COLUMNS, rows)
+
+
+def _measurements(measured: Sequence[tuple[Dialect, Mapping[str, Any]]]) -> str:
+    rows = []
+    for dialect, found in measured:
+        counts = [f"{found[name]:,}" if name in found else "" for name in COUNTS]
+        transcripts = found.get("split_transcripts", {})
+        splits = [
+            f"{transcripts[right]:,} of {transcripts[total]:,}" if total in transcripts else ""
+            for right, total in SPLITS.values()
         ]
-        rows.append([_cell(cell) for cell in cells])
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    notes = "".join(f"- *{name}*: {MEASUREMENTS[name]}\n" for name in names)
-    return f"{text}\n{notes}" if notes else text
+        rows.append([f"`{dialect.name}`", *counts, *splits])
+    return _table(["dialect", *COUNTS.values(), *SPLITS], rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """`|` would end a cell, also in code."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *cells]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _section(shape: str, dialects: Sequence[Dialect]) -> str:
@@ -90,11 +134,6 @@ def _form(dialect: Dialect) -> str:
 
 def _anchor(shape: str) -> str:
     return f"shape-{shape}"
-
-
-def _cell(text: str) -> str:
-    """A cell of a table: `|` would end it, also in code."""
-    return text.replace("|", "\\|")
 
 
 def measurements() -> Mapping[str, Mapping[str, Any]]:

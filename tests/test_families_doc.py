@@ -37,9 +37,21 @@ def test_document_has_a_row_and_a_call_for_every_dialect_with_calls(generator: A
         assert f"### {name}\n\n````text\n{dialect.goldens[0].text.strip()}\n````" in document
 
 
-def test_measurements_fill_their_columns(generator: Any) -> None:
-    measured = {"qwen3": {"walks": 1200, "invalid": 0, "splits": 6000}}
-    table = rows(generator.document(measured))
-    assert table["dialect"][5:8] == ["walks", "invalid", "splits"]
-    assert table["qwen3"][5:8] == ["1200", "0", "6000"]
-    assert table["hermes"][5:8] == ["", "", ""]
+def test_measurements_have_a_table_of_their_own(generator: Any) -> None:
+    assert "## Measurements" not in generator.document({})
+    walked = {"walks": 1200, "calls": 1500, "invalid": 0, "splits": 6000, "differ": 0}
+    split = {"our_readings": 50, "ours_right": 50, "readings": 50, "vllm_right": 41}
+    measured = {
+        "qwen3": walked | {"vllm_read": 600, "vllm_differ": 3, "split_transcripts": split},
+        "hermes": walked,
+        "removed": walked,
+    }
+    section = generator.document(measured).partition("## Measurements")[2].partition("\n## ")[0]
+    table = rows(section)
+    assert set(table) == {"dialect", "---", "qwen3", "hermes"}
+    assert table["qwen3"][1:] == [
+        *("1,200", "1,500", "0", "6,000", "0", "600", "3"),
+        *("50 of 50", "41 of 50"),
+    ]
+    assert table["hermes"][1:6] == ["1,200", "1,500", "0", "6,000", "0"]
+    assert not any(table["hermes"][6:])
