@@ -1,0 +1,176 @@
+"""The recipe "Add a dialect" of CONTRIBUTING.md: one definition, and everything else follows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import jsonschema
+import pytest
+from transformers.utils.chat_template_utils import render_jinja_template
+from typer.testing import CliRunner
+
+from tests.models.family_template import chat_template
+from tests.support.dialect_model import PARAMETERS, DialectModel, walk
+from tests.support.tool_calls import calls_in
+from toolgate_core.deltas import CallEnd, CallStart, Finish
+from toolgate_core.dialects.dialect import Golden
+from toolgate_core.dialects.mark_texts import end_texts, mark_texts
+from toolgate_core.dialects.recognition import recognise
+from toolgate_core.dialects.registry import DIALECTS, SHAPES
+from toolgate_proxy.cli.main import app
+
+from . import made_up_family
+from .made_up_family import SANDPIPER
+
+RECIPE = Path(__file__).parents[3] / "CONTRIBUTING.md"
+MARKS = pytest.mark.parametrize("marks", [(*mark_texts(SANDPIPER), "<|acted|>"), ()])
+_CALL = re.compile(r"<\|act\|>([\w.-]+)#(\d+) with (.*?)<\|/act\|>", re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the file were one of `registry.FAMILIES`."""
+    for dialect in made_up_family.DIALECTS:
+        monkeypatch.setitem(DIALECTS, dialect.name, dialect)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[tuple[str, ...], DialectModel]:
+    return {}
+
+
+def model(models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]) -> DialectModel:
+    if marks not in models:
+        models[marks] = DialectModel(SANDPIPER, marks)
+    return models[marks]
+
+
+def read(text: str) -> list[tuple[str, int, Any]]:
+    """The name, number and arguments of each call, by a reader that shares no code with ours."""
+    section = re.fullmatch(r"<\|acts\|>(.*)<\|/acts\|>", text, re.DOTALL)
+    assert section is not None, text
+    found = list(_CALL.finditer(section[1]))
+    assert ", then ".join(match.group() for match in found) == section[1]
+    return [(match[1], int(match[2]), json.loads(match[3])) for match in found]
+
+
+def test_the_recipe_shows_the_definition_of_this_family() -> None:
+    source = Path(made_up_family.__file__).read_text()
+    recipe = RECIPE.read_text().partition("## Add a dialect")[2]
+    [shown] = re.findall(r"    ```python\n(.*?)    goldens=\(…\)", recipe, re.DOTALL)
+    assert dedent(shown).strip() in source
+    assert SANDPIPER.shape in SHAPES
+
+
+def test_its_chat_template_is_recognised() -> None:
+    found = recognise((), chat_template(SANDPIPER))
+    assert found.dialect is SANDPIPER
+    assert not found.warnings
+
+
+@pytest.mark.parametrize("golden", SANDPIPER.goldens)
+def test_the_command_line_converts_its_transcripts(golden: Golden) -> None:
+    arguments = ["parse", "--dialect", "sandpiper", "--json"]
+    result = CliRunner().invoke(app, arguments, input=f"{golden.text}{end_texts(SANDPIPER)[0]}\n")
+    assert result.exit_code == 0, result.output
+    message = json.loads(result.stdout)
+    assert message["content"] == golden.content
+    assert message.get("reasoning_content") == golden.reasoning
+    calls = [
+        (call["function"]["name"], json.loads(call["function"]["arguments"]), call["id"])
+        for call in message.get("tool_calls", [])
+    ]
+    assert calls == [(call.name, call.arguments, call.id) for call in golden.calls]
+
+
+@MARKS
+@pytest.mark.parametrize("golden", SANDPIPER.goldens)
+def test_the_segmenter_reads_its_transcripts_at_every_split(
+    models: dict[tuple[str, ...], DialectModel], golden: Golden, marks: tuple[str, ...]
+) -> None:
+    found = model(models, marks)
+    form = found.vocabulary.form.marks
+    tokens = found.vocabulary.literal_tokens(form.encode(golden.text))
+    for splits in [(), *((at,) for at in range(1, len(tokens))), range(1, len(tokens))]:
+        events = found.segment(tokens, splits)
+        calls = [(name, json.loads(arguments)) for name, arguments in calls_in(events)]
+        assert calls == [(call.name, call.arguments) for call in golden.calls]
+        ids = [event.id for event in events if isinstance(event, CallStart)]
+        assert ids == [call.id for call in golden.calls]
+        assert sum(isinstance(event, CallEnd) for event in events) == len(golden.calls)
+        assert events[-1] == Finish("tool_calls" if golden.calls else "stop")
+
+
+@MARKS
+def test_masks_enforce_its_calls(
+    models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]
+) -> None:
+    found = model(models, marks)
+    machine = found.automaton(choice="required")
+    ended = several = 0
+    for seed in range(24):
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        if not whole:
+            continue
+        calls = read(found.text(tokens))
+        assert calls
+        for number, (name, written, arguments) in enumerate(calls, start=5):
+            jsonschema.validate(arguments, PARAMETERS[name])
+            assert written == number  # the conversation has five earlier calls
+        made = calls_in(found.segment(tokens, required=True))
+        assert [(name, json.loads(text)) for name, text in made] == [(c[0], c[2]) for c in calls]
+        ended += 1
+        several += len(calls) > 1
+    assert ended > 5
+    assert several
+
+
+@MARKS
+def test_budgets_end_its_calls_and_its_reasoning(
+    models: dict[tuple[str, ...], DialectModel], marks: tuple[str, ...]
+) -> None:
+    found = model(models, marks)
+    tokens = found.vocabulary.call_tokens
+    shortest = min(
+        tokens.shortest_call(each.name, each.least_tokens or 0, first=True)
+        for each in found.tools()
+    )
+    limit = shortest + 9
+    closing = found.automaton(choice="required", budget=limit, close_at_budget=True)
+    thinking = found.automaton(choice="required", reasoning="must", reasoning_budget=4)
+    for seed in range(6):
+        closing.reset()
+        written, _, whole = walk(closing, found, seed, limit=limit)
+        assert whole, found.text(written)
+        assert read(found.text(written))
+        thinking.reset()
+        written, _, whole = walk(thinking, found, seed)
+        if whole:
+            thoughts, end, calls = found.text(written).partition("</reflect>\n")
+            assert thoughts.startswith("<reflect>")
+            assert end
+            assert read(calls)
+
+
+@pytest.mark.parametrize("golden", [each for each in SANDPIPER.goldens if each.calls])
+def test_the_generated_template_writes_its_transcripts(golden: Golden) -> None:
+    calls = [
+        {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+        for call in golden.calls
+    ]
+    message = {
+        "role": "assistant",
+        "content": golden.content,
+        "reasoning_content": golden.reasoning,
+        "tool_calls": calls,
+    }
+    user = {"role": "user", "content": "Hi."}
+    messages: Sequence[Any] = [user, message]
+    [[text], _] = render_jinja_template([messages], chat_template=chat_template(SANDPIPER))
+    assert text.endswith(f"<|im_start|>assistant\n{golden.text}<|acted|>\n")
