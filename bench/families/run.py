@@ -130,8 +130,9 @@ def main() -> None:
         if DIALECTS[name].calls is None:
             continue
         started = time.monotonic()
-        results[name] = measure(DIALECTS[name], options.walks, options.splits)
-        print(f"{name:16} {results[name]} ({time.monotonic() - started:.0f} s)", flush=True)
+        found = measure(DIALECTS[name], options.walks, options.splits)
+        results[name] = results.get(name, {}) | found
+        print(f"{name:16} {found} ({time.monotonic() - started:.0f} s)", flush=True)
         options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 

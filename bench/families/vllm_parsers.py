@@ -68,7 +68,7 @@ class VllmParser:
 
     def whole(self, text: str) -> list[Call]:
         """The calls of a turn. Errors: whatever the parser raises."""
-        found = self._parser().extract_tool_calls(self._without_reasoning(text), self._request)
+        found = self._parser().extract_tool_calls(self.without_reasoning(text), self._request)
         functions = [call.function for call in found.tool_calls]
         return [(each.name, json.loads(each.arguments)) for each in functions]
 
@@ -98,7 +98,8 @@ class VllmParser:
     def _parser(self) -> Any:
         return self._make(self._tokenizer, self._request.tools)
 
-    def _without_reasoning(self, text: str) -> str:
+    def without_reasoning(self, text: str) -> str:
+        """The text after the reasoning."""
         if self._end is None or self._end not in text:
             return text
         return text[text.index(self._end) + len(self._end) :]

@@ -53,12 +53,11 @@ class EnforcementPlan:
 
 
 def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
-    """Raises UnknownTool, InvalidTools or UnsupportedParameter, which name the parameter."""
-    if request.reasoning == "on" and dialect.reasoning is None:
-        raise UnsupportedParameter(
-            f"The model {request.model!r} does not support reasoning. Remove reasoning_effort.",
-            param="reasoning_effort",
-        )
+    """Raises UnknownTool, InvalidTools or UnsupportedParameter, which name the parameter.
+
+    A request to reason has no effect on a model that does not reason, as in vLLM: agents send
+    `reasoning_effort` to all models.
+    """
     choice, candidates = _choice_and_candidates(request)
     if choice == "required" and not request.tools:
         raise InvalidTools('tool_choice "required" needs at least one tool.', param="tools")

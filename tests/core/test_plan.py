@@ -66,7 +66,6 @@ def test_an_object_without_declared_properties_accepts_any_properties() -> None:
     [
         ({"tool_choice": NamedTool("nope")}, UnknownTool, "tool_choice"),
         ({"tool_choice": "required", "tools": ()}, InvalidTools, "tools"),
-        ({"reasoning": "on"}, UnsupportedParameter, "reasoning_effort"),
     ],
 )
 def test_impossible_requests_are_refused(

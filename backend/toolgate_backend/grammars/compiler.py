@@ -153,8 +153,13 @@ class Compiler:
     def warm_cache(self) -> None:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
+        if isinstance(self._form.codec, Json):
+            for engine in self._engines.values():
+                engine.compile(self._form, "common", COMMON_SCHEMA)
+            return
         for engine in self._engines.values():
-            engine.compile(self._form, "common", COMMON_SCHEMA)
+            engine.compile(self._form, grammar_key.CONTENT, COMMON_SCHEMA)
+        self._llguidance.compile_arguments(self._form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
 
     def compile(
         self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
