@@ -119,10 +119,10 @@ class KeysUnavailable(ToolgateError):
 
 
 class LimitsUnavailable(ToolgateError):
-    """The API key has limits, Redis does not respond, and `TOOLGATE_LIMITS_WITHOUT_REDIS` is
-    `closed`.
+    """The API key has limits, Redis does not respond or refuses the command, and
+    `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`. The message has the reason.
 
-    Retry. The operator of the gateway must restore Redis.
+    Retry. The operator of the gateway must restore Redis, or delete an entry of a wrong type.
     """
 
     status = 503

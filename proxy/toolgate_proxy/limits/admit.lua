@@ -4,6 +4,7 @@
 --       (sliding, fixed or in_flight), window ms, limit (-1 for none), amount to add.
 -- Returns: position of the limit that refused (0 for none), ms to wait (-1 if the request exceeds
 --          the limit alone); then for each limit: amount used, ms to reset, period.
+-- An error names a counter of a wrong type. Nothing is counted then.
 -- Counters: sliding and fixed: hash, period → amount; in_flight: sorted set, request id → expiry.
 local request, lease, slices = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -26,6 +27,13 @@ local function wait(stored, oldest, excess, width, window)
         end
     end
     return 0
+end
+
+for at, key in ipairs(KEYS) do
+    local found, wanted = redis.call('TYPE', key).ok, ARGV[4 * at] == 'in_flight' and 'zset' or 'hash'
+    if found ~= 'none' and found ~= wanted then
+        return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted)
+    end
 end
 
 local refused, ms, used, reset, period = 0, 0, {}, {}, {}

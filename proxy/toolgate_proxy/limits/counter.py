@@ -74,7 +74,22 @@ class UsageUpdate:
 
 
 class Unavailable(Exception):
-    """The counter did not respond."""
+    """The counter did not count. `reason`: for clients and logs."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class NoResponse(Unavailable):
+    """The counter did not respond, so it is not known whether it has counted."""
+
+    def __init__(self) -> None:
+        super().__init__("Redis does not respond")
+
+
+class CommandRefused(Unavailable):
+    """Redis responded with an error: a counter of a wrong type, out of memory, read only …"""
 
 
 class Counter(Protocol):

@@ -108,8 +108,8 @@ class Limiter:
                 )
                 if not self._fails_open:
                     raise LimitsUnavailable(
-                        "The limits of this API key can't be checked because Redis does not "
-                        "respond. Try again shortly.",
+                        f"The limits of this API key can't be checked because {error.reason}. Try "
+                        "again shortly, or report this to the administrator of this gateway.",
                         retry_after=1,
                     ) from error
         return await self._local.admit(request), self._local

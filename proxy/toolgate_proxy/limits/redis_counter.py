@@ -13,6 +13,8 @@ leases of its requests. The leases of a gateway that was killed expire.
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
 from importlib import resources
 from typing import cast
 
@@ -21,7 +23,22 @@ from redis.exceptions import NoScriptError
 from ..keys.limit_kinds import SLICES
 from ..redis.batch import RedisBatch
 from ..redis.client import Argument, Command, SharedRedis
-from .counter import AdmissionRequest, AdmissionResult, LimitUsage, Unavailable, UsageUpdate
+from .counter import (
+    AdmissionRequest,
+    AdmissionResult,
+    CommandRefused,
+    LimitUsage,
+    NoResponse,
+    UsageUpdate,
+)
+
+logger = logging.getLogger(__name__)
+
+REASON_LENGTH = 300
+LOG_SECONDS = 60.0
+"""Least time between two log lines with the same reason."""
+MAX_LOGGED = 1_000
+"""Reasons that are remembered."""
 
 
 class _Script:
@@ -30,20 +47,21 @@ class _Script:
         self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, redis: RedisBatch, keys: list[str], *arguments: Argument) -> object:
-        """Raises Unavailable."""
+        """Raises NoResponse and CommandRefused."""
         rest = (len(keys), *keys, *arguments)
         reply = await _reply(redis, ("EVALSHA", self._sha, *rest))
         if isinstance(reply, NoScriptError):
             reply = await _reply(redis, ("EVAL", self._text, *rest))
-        if isinstance(reply, Exception):  # out of memory, read only, loading …
-            raise Unavailable from reply
+        if isinstance(reply, Exception):
+            reason = str(reply).removesuffix(".")[:REASON_LENGTH]
+            raise CommandRefused(f"Redis refused the command: {reason}") from reply
         return reply
 
 
 async def _reply(redis: RedisBatch, command: Command) -> object:
     reply = await redis.run(command)
     if reply is None:
-        raise Unavailable
+        raise NoResponse
     return reply
 
 
@@ -56,6 +74,8 @@ class RedisCounter:
     def __init__(self, redis: SharedRedis, lease: float) -> None:
         self._redis = RedisBatch(redis)
         self._lease_ms = round(lease * 1000)
+        self._logged: dict[str, float] = {}
+        """When each reason was logged last, by the monotonic clock."""
 
     async def admit(self, request: AdmissionRequest) -> AdmissionResult:
         keys: list[str] = []
@@ -64,9 +84,13 @@ class RedisCounter:
             window, limit = cost.kind.window, -1 if cost.limit is None else cost.limit
             keys.append(cost.kind.redis_key(request.key_id))
             arguments += (window.type, window.milliseconds, limit, cost.amount)
-        reply = await ADMIT.run(
-            self._redis, keys, request.request_id, self._lease_ms, SLICES, *arguments
-        )
+        try:
+            reply = await ADMIT.run(
+                self._redis, keys, request.request_id, self._lease_ms, SLICES, *arguments
+            )
+        except CommandRefused as error:
+            self._log(error.reason)
+            raise
         refused, wait, *numbers = cast(list[int], reply)
         return AdmissionResult(
             {
@@ -85,4 +109,25 @@ class RedisCounter:
             keys.append(change.kind.redis_key(update.key_id))
             arguments += (window.type, window.milliseconds, change.amount, change.period)
         lease = 0 if update.ended else self._lease_ms
-        await UPDATE.run(self._redis, keys, update.request_id, lease, SLICES, *arguments)
+        try:
+            reply = await UPDATE.run(
+                self._redis, keys, update.request_id, lease, SLICES, *arguments
+            )
+        except CommandRefused as error:
+            self._log(error.reason)
+            raise
+        for wrong in cast(list[bytes | str], reply):
+            self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
+
+    def _log(self, reason: str) -> None:
+        now = time.monotonic()
+        if now - self._logged.get(reason, -LOG_SECONDS) < LOG_SECONDS:
+            return
+        if len(self._logged) >= MAX_LOGGED:
+            self._logged.clear()
+        self._logged[reason] = now
+        logger.error(
+            "A request was not counted under the limits of its API key. %s.%s",
+            reason,
+            " Delete this entry of Redis." if "WRONGTYPE" in reason else "",
+        )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..keys.limit_kinds import LimitKind, Tokens
-from .counter import AdmissionResult, Change, Cost, Counter, Unavailable, UsageUpdate
+from .counter import AdmissionResult, Change, Cost, Counter, NoResponse, Unavailable, UsageUpdate
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,8 @@ a round."""
 MAX_PENDING = 100_000
 """Ended requests that are kept until they are settled. If Redis does not respond for long, the
 oldest are dropped."""
+MAX_REFUSALS = 20
+"""Updates of an ended request that Redis may refuse before it is dropped."""
 
 
 @dataclass
@@ -48,6 +50,8 @@ class Reservation:
     counter: Counter
     """The counter that admitted it."""
     ended: bool = False
+    refusals: int = 0
+    """Updates that Redis refused."""
 
     def changes(self) -> tuple[Change, ...]:
         """What the counters lack. Before the request has ended, reservations are not returned."""
@@ -126,7 +130,7 @@ class Reservations:
                 del self._entries[request_id]
 
     async def _update(self, reservation: Reservation) -> bool:
-        """Whether the counters are up to date."""
+        """Whether the counters responded."""
         changes, ended = reservation.changes(), reservation.ended
         if changes:
             update = UsageUpdate(reservation.key_id, reservation.request_id, changes, ended)
@@ -134,9 +138,14 @@ class Reservations:
             reservation.apply(changes)
             try:
                 await reservation.counter.update(update)
-            except Unavailable:
+            except Unavailable as error:
                 reservation.apply(changes, sign=-1)
-                return False
+                if isinstance(error, NoResponse):
+                    return False
+                reservation.refusals += 1
+                if ended and reservation.refusals > MAX_REFUSALS:
+                    self._entries.pop(reservation.request_id, None)
+                return True
         if ended:
             self._entries.pop(reservation.request_id, None)
         return True

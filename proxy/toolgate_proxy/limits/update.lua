@@ -3,14 +3,20 @@
 -- ARGV: request id, lease ms (0 if the request has ended), slices of a sliding window; then for each
 --       change: type of its window (sliding, fixed or in_flight), window ms, amount, and the period
 --       that the request was counted in.
+-- Returns: for each counter of a wrong type, which is left as it is, a sentence that names it.
 local request, lease = ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+local wrong = {}
+
 for at, key in ipairs(KEYS) do
+    local found, wanted = redis.call('TYPE', key).ok, ARGV[4 * at] == 'in_flight' and 'zset' or 'hash'
     local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
     local amount, period = tonumber(ARGV[4 * at + 2]), ARGV[4 * at + 3]
-    if type == 'sliding' and amount > 0 then
+    if found ~= 'none' and found ~= wanted then
+        wrong[#wrong + 1] = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted
+    elseif type == 'sliding' and amount > 0 then
         -- Used just now, however long ago the request began.
         local width = window / ARGV[3]
         redis.call('HINCRBY', key, math.floor(now / width), amount)
@@ -30,4 +36,4 @@ for at, key in ipairs(KEYS) do
         redis.call('ZREM', key, request)
     end
 end
-return 1
+return wrong

@@ -1,0 +1,92 @@
+"""Counters that are no counters: something else wrote to their entries in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.proxy.limits.test_limiter import limited, limiter_of, uses
+from tests.support.limit_counters import in_redis, request, update
+from tests.support.redis_server import RedisServer
+from toolgate_core.errors import LimitsUnavailable
+from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.limits.counter import CommandRefused
+
+TOKENS, REQUESTS, LEASES = (
+    f"toolgate:limit:{{key_1}}:{name}" for name in ("tokens", "requests", "leases")
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "wanted"),
+    [(TOKENS, "list", "hash"), (REQUESTS, "list", "hash"), (LEASES, "list", "zset")],
+)
+async def test_the_error_names_the_counter_and_its_type(
+    redis: RedisServer, name: str, found: str, wanted: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, counter = redis.client, in_redis(redis)
+    client.flushall()
+    client.rpush(name, "not a counter")
+    for at in range(3):
+        with pytest.raises(CommandRefused) as refused:
+            await counter.admit(request(at))
+        assert f"WRONGTYPE {name} is a {found}, but must be a {wanted}" in refused.value.reason
+    assert client.keys() == [name.encode()], "no other counter has counted"
+    assert caplog.text.count(f"WRONGTYPE {name}") == 1
+    client.delete(name)
+    assert (await counter.admit(request(9))).refused is None
+
+
+async def test_other_counters_of_a_request_are_corrected(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, counter = redis.client, in_redis(redis)
+    client.flushall()
+    admitted = request(1, 10)
+    result = await counter.admit(admitted)
+    client.delete(TOKENS)
+    client.rpush(TOKENS, "not a counter")
+    await counter.update(update(admitted, result, 5))
+    days = "toolgate:limit:{key_1}:days"
+    assert client.hvals(days) == [b"15"]
+    assert client.zcard(LEASES) == 0
+    assert f"WRONGTYPE {TOKENS} is a list, but must be a hash" in caplog.text
+
+
+@pytest.mark.parametrize("policy", ["closed", "open"])
+async def test_limits_with_a_wrong_counter_follow_the_policy_for_a_missing_redis(
+    redis: RedisServer, policy: str
+) -> None:
+    limiter, key = limiter_of(redis, limits_without_redis=policy), limited(rpm=1)
+    await limiter.started()
+    name = f"toolgate:limit:{{{key.id}}}:requests"
+    redis.client.flushall()
+    redis.client.rpush(name, "not a counter")
+    if policy == "open":
+        admission = await limiter.admit(key, "r1", Tokens(1), uses(1))
+        assert admission.headers["x-ratelimit-remaining-requests"] == "0"
+    else:
+        with pytest.raises(LimitsUnavailable, match=f"WRONGTYPE {name} is a list") as refused:
+            await limiter.admit(key, "r1", Tokens(1), uses(1))
+        assert refused.value.status == 503
+    assert limiter.counted == "fleet", "Redis responds"
+    await limiter.aclose()
+
+
+async def test_updates_that_redis_refuses_do_not_stop_those_of_other_requests(
+    redis_at_hand: RedisServer,
+) -> None:
+    """More refused updates than one exchange has: leases of other requests are still renewed."""
+    limiter = limiter_of(redis_at_hand, limit_lease=1)
+    await limiter.started()
+    client = redis_at_hand.client
+    wrong, good = limited(max_parallel_requests=200, rpm=500), limited(max_parallel_requests=1)
+    broken = [await limiter.admit(wrong, f"w{at}", Tokens(1), uses(50)) for at in range(70)]
+    assert broken
+    await limiter.admit(good, "g", Tokens(1), uses(1))
+    days = f"toolgate:limit:{{{wrong.id}}}:days"
+    client.hset(days, mapping=dict.fromkeys(client.hkeys(days), "x"))
+    await asyncio.sleep(2.5)
+    assert client.zcard(f"toolgate:limit:{{{good.id}}}:leases") == 1
+    await limiter.aclose()
