@@ -221,7 +221,6 @@ CODEC_SCHEMAS: dict[str, dict[str, Any]] = {
     "open_and_declared": {
         "type": "object",
         "properties": {"a": {"type": "string"}},
-        "required": ["a"],
         "additionalProperties": {"type": "boolean"},
     },
     "nothing": {"type": "object", "properties": {}, "additionalProperties": False},

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolgate_core.dialects.codecs import Codec, Pythonic, Tagged
+from toolgate_core.dialects.codecs import Codec, GemmaValues, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
+from .gemma import gemma_rules
 from .pythonic import pythonic_rules
 from .rules import Rules
 from .tagged import tagged_rules
@@ -23,4 +24,6 @@ def make_rules(
         return tagged_rules(codec, schema, marks, typed_by)
     if isinstance(codec, Pythonic):
         return pythonic_rules(codec, schema, marks, typed_by)
+    if isinstance(codec, GemmaValues):
+        return gemma_rules(codec, schema, marks, typed_by)
     raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..codecs import Codec, Json, Pythonic, Tagged
+from ..codecs import Codec, GemmaValues, Json, Pythonic, Tagged
 from ..marks import Marks
+from .gemma import GemmaArguments
 from .json_arguments import JsonArguments
 from .parser import ArgumentsParser
 from .pythonic import PythonicArguments
@@ -21,4 +22,6 @@ def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> Ar
         return TaggedArguments(codec, parameters, marks)
     if isinstance(codec, Pythonic):
         return PythonicArguments(codec, marks)
+    if isinstance(codec, GemmaValues):
+        return GemmaArguments(codec, marks)
     raise NotImplementedError(f"The arguments of {type(codec).__name__} cannot be parsed yet.")

@@ -36,7 +36,7 @@ class PythonicArguments(TypedValues):
     """
 
     OUTER_END = ")"
-    TAKES_END = False
+    takes_end = False
 
     def __init__(self, codec: Pythonic, marks: Marks) -> None:
         super().__init__(marks)

@@ -49,13 +49,12 @@ class TypedValues:
 
     OUTER_END: ClassVar[str]
     """The character that ends the outermost object."""
-    TAKES_END = True
+    takes_end = True
     """Whether that character is part of the arguments."""
-    first_state: ClassVar[State] = State.MEMBER
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
-        self._state = self.first_state
+        self._state = State.MEMBER
         self._pending = ""
         self._offset = 0  # of `_pending` in the text
         self._ends = ""  # the characters that end the open containers inside the outermost
@@ -103,6 +102,7 @@ class TypedValues:
     # --- what differs between codecs ---
 
     def _begin(self) -> str | None:
+        """The text before the first key, which has no JSON; None if more text is needed."""
         raise NotImplementedError
 
     def _key(self) -> str | None:
@@ -210,7 +210,7 @@ class TypedValues:
 
     def _close(self) -> str:
         if not self._ends:
-            if self.TAKES_END:
+            if self.takes_end:
                 self._take(1)
             self.finished = True
             return "}"

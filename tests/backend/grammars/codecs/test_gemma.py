@@ -1,0 +1,155 @@
+"""Grammars of arguments with bare keys, walked at random and read by regular expressions."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.support.codec_schemas import CODEC_SCHEMAS
+from tests.support.codec_walks import CodecModel
+from toolgate_core.dialects.codecs import GemmaValues
+from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
+
+Q = '<|"|>'
+CODECS = {
+    "tokens": GemmaValues(Q),
+    "text": GemmaValues("<escape>"),
+    "no_braces": GemmaValues(Q, braces=False),
+}
+TOKENS = {"tokens": (Q, "<tool_call|>"), "text": (), "no_braces": (Q, "<tool_call|>")}
+HOSTILE = [
+    '"', "'", "\\", "<|", "<esc", ",", ":", "}", "]", "{", "[", "\n", "日本", "🎉", ",a:", "null",
+    "true", "-", "a:", "{}", "[]", "}}",
+]  # fmt: skip
+
+
+@cache
+def model(name: str) -> CodecModel:
+    codec = CODECS[name]
+    around = ("", "") if codec.braces else ("{", "}")
+    call = ("<|tool_call>call:", NAME, around[0], ARGUMENTS, f"{around[1]}<tool_call|>")
+    parts = tuple(part for part in call if part)
+    return CodecModel(Dialect(name="made-up", calls=Calls(call=parts, codec=codec)), TOKENS[name])
+
+
+def read(text: str, quote: str) -> Any:
+    """The arguments: every second part between quote marks is a string, the others are JSON with
+    bare keys."""
+    parts = text.split(quote)
+    assert len(parts) % 2
+    written = [
+        json.dumps(part) if at % 2 else re.sub(r"(?<=[{,])([A-Za-z_][\w.-]*):", r'"\1":', part)
+        for at, part in enumerate(parts)
+    ]
+    return json.loads("".join(written))
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("schema_name", CODEC_SCHEMAS)
+def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
+    schema, codec = CODEC_SCHEMAS[schema_name], CODECS[name]
+    made = model(name)
+    verdict, grammar = made.verdict(schema)
+    assert grammar is not None, verdict
+    assert not verdict.residual
+    whole = 0
+    for seed in range(8):
+        written = made.walk(grammar, seed, [*HOSTILE, codec.quote, codec.quote + ","])
+        if written is None:
+            continue
+        whole += 1
+        arguments = json.loads(made.parsed(schema, written))
+        jsonschema.validate(arguments, schema)
+        text = made.form.marks.decode(written)
+        assert arguments == read(text if codec.braces else f"{{{text}}}", codec.quote), text
+    assert whole >= 1
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize(
+    ("schema", "value", "accepted"),
+    [
+        ({"type": "string"}, "QxQ", True),
+        ({"type": "string"}, "QQ", True),
+        ({"type": "string"}, 'Qit\'s "b" \\ \n日本Q', True),
+        ({"type": "string"}, '"x"', False),
+        ({"type": "string"}, "Qx", False),
+        ({"type": "string", "maxLength": 2}, "Q日本Q", True),
+        ({"type": "string", "maxLength": 2}, "QabcQ", False),
+        ({"type": "string", "minLength": 1}, "QQ", False),
+        ({"type": "string", "pattern": "^a.$"}, "QabQ", True),
+        ({"type": "string", "pattern": "^a.$"}, "QbaQ", False),
+        ({"enum": ["Paris", ""]}, "QQ", True),
+        ({"enum": ["Paris", ""]}, "QparisQ", False),
+        ({"enum": [{"b": [1], "A": "x\x7f"}]}, "{A:Qx\x7fQ,b:[1]}", True),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "True", False),
+        ({"type": "null"}, "null", True),
+        ({"type": "integer", "maximum": 5}, "6", False),
+        ({"type": "array", "items": {"type": "integer"}}, "[1,2]", True),
+        ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", False),
+        ({"type": "object", "additionalProperties": True}, "{k:[{l:null}]}", True),
+        ({"type": "object", "properties": {"a b": {"type": "null"}}}, "{Qa bQ:null}", True),
+    ],
+)
+def test_texts(name: str, schema: Any, value: str, accepted: bool) -> None:
+    made, codec = model(name), CODECS[name]
+    grammar = made.grammar({"properties": {"a": schema}, "required": ["a"]})
+    text = f"a:{value.replace('Q', codec.quote)}"
+    assert made.accepts(grammar, f"{{{text}}}" if codec.braces else text) is accepted
+
+
+def test_members_are_sorted_as_in_chat_templates() -> None:
+    properties = {name: {"type": "integer"} for name in ("b", "A", "c")}
+    schema = {"properties": {"o": {"properties": properties, "type": "object"}}}
+    made = model("tokens")
+    grammar = made.grammar(schema)
+    assert made.accepts(grammar, "{o:{A:1,b:2,c:3}}")
+    assert not made.accepts(grammar, "{o:{b:2,A:1,c:3}}")
+
+
+def test_arguments_come_in_any_order_and_required_ones_must_come() -> None:
+    made = model("tokens")
+    names = [f"p{at}" for at in range(12)]
+    schema = {"properties": {name: {"type": "integer"} for name in names}, "required": names[:2]}
+    grammar = made.grammar(schema)
+    assert made.accepts(grammar, "{p7:1,p1:2,p0:3,p11:4}")
+    assert not made.accepts(grammar, "{p7:1,p1:2}")
+    assert not made.accepts(grammar, "{}")
+
+
+def test_undeclared_arguments() -> None:
+    made = model("tokens")
+    declared = {"properties": {"a": {"type": "null"}}, "required": ["a"]}
+    grammar = made.grammar({**declared, "additionalProperties": {"type": "boolean"}})
+    assert made.accepts(grammar, "{b:true,a:null,ab:false}")
+    assert not made.accepts(grammar, "{a:null,a:true}")
+
+
+@pytest.mark.parametrize("name", ["tokens", "text"])
+def test_values_that_cannot_be_written_are_refused_by_name(name: str) -> None:
+    made, quote = model(name), CODECS[name].quote
+    only = {"properties": {"a": {"enum": [f"x{quote}"]}}, "required": ["a"]}
+    verdict, _ = made.verdict(only)
+    assert (verdict.status, verdict.pointer) == ("refused", "/properties/a")
+    several = {"properties": {"a": {"enum": [f"x{quote}", 5]}}, "required": ["a"]}
+    grammar = made.grammar(several)
+    assert made.accepts(grammar, "{a:5}")
+
+
+def test_a_string_cannot_contain_the_text_of_the_mark() -> None:
+    made = model("tokens")
+    grammar = made.grammar(CODEC_SCHEMAS["text"])
+    quote = made.tokens_of(Q)
+    matcher = grammar.matcher()
+    before, _ = made.form.grammar_texts("f")
+    head = made.vocabulary.literal_tokens(before)
+    spelled = [*made.vocabulary.literal_tokens("<|"), *made.vocabulary.literal_tokens('"|>')]
+    for token in [*head, *made.tokens_of("{a:"), *quote, *spelled[:-1]]:
+        assert matcher.accept(token)
+    assert not matcher.accept(spelled[-1])
