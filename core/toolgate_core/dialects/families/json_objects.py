@@ -229,7 +229,7 @@ GIGACHAT3 = Dialect(
         template=("function call", "<|role_sep|>"), without=("<|function_call|>",)
     ),
     source="chat template of GigaChat3-10B-A1.8B; vLLM's parser gigachat3",
-    limits=(_ONE_CALL,),
+    limits=(_ONE_CALL, "`<|message_sep|>` after content always begins a call."),
     goldens=golden_calls(
         lambda name, arguments, number: (
             "<|message_sep|>\n\nfunction call<|role_sep|>\n"

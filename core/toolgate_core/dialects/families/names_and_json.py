@@ -93,6 +93,7 @@ DEEPSEEK_R1 = Dialect(
         tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
     ),
     source="chat templates of DeepSeek-R1-Distill and vLLM's example of DeepSeek-R1",
+    limits=("DeepSeek-V3 does not reason; R1 always does.",),
     goldens=(*_R1, *golden_reasoning("<think>", "</think>", "\n\n", _R1[1], is_open=True)),
 )
 
@@ -143,6 +144,7 @@ MISTRAL_V11 = Dialect(
         template=("[TOOL_CALLS]", "[CALL_ID]"), tokens=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]")
     ),
     source="chat template of Mistral-Small-3.2-24B-Instruct-2506",
+    limits=("Only the system prompt turns the reasoning of Magistral on; Small 3.2 has none.",),
     goldens=(*_V11, *golden_reasoning("<think>\n", "\n</think>", "\n", _V11[1])),
 )
 
@@ -162,6 +164,7 @@ MISTRAL_V13 = Dialect(
         tokens=("[TOOL_CALLS]", "[ARGS]", "[THINK]"),
     ),
     source="chat templates of Devstral-Small-2507 and Ministral-3-14B-Reasoning-2512",
+    limits=("Only the system prompt turns reasoning on; Devstral has none.",),
     goldens=(*_V13, *golden_reasoning("[THINK]", "[/THINK]", "", _V13[1])),
 )
 
