@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ class Loader:
         self._backend = backend
         self._cache = cache
         self._max_wait = max_wait
+        self._compiling: Counter[str] = Counter()
+        """Keys that this loader has sent to the backend for a compile, under a lock."""
 
     async def load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, GrammarResult]:
         """Returns the result of each source by its key. Raises the backend's errors."""
@@ -50,12 +53,16 @@ class Loader:
         )
         return reloaded | compiled
 
-    async def load_without_cache(
-        self, sources: Sequence[wire.GrammarSource]
-    ) -> dict[str, GrammarResult]:
-        """Loads grammars that another batch of this gateway is loading, too. That batch has their
-        locks in the shared cache. The backend works on each grammar only once."""
-        return _compiled(await self._send(sources))
+    async def load_again(self, sources: Sequence[wire.GrammarSource]) -> dict[str, GrammarResult]:
+        """Loads grammars that a batch of this gateway is loading, too. The backend compiles each
+        grammar only once, so those that the batch compiles are sent again, without locks. The
+        batch may also wait for another gateway's compile. Those grammars are waited for here."""
+        own = [source for source in sources if source.key in self._compiling]
+        others = [source for source in sources if source.key not in self._compiling]
+        sent, loaded = await asyncio.gather(
+            self._send(own), self.load(others) if others else _nothing()
+        )
+        return _compiled(sent) | loaded
 
     async def _reload(
         self, sources: Iterable[wire.GrammarSource], records: Mapping[str, GrammarRecord]
@@ -99,7 +106,11 @@ class Loader:
         self, cache: RedisCache, claim: Claim, sources: Sequence[wire.GrammarSource]
     ) -> dict[str, GrammarResult]:
         async with cache.hold_locks(claim):
-            verdicts = await self._send(sources, want_blobs=True)
+            self._compiling.update(claim.won)
+            try:
+                verdicts = await self._send(sources, want_blobs=True)
+            finally:
+                self._compiling -= Counter(claim.won)
             claim.results += [
                 GrammarRecord(name=source.name, parameters=source.parameters, verdict=verdict)
                 for source, verdict in zip(sources, verdicts, strict=True)
@@ -121,6 +132,10 @@ class Loader:
                 "Install the same release of toolgate on the gateway and the backend."
             )
         return [verdicts[source.key] for source in sources]
+
+
+async def _nothing() -> dict[str, GrammarResult]:
+    return {}
 
 
 def _results(verdicts: Iterable[wire.GrammarVerdict], tier: Tier) -> dict[str, GrammarResult]:

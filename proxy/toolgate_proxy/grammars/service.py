@@ -33,9 +33,10 @@ from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
 
-OTHER_GATEWAY_SECONDS = 5.0
-"""Maximum time to wait for a grammar that another gateway compiles. One compile may take as long;
-the other gateway's batch may take longer."""
+OTHER_GATEWAY_SECONDS = 20.0
+"""Maximum time to wait for a grammar that another gateway compiles. A compile may take 5 s of
+processor time (TOOLGATE_QUARANTINE_CPU_SECONDS), and other grammars may be compiled before it. The
+lock of a gateway that was killed expires much earlier."""
 OTHER_REQUEST_SECONDS = 0.5
 """Maximum time to wait for a batch of another request that also has grammars which this request
 does not need."""
@@ -188,7 +189,7 @@ class GrammarService:
             for key in mine:
                 if self._loading.get(key) is batch:
                     del self._loading[key]
-            return await self._load(mine, self._loader.load_without_cache)
+            return await self._load(mine, self._loader.load_again)
         return {key: results[key] for key in mine}
 
     async def _run(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:

@@ -66,6 +66,40 @@ async def test_concurrent_requests_at_two_gateways_compile_64_tools_once(
     assert other_backend.loaded >= set(compiles)
 
 
+async def test_a_second_request_does_not_compile_what_another_gateway_compiles(
+    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    """It waits longer than for a batch of its own gateway, because that batch waits, too."""
+    backend.load_pause = 1.5
+    slow, also = tool("slow_elsewhere"), tool("also")
+    settings = {"redis_timeout": 60.0}
+    async with (
+        gateway(backend.url, redis_at_hand.url, **settings) as first,
+        gateway(other_backend.url, redis_at_hand.url, **settings) as second,
+    ):
+        compiling = asyncio.create_task(first.ask(slow))
+        while not backend.loads:  # noqa: ASYNC110  another thread's
+            await asyncio.sleep(0.01)
+        results = await asyncio.gather(second.ask(slow, also), second.ask(slow), compiling)
+    assert [each.tier for each in results] == ["compiled", "redis", "compiled"]
+    compiles = backend.compiles + other_backend.compiles
+    assert compiles == {grammar_key(slow, INFO): 1, grammar_key(also, INFO): 1}
+
+
+async def test_a_compile_of_another_gateway_may_take_many_seconds(
+    backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
+) -> None:
+    backend.load_pause = other_backend.load_pause = 6
+    slow = tool("slow_for_seconds")
+    settings = {"redis_timeout": 60.0}
+    async with (
+        gateway(backend.url, redis_at_hand.url, **settings) as first,
+        gateway(other_backend.url, redis_at_hand.url, **settings) as second,
+    ):
+        await asyncio.gather(first.ask(slow), second.ask(slow))
+    assert (backend.compiles + other_backend.compiles).total() == 1
+
+
 async def test_one_mget_reads_the_records_of_all_tools(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
