@@ -5,6 +5,7 @@ from __future__ import annotations
 from .dialect import Dialect
 from .families import (
     dsml,
+    gemma4,
     glm,
     hermes,
     invoke,
@@ -13,6 +14,7 @@ from .families import (
     messages,
     names_and_json,
     plamo,
+    pythonic,
     qwen3_coder,
 )
 
@@ -41,6 +43,8 @@ FAMILIES = (
     invoke,
     dsml,
     messages,
+    gemma4,
+    pythonic,
 )
 
 DIALECTS: dict[str, Dialect] = {

@@ -34,9 +34,13 @@ ONE = {"city": "Paris", "days": 3, "metric": True, "tags": ["a", "b"], "opt": {"
 BOOLEANS = "booleans are written `True`"
 BLANKS = "blanks of the template's indentation are written between the marks"
 DROPPED = "calls are left out"
+STRINGS = "all values are written as strings"
+UNQUOTED = "strings are written without quotation marks"
 DEFECTS = {
     "ByteDance-Seed-OSS.jinja": "lists, objects and booleans are written as Python",
     "HuggingFaceTB-SmolLM3-3B.jinja": DROPPED,
+    "LFM2-8B-A1B.jinja": DROPPED,
+    "LFM2.5-Instruct.jinja": DROPPED,
     "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja": BOOLEANS,
     "Qwen3-Coder.jinja": BOOLEANS,
     "Qwen3.5-4B.jinja": BOOLEANS,
@@ -48,16 +52,21 @@ DEFECTS = {
     "stepfun-ai-Step-3.5-Flash.jinja": BOOLEANS,
     "tool_chat_template_deepseekv3.jinja": BLANKS,
     "tool_chat_template_deepseekv31.jinja": BLANKS,
+    "tool_chat_template_functiongemma.jinja": STRINGS,
+    "tool_chat_template_gemma3_pythonic.jinja": "commas between arguments are left out",
     "tool_chat_template_glm4.jinja": DROPPED,
     "tool_chat_template_granite.jinja": "the array is indented",
     "tool_chat_template_internlm2_tool.jinja": "`arguments` is written in place of `parameters`",
+    "tool_chat_template_llama3.2_pythonic.jinja": UNQUOTED,
+    "tool_chat_template_llama4_pythonic.jinja": STRINGS,
     "tool_chat_template_phi4_mini.jinja": "arguments are written as Python, without `functools`",
     "tool_chat_template_qwen3coder.jinja": BOOLEANS,
+    "tool_chat_template_toolace.jinja": UNQUOTED,
 }
 """Templates whose text is not what their models write."""
 _END = re.compile(
     r"(<\|[a-z_]+\|>|<EOS>|<｜end▁of▁sentence｜>|<SPECIAL_12>|<seed:eos>|\[e~\[|<end_of_sentence>"
-    r"|<sep>)\s*\Z"
+    r"|<sep>|<turn\|>|<end_of_turn>|<\|tool_response>)\s*\Z"
 )
 
 
