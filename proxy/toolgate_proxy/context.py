@@ -61,6 +61,8 @@ class RequestContext:
 
     key: Key | None = None
     """None for the master key, and before authentication."""
+    require_key: Callable[[], None] | None = None
+    """Raises RetiredKey if the key was revoked since the request began. None without `key`."""
     authenticated: bool = False
     """Toolgate authenticated the request. False if LiteLLM's configuration uses another
     authentication."""

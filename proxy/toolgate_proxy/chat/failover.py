@@ -71,7 +71,7 @@ async def respond(
                     error.message,
                 )
                 continue
-            yield response, _chain(first_batch, events)
+            yield response, _chain(first_batch, events, context.require_key)
             return
 
 
@@ -83,9 +83,16 @@ async def _first_batch(events: Events) -> list[ResponseEvent]:
     return []
 
 
-async def _chain(first: list[ResponseEvent], rest: Events) -> Events:
+async def _chain(
+    first: list[ResponseEvent], rest: Events, require_key: Callable[[], None] | None
+) -> Events:
+    """Raises RetiredKey if the key of the request is revoked before a batch is sent."""
+    if require_key is not None:
+        require_key()
     yield first
     async for batch in rest:
+        if require_key is not None:
+            require_key()
         yield batch
 
 

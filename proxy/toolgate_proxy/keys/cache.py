@@ -41,6 +41,7 @@ class KeyCache:
         self._now = wall_clock
         self._clock = clock
         self._by_hash: dict[str, _CachedSecret] = {}
+        self._by_id: dict[str, Key] = {}
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
@@ -69,6 +70,22 @@ class KeyCache:
             )
         return key
 
+    def require_current(self, key: Key) -> None:
+        """Called while the response to a request with `key` is generated. Raises RetiredKey if the
+        key was revoked, blocked or removed since. A key that has expired or was rotated ends no
+        response."""
+        current = self._by_id.get(key.id)
+        if current is key:
+            return
+        if current is None or current.revoked is not None or current.terms.blocked:
+            status = "removed"
+            if current is not None:
+                status = "blocked" if current.revoked is None else "revoked"
+            raise RetiredKey(
+                f"This API key was {status} during the response. Ask the administrator of this "
+                "gateway for a new one."
+            )
+
     def __len__(self) -> int:
         return len({cached.key.id for cached in self._by_hash.values()})
 
@@ -88,3 +105,4 @@ class KeyCache:
             for key, in_file in listed
             for secret in key.secrets
         }
+        self._by_id = {key.id: key for key, _ in listed}

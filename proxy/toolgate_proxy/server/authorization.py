@@ -11,6 +11,7 @@ If LiteLLM's configuration names another authentication than ours, its routes ch
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -56,6 +57,9 @@ async def authenticate(scope: Scope, context: RequestContext) -> None:
         if not sent:
             raise InvalidKey("The request has no API key. Send `Authorization: Bearer <key>`.")
         context.key = await auth.identify(sent, auth.address_of(scope))
+        key_sync = gateway().key_sync
+        if context.key is not None and key_sync is not None:
+            context.require_key = partial(key_sync.key_cache.require_current, context.key)
     except ToolgateError as error:
         metrics.REFUSED.labels(error.code).inc()
         raise

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.clock import NOON, Clock
 from tests.support.virtual_keys import HASHER, key_of, stored
-from toolgate_core.errors import InvalidKey, KeysUnavailable
+from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.hashing import MAX_LENGTH, hint, new_key
 from toolgate_proxy.keys.key import Key
@@ -79,3 +79,20 @@ def test_cached_keys_expire_after_the_grace_period() -> None:
     assert key_cache.find(from_file)
     key_cache.confirm()
     assert key_cache.find(sent)
+
+
+def test_only_revoked_blocked_and_removed_keys_end_running_responses() -> None:
+    clock, sent = Clock(), new_key()
+    key = key_of(sent, expires=NOON + timedelta(seconds=10))
+    key_cache = cache_of(key, clock=clock)
+    clock.seconds += 20
+    key_cache.require_current(key)
+    key_cache.replace([key.rotated(stored(new_key()), timedelta(0), NOON)])
+    key_cache.require_current(key)
+    blocked = key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
+    revoked = key.model_copy(update={"revoked": NOON})
+    lists: tuple[list[Key], ...] = ([revoked], [blocked], [])
+    for keys, word in zip(lists, ("revoked", "blocked", "removed"), strict=True):
+        key_cache.replace(keys)
+        with pytest.raises(RetiredKey, match=f"was {word} during the response"):
+            key_cache.require_current(key)
