@@ -45,7 +45,8 @@ COLUMNS = ("dialect", "models", "shape", "reasoning", "transcripts", "limits", "
 MEASURED_HEAD = """\
 ## Measurements
 
-Random walks of the enforcement with a required call, with marks as tokens and as text
+Random walks of the enforcement with a required call, half with all marks as tokens, half with marks
+as text except `<tool_call>`, `<think>` and their ends, which are tokens of the test tokenizer
 (`python -m bench.families.run`). Each walk that ended was read by the segmenter, whole and split
 into events at random places.
 

@@ -6,7 +6,8 @@ end-of-turn tokens.
 The model is that of tiny_random.py, with another tokenizer. `--marks` selects the marks that are
 special tokens: those that the dialect's recognition names (default), all, or none. All other marks
 are text. Each also exists as one ordinary token, which the model can sample but the tokenizer does
-not use: random text would hardly ever contain them otherwise.
+not use: random text would hardly ever contain them otherwise. Its name in the vocabulary is
+byte-level, so a look-up by the mark's text finds it only if that is printable ASCII.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def end_texts(dialect: Dialect) -> tuple[str, ...]:
 
 
 def markup(dialect: Dialect) -> tuple[str, ...]:
-    """Texts that content never contains; never empty."""
+    """Texts that content does not contain if they are special tokens; never empty. If they are
+    text, only the text that begins the calls is kept out of content."""
     found = {*mark_texts(dialect), *(end_texts(dialect) or (END_OF_TURN,))}
     calls = dialect.calls
     if calls and not mark_texts(dialect) and not calls.only_at_start:

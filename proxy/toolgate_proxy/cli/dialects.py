@@ -51,7 +51,8 @@ def reasoning(dialect: Dialect) -> str:
 
 def objects() -> list[dict[str, Any]]:
     """All dialects, for `--json`. `marks` is in the form of black-box evaluations: texts that must
-    not occur in content, texts that end something, and texts of calls to put into strings."""
+    not occur in content if they are special tokens, texts that end something, and texts of calls to
+    put into strings."""
     return [
         {
             "name": dialect.name,
