@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..codecs import Codec, GemmaValues, Json, Pythonic, Tagged
+from ..codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from ..marks import Marks
 from .gemma import GemmaArguments
 from .json_arguments import JsonArguments
+from .nested import NestedArguments
 from .parser import ArgumentsParser
 from .pythonic import PythonicArguments
 from .tagged import TaggedArguments
@@ -20,6 +21,8 @@ def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> Ar
         return JsonArguments()
     if isinstance(codec, Tagged):
         return TaggedArguments(codec, parameters, marks)
+    if isinstance(codec, NestedTags):
+        return NestedArguments(codec, parameters, marks)
     if isinstance(codec, Pythonic):
         return PythonicArguments(codec, marks)
     if isinstance(codec, GemmaValues):

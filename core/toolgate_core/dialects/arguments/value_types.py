@@ -21,23 +21,27 @@ _Types = frozenset[str]
 def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
     """The types that the argument `key` can have, as far as the schema tells; `ALL` if the schema
     does not tell anything, or forbids the argument."""
-    return _Reader(parameters).member(parameters, key) or ALL
+    return TypeReader(parameters).member(parameters, key) or ALL
 
 
-class _Reader:
+class TypeReader:
     """Reads one document. References are followed once on each path, so that recursion ends."""
 
     def __init__(self, document: Any) -> None:
         self._document = document
         self._visited: list[Any] = []
+        self._visited_for_members: list[Any] = []
 
-    def member(self, schema: Any, key: str) -> _Types:
-        """The types of the member `key` of the objects that `schema` describes."""
+    def member(self, schema: Any, key: str | int) -> _Types:
+        """The types of the member `key` of the objects that `schema` describes, or of the item
+        `key` of the arrays."""
         if not isinstance(schema, Mapping):
             return NONE if schema is False else ALL
-        if any(each is schema for each in self._visited):
+        if ("object" if isinstance(key, str) else "array") not in _own_types(schema):
+            return NONE
+        if any(each is schema for each in self._visited_for_members):
             return ALL
-        self._visited.append(schema)
+        self._visited_for_members.append(schema)
         try:
             found = self._own_member(schema, key)
             if (target := self._target(schema)) is not None:
@@ -49,7 +53,7 @@ class _Reader:
                     found &= _union(self.member(each, key) for each in branches)
             return found
         finally:
-            self._visited.pop()
+            self._visited_for_members.pop()
 
     def value(self, schema: Any) -> _Types:
         """The types of the values that `schema` describes."""
@@ -71,31 +75,47 @@ class _Reader:
         finally:
             self._visited.pop()
 
-    def _own_member(self, schema: Mapping[str, Any], key: str) -> _Types:
-        schemas = []
-        properties = schema.get("properties")
-        if isinstance(properties, Mapping) and key in properties:
-            schemas.append(properties[key])
-        patterns = schema.get("patternProperties")
-        if isinstance(patterns, Mapping):
-            schemas += [each for pattern, each in patterns.items() if _matches(pattern, key)]
-        if not schemas and "additionalProperties" in schema:
-            schemas.append(schema["additionalProperties"])
-        return reduce(frozenset.intersection, map(self.value, schemas), ALL)
+    def _own_member(self, schema: Mapping[str, Any], key: str | int) -> _Types:
+        return reduce(frozenset.intersection, map(self.value, own_members(schema, key)), ALL)
 
     def _target(self, schema: Mapping[str, Any]) -> Any:
         """The target of a local reference; None if there is none."""
-        ref = schema.get("$ref")
-        if not isinstance(ref, str) or not ref.startswith("#"):
+        return target_of(schema, self._document)
+
+
+def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
+    """The schemas of a member or item that `schema` itself has, without references and others that
+    it combines."""
+    if isinstance(key, int):
+        first = _list(schema, "prefixItems")
+        if key < len(first):
+            return [first[key]]
+        return [schema["items"]] if "items" in schema else []
+    schemas = []
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and key in properties:
+        schemas.append(properties[key])
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, Mapping):
+        schemas += [each for pattern, each in patterns.items() if _matches(pattern, key)]
+    if not schemas and "additionalProperties" in schema:
+        schemas.append(schema["additionalProperties"])
+    return schemas
+
+
+def target_of(schema: Mapping[str, Any], document: Any) -> Any:
+    """The target of a local reference; None if there is none."""
+    ref = schema.get("$ref")
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        return None
+    target = document
+    for step in ref[1:].split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        try:
+            target = target[int(name)] if isinstance(target, list) else target[name]
+        except (KeyError, IndexError, ValueError, TypeError):
             return None
-        target = self._document
-        for step in ref[1:].split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            try:
-                target = target[int(name)] if isinstance(target, list) else target[name]
-            except (KeyError, IndexError, ValueError, TypeError):
-                return None
-        return target
+    return target
 
 
 def type_of(value: object) -> str:
