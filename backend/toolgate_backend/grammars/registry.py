@@ -198,7 +198,7 @@ class GrammarRegistry:
 
     async def _verdict(self, source: GrammarSource) -> GrammarVerdict:
         if source.examined:
-            return await self._worker_rpc.load(source)
+            return await self._load_in_workers(source)
         try:
             examined = await self._quarantine.examine(source)
         except QuarantineUnavailable as error:
@@ -209,9 +209,20 @@ class GrammarRegistry:
             ) from error
         if examined.status == "refused":
             return examined
-        loaded = await self._worker_rpc.load(source.after(examined))
+        loaded = await self._load_in_workers(source.after(examined))
         # The measurements are the quarantine's, from a process that had not seen the schema before.
         return examined if loaded.status == "ready" else loaded
+
+    async def _load_in_workers(self, source: GrammarSource) -> GrammarVerdict:
+        """Raises BackendUnavailable if a worker failed, which is no verdict on the schema."""
+        loaded = await self._worker_rpc.load(source)
+        if loaded.code != BackendUnavailable.code:
+            return loaded
+        await self._worker_rpc.release([source.key])
+        raise BackendUnavailable(
+            f"The grammar of a tool could not be loaded: {loaded.reason}. Retry the request.",
+            retry_after=RETRY_SECONDS,
+        )
 
     async def _evict(self) -> None:
         # A key that is being reloaded still has its old verdict. If it were released now, it would

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Barrier, Lock
 
-from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarNotLoaded
@@ -28,6 +28,8 @@ from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20
 """Stack size of a compiling thread. The memory is reserved, not used."""
+RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
+"""Codes of refusals after which a grammar is tried again."""
 FORMAT = 5
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
@@ -64,14 +66,14 @@ class GrammarStore:
 
         Each source is the JSON of `{name, parameters, blob, rewritten, residual, least_tokens,
         growth}`, in which `parameters` and `rewritten` are JSON texts. The pool parses them. A
-        grammar that was too complex for this process is tried again.
+        grammar that was too complex, or that this process failed to load, is tried again.
         """
         for key, source in sources.items():
             with self._lock:
                 loaded = key in self._entries
                 entry = self._entries.setdefault(key, _Entry())
                 entry.owners.add(owner)
-                retry = entry.verdict is not None and entry.verdict.code == SchemaTooComplex.code
+                retry = entry.verdict is not None and entry.verdict.code in RETRIED
                 if retry:
                     entry.verdict = None
             if retry or not loaded:
@@ -109,7 +111,7 @@ class GrammarStore:
                 key=key,
                 status="refused",
                 reason=f"the engine could not load it ({type(error).__name__})",
-                code=SchemaTooComplex.code,
+                code=BackendUnavailable.code,  # not the schema's fault: it passed the quarantine
             )
         with self._lock:
             entry = self._entries.get(key)

@@ -11,6 +11,7 @@ from tests.support import hostile_schemas
 from tests.support.registry_bench import Bench, Clock, WorkerRpc, source
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS, GrammarRegistry
 from toolgate_core.errors import (
+    BackendUnavailable,
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
@@ -92,8 +93,8 @@ async def test_a_schema_is_not_evicted_during_its_retry(
         assert [v.status for v in await registry.load([tool])] == ["ready"]
 
 
-async def test_a_schema_too_complex_for_a_rank_is_retried_after_the_delay(
-    registry: GrammarRegistry, ranks: WorkerRpc, clock: Clock, monkeypatch: pytest.MonkeyPatch
+async def test_a_failure_of_a_rank_is_no_verdict_on_the_schema(
+    registry: GrammarRegistry, ranks: WorkerRpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = source("a")
 
@@ -102,9 +103,9 @@ async def test_a_schema_too_complex_for_a_rank_is_retried_after_the_delay(
 
     with monkeypatch.context() as patched:
         patched.setattr(ranks.stores[1], "_load_or_compile", out_of_memory)
-        [verdict] = await registry.load([tool])
-    assert (verdict.status, verdict.code) == ("refused", SchemaTooComplex.code)
-    clock.now = COMPLEX_RETRY_SECONDS
+        with pytest.raises(BackendUnavailable, match="MemoryError") as failed:
+            await registry.load([tool])
+    assert (failed.value.status, failed.value.retry_after) == (503, 2)
     [verdict] = await registry.load([tool])
     assert verdict.status == "ready"
     assert all(store.get(tool.key) for store in ranks.stores)
