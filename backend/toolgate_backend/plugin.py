@@ -33,8 +33,10 @@ def register() -> None:
     check_server()
 
     from .adapters import vllm_host
+    from .adapters.parent_watch import end_with_parent
 
     vllm_host.register()
+    end_with_parent()
 
 
 def _serve_flags() -> list[str]:

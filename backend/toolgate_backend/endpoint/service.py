@@ -20,6 +20,7 @@ from toolgate_core.errors import (
 )
 
 from ..adapters import vllm_host
+from ..adapters.engine_watch import while_engine_lives
 from ..enforcement.spec import Spec
 from ..errors import QuarantineUnavailable
 from ..grammars.quarantine.fork_server import ForkServer
@@ -51,8 +52,9 @@ class Service:
         self._vocabulary = vocabulary
         self._config = engine_client.model_config
         self._adapter = vllm_host.detect_adapter(engine_client.vllm_config, configured.adapter)
-        self._rpc = vllm_host.make_rpc(engine_client, self._adapter)
-        self._renderer = Renderer(engine_client, vocabulary.size)
+        rpc = vllm_host.make_rpc(engine_client, self._adapter)
+        self._rpc = while_engine_lives(engine_client, rpc)
+        self._renderer = Renderer(engine_client, vocabulary)
         self._turn_start = TurnStart(vocabulary)
         self._in_flight = InFlightRequests(configured.max_requests)
         self._max_grammars = configured.max_grammars
@@ -121,6 +123,8 @@ class Service:
                 max_model_len=self._config.max_model_len,
                 max_logprobs=self._config.max_logprobs,
                 max_grammars=self._max_grammars,
+                vocabulary=self._vocabulary.size,
+                max_token_bytes=self._renderer.max_token_bytes,
             ),
             images=bool(self._config.is_multimodal_model),
             call_ids=vllm_host.call_ids(self._config),

@@ -102,6 +102,7 @@ class WorkerRpc:
             future = self._pending.pop(key)
             if not future.done():
                 future.set_exception(error)
+                future.exception()  # the caller may be gone, which is no error of asyncio's
 
     def _settle(self, key: str, found: list[GrammarVerdict]) -> None:
         verdict = next((v for v in found if v.status == "refused"), found[0])
