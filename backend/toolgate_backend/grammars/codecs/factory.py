@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolgate_core.dialects.codecs import Codec, GemmaValues, Pythonic, Tagged
+from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
 from .gemma import gemma_rules
+from .nested import nested_rules
 from .pythonic import pythonic_rules
 from .rules import Rules
 from .tagged import tagged_rules
@@ -24,6 +25,8 @@ def make_rules(
         return tagged_rules(codec, schema, marks, typed_by)
     if isinstance(codec, Pythonic):
         return pythonic_rules(codec, schema, marks, typed_by)
+    if isinstance(codec, NestedTags):
+        return nested_rules(codec, schema, marks, typed_by)
     if isinstance(codec, GemmaValues):
         return gemma_rules(codec, schema, marks, typed_by)
     raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")

@@ -51,7 +51,7 @@ class StructuredGrammar(ABC):
         self.rules = Rules()
         self._marks = marks
         self._definitions = schema.get("$defs", {})
-        whole = structure_of(schema)
+        whole = self.structure(schema)
         objects = [each for each in whole.options(whole.root) if isinstance(each, Object)]
         root = Union(tuple(self._with_writable_names(each) for each in objects))
         self._structure = self._writable(Structure(root, whole.definitions))
@@ -97,6 +97,9 @@ class StructuredGrammar(ABC):
         raise GrammarRefused("no object satisfies it", "")
 
     # --- what differs between codecs; all results are expressions of Lark ---
+
+    def structure(self, schema: dict[str, Any]) -> Structure:
+        return structure_of(schema)
 
     @abstractmethod
     def has_text(self, node: Node) -> bool:

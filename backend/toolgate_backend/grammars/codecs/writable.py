@@ -62,8 +62,8 @@ class _Writable:
             case Reference(name):
                 return node if self.definitions.get(name, True) else NOTHING
             case Values(values):
-                kept = tuple(each for each in values if self.has_text(Values((each,))))
-                return Values(kept) if kept else NOTHING
+                kept = [each for each in values if self.has_text(replace(node, values=(each,)))]
+                return replace(node, values=tuple(kept)) if kept else NOTHING
             case Union(options):
                 found = [self.without(each) for each in options]
                 return Union(tuple(each for each in found if not is_nothing(each)))

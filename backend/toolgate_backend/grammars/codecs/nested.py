@@ -1,0 +1,258 @@
+"""The grammar of arguments in nested tags.
+
+What the text of a value means depends on the types that the schema allows at its place, so each
+value of the structure is placed first. Members that a schema does not declare cannot be written: a
+grammar cannot repeat a name in the end tag.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolgate_core.dialects.arguments.locations import Location
+from toolgate_core.dialects.arguments.scalars import PATTERNS
+from toolgate_core.dialects.arguments.value_types import ALL, type_of
+from toolgate_core.dialects.codecs import NestedTags
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import ResidualKeyword
+
+from .codec_grammar import quoted
+from .raw_strings import RawStrings
+from .rules import Rules
+from .structure import (
+    NOTHING,
+    Array,
+    Member,
+    Node,
+    Number,
+    Object,
+    Reference,
+    Structure,
+    Text,
+    Union,
+    Values,
+    structure_of,
+)
+from .structured import StructuredGrammar
+
+_NAME = re.compile(r"[^\s<>/\[\]]+")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+
+def nested_rules(
+    codec: NestedTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+) -> Rules:
+    """`typed_by` is the canonical schema, by which the client's gateway reads the values. Raises
+    GrammarRefused."""
+    return _NestedGrammar(codec, schema, marks, typed_by).rules
+
+
+@dataclass(frozen=True)
+class _PlacedText(Text):
+    types: frozenset[str] = ALL
+
+
+@dataclass(frozen=True)
+class _PlacedNumber(Number):
+    types: frozenset[str] = ALL
+
+
+@dataclass(frozen=True)
+class _PlacedValues(Values):
+    """Scalars."""
+
+    types: frozenset[str] = ALL
+
+
+class _Placement:
+    """Places the values of a structure. A definition becomes one for each place that differs."""
+
+    def __init__(self, structure: Structure, item: str) -> None:
+        self._structure = structure
+        self._item = item
+        self._names: dict[Hashable, str] = {}
+        self.definitions: dict[str, Node] = {}
+
+    def node(self, node: Node, place: Location) -> Node:
+        types = place.types
+        match node:
+            case Reference(name):
+                return self._reference(name, place)
+            case Union(options):
+                return Union(tuple(self.node(each, place) for each in options))
+            case Values(values):
+                return self._values(values, place)
+            case Text(schema):
+                return _PlacedText(schema, types) if "string" in types else NOTHING
+            case Number(schema):
+                kinds = {"integer"} if schema["type"] == "integer" else {"integer", "number"}
+                return _PlacedNumber(schema, types) if kinds <= types else NOTHING
+            case Array():
+                return self._array(node, place)
+            case Object():
+                return self._object(node, place)
+
+    def _reference(self, name: str, place: Location) -> Node:
+        at = (name, place.key)
+        if at not in self._names:
+            self._names[at] = f"{name} {len(self._names)}"
+            placed = self._names[at]
+            self.definitions[placed] = NOTHING  # while the definition is made
+            self.definitions[placed] = self.node(self._structure.definitions[name], place)
+        return Reference(self._names[at])
+
+    def _values(self, values: tuple[Any, ...], place: Location) -> Node:
+        kept = [each for each in values if type_of(each) in place.types]
+        scalars = tuple(each for each in kept if not isinstance(each, list | dict))
+        options: list[Node] = [_PlacedValues(scalars, place.types)] if scalars else []
+        options += [
+            self.node(_exactly(each), place) for each in kept if isinstance(each, list | dict)
+        ]
+        return Union(tuple(options))
+
+    def _array(self, node: Array, place: Location) -> Node:
+        if "array" not in place.types:
+            return NOTHING
+        first = tuple(self.node(each, place.member(at)) for at, each in enumerate(node.first))
+        further = self.node(node.further, place.member(len(first)))
+        least = max(node.least, 1) if "string" in place.types else node.least
+        return Array(first, further, least, node.most)
+
+    def _object(self, node: Object, place: Location) -> Node:
+        if "object" not in place.types:
+            return NOTHING
+        beside_array = "array" in place.types
+        members = [
+            replace(each, value=NOTHING)
+            if beside_array and each.name == self._item
+            else replace(each, value=self.node(each.value, place.member(each.name)))
+            for each in node.members
+        ]
+        never_empty = beside_array or "string" in place.types
+        least = max(node.least, 1) if never_empty else node.least
+        return replace(node, members=tuple(members), further=NOTHING, least=least)
+
+
+def _exactly(value: Any) -> Node:
+    """The structure of one value."""
+    if isinstance(value, list):
+        return Array(tuple(map(_exactly, value)), NOTHING, len(value), len(value))
+    if isinstance(value, dict):
+        members = tuple(Member(name, _exactly(each), True) for name, each in value.items())
+        return Object(members, NOTHING, frozenset(value), len(value), len(value), {})
+    return Values((value,))
+
+
+class _NestedGrammar(StructuredGrammar):
+    separator = ""
+
+    def __init__(
+        self, codec: NestedTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
+    ) -> None:
+        self._codec = codec
+        self._marks = marks
+        self._typed_by = typed_by
+        self._namespace = marks.encode(codec.namespace)
+        super().__init__(schema, marks, typed_by)
+
+    def structure(self, schema: dict[str, Any]) -> Structure:
+        whole = structure_of(schema)
+        placement = _Placement(whole, self._codec.item)
+        root = placement.node(whole.root, Location.root(self._typed_by))
+        return Structure(root, placement.definitions)
+
+    @property
+    def _strings(self) -> RawStrings:
+        return RawStrings(self.rules, self._namespace, self._namespace, self._marks, cdata=False)
+
+    def has_text(self, node: Node) -> bool:
+        match node:
+            case _PlacedText() | _PlacedValues():
+                return self._written(node) is not None
+            case _:
+                return True
+
+    def can_be_key(self, name: str) -> bool:
+        return _NAME.fullmatch(name) is not None
+
+    # A value is written with the namespace of its end tag.
+
+    def value(self, node: Node) -> str:
+        match node:
+            case _PlacedText() | _PlacedValues():
+                written = self._written(node)
+                assert written is not None
+                return written
+            case _PlacedNumber(schema, types):
+                if "string" not in types:
+                    return f"{self.json(schema)} {self._strings.end.lark}"
+                if any(bound in schema for bound in _BOUNDS):
+                    self._leave_bounds()
+                kinds = ("integer",) if schema["type"] == "integer" else ("integer", "number")
+                return self._strings.scalars([PATTERNS[kind] for kind in kinds])
+            case _:
+                return super().value(node)
+
+    def _written(self, node: _PlacedText | _PlacedValues) -> str | None:
+        """The rule of strings, or of scalars; None if none of them can be written."""
+        forbidden = [PATTERNS[kind] for kind in PATTERNS if kind in node.types]
+        if isinstance(node, _PlacedText):
+            return self._strings.value({"type": "string", **node.schema}, forbidden)
+        texts = [each for each in node.values if isinstance(each, str)]
+        others = [each for each in node.values if each is not None and not isinstance(each, str)]
+        ways = []
+        if texts and (written := self._strings.value({"enum": texts}, forbidden)):
+            ways.append(written)
+        if others:
+            ways.append(self._strings.scalars([_regex(json.dumps(each)) for each in others]))
+        return self.one_of(ways) if ways else None
+
+    def _leave_bounds(self) -> None:
+        """Leave the bounds of numbers to validation."""
+        for pointer, node in subschemas(self._typed_by):
+            for keyword in _BOUNDS if isinstance(node, dict) else ():
+                one = ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
+                if keyword in node and one not in self.rules.residual:
+                    self.rules.residual.append(one)
+
+    def container(self, node: Object | Array) -> str:
+        inner = self.items(node) if isinstance(node, Array) else self.members(node)
+        return self.rules.add("container", f"{inner} {self._strings.end.lark}")
+
+    def argument(self, name: str, value: str) -> str:
+        begin = self.literal_text(f"{self._codec.namespace}<{name}>")
+        return self._element(begin, name, value)
+
+    # Inside a container, the namespace of the next begin tag or of the container's end tag is a
+    # terminal of its own: llguidance's lexer could not go back to it from a longer one.
+
+    def member(self, name: str, value: str) -> str:
+        begin = f"{self._strings.end.lark} {quoted(f'<{name}>')}"
+        return self._element(begin, name, value)
+
+    def item(self, value: str) -> str:
+        return self.member(self._codec.item, value)
+
+    def _element(self, begin: str, name: str, value: str) -> str:
+        return self.rules.add("element", f"{begin} ({value}) {quoted(f'</{name}>')}")
+
+    def text(self, node: Text) -> str:
+        raise AssertionError("all texts are placed")
+
+    def literal(self, value: Any) -> str:
+        raise AssertionError("all values are placed")
+
+    def further_argument(self, declared: frozenset[str], value: str) -> str:
+        raise AssertionError("undeclared members are removed")
+
+    further_member = further_argument
+
+
+def _regex(text: str) -> str:
+    """A regular expression for one text."""
+    return "".join(char if char.isalnum() else f"\\{char}" for char in text)
