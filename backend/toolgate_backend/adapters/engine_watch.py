@@ -34,8 +34,8 @@ class EngineClient(Protocol):
 def while_engine_lives(
     engine: EngineClient, rpc: Rpc, *, deadline: float = DEADLINE_SECONDS
 ) -> Rpc:
-    """`rpc`, but it raises BackendUnavailable once the engine is dead, and after `deadline` seconds.
-    A gateway then sends the request to another backend."""
+    """`rpc`, but it raises BackendUnavailable if the engine dies, and after `deadline` seconds. A
+    gateway then sends the request to another backend."""
 
     async def call(*args: Any, **kwargs: Any) -> Sequence[Any]:
         if engine.errored:

@@ -34,7 +34,7 @@ async def test_an_rpc_fails_when_the_engine_dies() -> None:
 
 
 async def test_an_rpc_has_a_deadline() -> None:
-    with pytest.raises(BackendUnavailable, match="within 0.1 s"):
+    with pytest.raises(BackendUnavailable, match="did not respond within"):
         await while_engine_lives(Engine(), never, deadline=0.1)("load")
 
 
