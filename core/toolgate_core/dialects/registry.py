@@ -12,6 +12,7 @@ from .families import (
     json_arrays,
     json_objects,
     messages,
+    minimax_m3,
     names_and_json,
     plamo,
     pythonic,
@@ -43,6 +44,7 @@ FAMILIES = (
     invoke,
     dsml,
     messages,
+    minimax_m3,
     gemma4,
     pythonic,
 )
