@@ -59,6 +59,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *processor_flags])
     except IncompatibleServer as error:
         raise LaunchError(str(error)) from error
+    from .adapters.engine_watch import engine_died
+
+    if engine_died.is_set():  # vLLM itself ends with 0
+        sys.exit(1)
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:

@@ -7,6 +7,7 @@ one would keep its server from ending.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,11 @@ CHECK_SECONDS = 0.25
 DEADLINE_SECONDS = 60.0
 """Maximum time of an RPC. The engine answers RPCs between two steps, of which the longest is the
 prefill of a long prompt."""
+
+
+engine_died = threading.Event()
+"""Set when a request or an RPC of this process has found its engine dead. The server then ends with
+a status other than 0."""
 
 
 class EngineClient(Protocol):
@@ -62,6 +68,7 @@ def while_engine_lives(
 
 
 def _dead(engine: EngineClient) -> BackendUnavailable:
+    engine_died.set()
     error = BackendUnavailable(
         "vLLM's engine died. Retry the request after the backend has restarted.", retry_after=1
     )

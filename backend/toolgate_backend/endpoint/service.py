@@ -11,6 +11,7 @@ from typing import Any
 from vllm.exceptions import VLLMClientError
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
+from vllm.v1.engine.exceptions import EngineDeadError
 
 from toolgate_core import wire
 from toolgate_core.errors import (
@@ -20,7 +21,7 @@ from toolgate_core.errors import (
 )
 
 from ..adapters import vllm_host
-from ..adapters.engine_watch import while_engine_lives
+from ..adapters.engine_watch import engine_died, while_engine_lives
 from ..enforcement.spec import Spec
 from ..errors import QuarantineUnavailable
 from ..grammars.quarantine.fork_server import ForkServer
@@ -294,6 +295,9 @@ async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
             yield output
     except VLLMClientError as error:
         raise client_error(error) from error
+    except EngineDeadError:
+        engine_died.set()
+        raise
 
 
 def _vllm_version() -> str:
