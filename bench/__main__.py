@@ -16,6 +16,7 @@ from pathlib import Path
 BENCHMARKS = {
     "throughput": "throughput.run",
     "growth": "growth.run",
+    "memory": "growth.memory",
     "gateway-overhead": "gateway_overhead.run",
     "masks": "micro.masks",
     "gpu-masks": "micro.gpu_masks",

@@ -1,0 +1,125 @@
+"""Memory of a backend that gets new schemas without end.
+
+    python -m bench memory MODEL_DIR [--schemas N] [--every N] > report.md
+
+The registry and the store of a backend load N schemas, none of which is like another: names, enums,
+bounds and nesting are random. So neither the cache of grammars nor that of xgrammar's rules helps.
+Every schema is new and examined, as after the quarantine. No engine runs; the limits are the
+defaults. Reported is the resident memory of the process, minus that before the first schema. It
+has reached its bound if the last rows do not grow.
+"""
+
+import argparse
+import asyncio
+import ctypes
+import gc
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.growth.grammars import NoExaminer
+from bench.support.local_workers import LocalWorkers, key_parts
+from bench.support.vocabularies import vocabulary_of
+from toolgate_backend.grammars.registry import GrammarRegistry
+from toolgate_backend.grammars.worker_rpc import WorkerRpc
+from toolgate_backend.settings import Settings
+from toolgate_core import grammar_key
+from toolgate_core.tools import parse_tools
+from toolgate_core.wire import GrammarSource
+
+BATCH = 50
+"""Schemas per call of the registry."""
+LETTERS = "abcdefghijklmnopqrstuvwxyz_"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--schemas", type=int, default=40_000)
+    parser.add_argument("--every", type=int, default=2_000, help="schemas per row")
+    options = parser.parse_args()
+    asyncio.run(grow(str(options.model.resolve()), options.schemas, options.every))
+
+
+async def grow(model: str, count: int, every: int) -> None:
+    vocabulary = vocabulary_of(model)
+    workers = LocalWorkers(vocabulary)
+    await asyncio.to_thread(workers.wait_until_warm)
+    configured, parts = Settings(), key_parts(vocabulary)
+    registry = GrammarRegistry(
+        WorkerRpc(workers),
+        NoExaminer(),
+        dialect=parts["dialect"],
+        tokenizer=parts["tokenizer"],
+        grammar_format=parts["grammar_format"],
+        capacity=configured.max_grammars,
+        schema_limits=configured.schema_limits,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
+    )
+    cache = workers.store._compiler._xgrammar._compiler
+    process, drawn = psutil.Process(), random.Random(1)
+    before = last = process.memory_info().rss
+    print(f"Vocabulary: {vocabulary.size:,} entries. {configured.max_grammars:,} grammars kept.\n")
+    print("| schemas | in the store | memory, MB | xgrammar's cache, MB | KB per new schema |")
+    print("|" + " --- |" * 5, flush=True)
+    loaded = 0
+    while loaded < count:
+        for _ in range(every // BATCH):
+            sources = [_source(tool(drawn, loaded + at), parts) for at in range(BATCH)]
+            verdicts = await registry.load(sources)
+            assert all(verdict.status == "ready" for verdict in verdicts), verdicts
+            loaded += BATCH
+        rss = process.memory_info().rss
+        print(
+            f"| {loaded:,} | {len(workers.store):,} | {(rss - before) / 2**20:,.0f} "
+            f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} |",
+            flush=True,
+        )
+        last = rss
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    trimmed = (process.memory_info().rss - before) / 2**20
+    print(f"\nAfter malloc_trim, which returns freed memory to the system: {trimmed:,.0f} MB.")
+
+
+def tool(drawn: random.Random, number: int) -> dict[str, Any]:
+    parameters = _object(drawn, depth=2)
+    return {"type": "function", "function": {"name": f"t{number}", "parameters": parameters}}
+
+
+def _object(drawn: random.Random, depth: int) -> dict[str, Any]:
+    names = [_word(drawn) for _ in range(drawn.randint(2, 6))]
+    properties = {name: _value(drawn, depth - 1) for name in names}
+    required = [name for name in properties if drawn.random() < 0.5]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _value(drawn: random.Random, depth: int) -> dict[str, Any]:
+    kind = drawn.choice(("string", "enum", "integer", "array", "object" if depth else "string"))
+    if kind == "object":
+        return _object(drawn, depth)
+    if kind == "enum":
+        return {"type": "string", "enum": sorted({_word(drawn) for _ in range(5)})}
+    if kind == "integer":
+        least = drawn.randint(0, 10**4)
+        return {"type": "integer", "minimum": least, "maximum": least + drawn.randint(1, 10**6)}
+    if kind == "array":
+        return {"type": "array", "items": {"type": "string", "maxLength": drawn.randint(1, 200)}}
+    return {"type": "string", "description": _word(drawn)}
+
+
+def _word(drawn: random.Random) -> str:
+    return "".join(drawn.choices(LETTERS, k=drawn.randint(3, 14)))
+
+
+def _source(entry: dict[str, Any], parts: dict[str, str]) -> GrammarSource:
+    (parsed,) = parse_tools([json.loads(json.dumps(entry))])
+    key = grammar_key.grammar_key(parsed.hash, **parts)
+    return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)
+
+
+if __name__ == "__main__":
+    main()
