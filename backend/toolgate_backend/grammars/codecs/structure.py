@@ -1,7 +1,7 @@
 """The structure of the values of a prepared schema, from which codecs make their grammars.
 
-The schema is in engine form (toolgate_core.schema.preparation): `$ref` and `anyOf` stand alone, and
-`allOf` has patterns only.
+The schema is in engine form (toolgate_core.schema.preparation), in which `$ref` and `anyOf` stand
+alone.
 """
 
 from __future__ import annotations
@@ -133,7 +133,10 @@ class _Builder:
         values = listed(schema)
         if values is not None:
             return Values(tuple(values))
-        if beyond := sorted(schema.keys() - _KEYWORDS):
+        beyond = sorted(schema.keys() - _KEYWORDS)
+        if any(each.keys() - {"pattern"} for each in schema.get("allOf", ())):
+            beyond.append("allOf")
+        if beyond:
             reason = f"{beyond[0]!r} has no grammar in the model's form of arguments"
             raise GrammarRefused(reason, f"{pointer}/{escape(beyond[0])}")
         return _union([self._of_type(kind, schema, pointer) for kind in sorted(types(schema))])

@@ -161,3 +161,18 @@ def test_a_keyword_without_grammar_is_left_to_validation() -> None:
     verdict, grammar = model("double").verdict({"properties": {"o": inner}, "required": ["o"]})
     assert grammar is not None
     assert "/properties/o/patternProperties" in [one.pointer for one in verdict.residual]
+
+
+def test_a_combination_of_objects_is_enforced_or_left_to_validation() -> None:
+    common = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    node = {
+        "type": "object",
+        "properties": {"b": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+        "required": ["b"],
+    }
+    both = {"allOf": [common, {"$ref": "#/$defs/node"}]}
+    made = model("double")
+    verdict, grammar = made.verdict({**both, "type": "object", "$defs": {"node": node}})
+    assert grammar is not None
+    assert verdict.residual or not made.accepts(grammar, "b=[]")
+    assert made.accepts(grammar, "a=1, b=[]")
