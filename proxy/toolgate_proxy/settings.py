@@ -44,6 +44,20 @@ class ServerSettings(Section):
     them."""
 
 
+class BodyLimitSettings(Section):
+    """Limits on requests"""
+
+    max_body_bytes: int = Field(default=32_000_000, ge=1)
+    """Maximum size of a request's body, in bytes, with its images. It applies to all routes. Larger
+    bodies get a 413 while they are read."""
+    header_timeout: float = Field(default=20.0, gt=0)
+    """Time limit for receiving the headers of a request, in seconds. The connection is closed
+    after it. `litellm --config` does not apply it."""
+    body_timeout: float = Field(default=120.0, gt=0)
+    """Time limit for receiving the body of a request, in seconds. After it the request gets a 408,
+    and its connection is closed."""
+
+
 class BackendSettings(Section):
     """Connections to backends"""
 
@@ -182,6 +196,7 @@ class ImageSettings(Section):
 
 class Settings(
     ServerSettings,
+    BodyLimitSettings,
     BackendSettings,
     RoutingSettings,
     RedisSettings,

@@ -15,6 +15,7 @@ from toolgate_core.errors import (
     TemplateRefused,
     UnsupportedParameter,
 )
+from toolgate_core.text_size import text_bytes
 from toolgate_core.wire import (
     ChatPrompt,
     Prompt,
@@ -22,11 +23,15 @@ from toolgate_core.wire import (
     TokensPrompt,
 )
 
+from ..tokens.vocabulary import Vocabulary
+
 
 class Renderer:
-    def __init__(self, engine_client: Any, vocabulary_size: int) -> None:
+    def __init__(self, engine_client: Any, vocabulary: Vocabulary) -> None:
         self._renderer = engine_client.renderer
-        self._vocabulary_size = vocabulary_size
+        self._vocabulary_size = vocabulary.size
+        self._context: int = engine_client.model_config.max_model_len
+        self.max_token_bytes = max_token_bytes(vocabulary)
 
     async def render(self, prompt: Prompt, max_tokens: int = 0) -> Any:
         """vLLM's engine input. If the prompt is truncated to fit, `max_tokens` of the context are
@@ -35,6 +40,7 @@ class Renderer:
         if not isinstance(prompt, ChatPrompt):
             return self._tokens(prompt)
         refuse_media_urls(prompt)
+        refuse_long_text(prompt, context=self._context, max_token_bytes=self.max_token_bytes)
         template_kwargs: dict[str, Any] = {"add_generation_prompt": True, **prompt.template_kwargs}
         if prompt.tools:
             template_kwargs["tools"] = list(prompt.tools)
@@ -48,6 +54,12 @@ class Renderer:
         except jinja2.TemplateError as error:
             raise TemplateRefused(
                 f"The model's chat template rejected these messages: {error}", param="messages"
+            ) from error
+        except TimeoutError as error:
+            raise TemplateRefused(
+                "Rendering these messages with the model's chat template exceeded the time limit "
+                "VLLM_CHAT_TEMPLATE_RENDER_TIMEOUT of the backend. Shorten the messages.",
+                param="messages",
             ) from error
         except (VLLMClientError, ValueError, TypeError) as error:
             raise _rendering_error(error) from error
@@ -67,14 +79,20 @@ class Renderer:
         return replace(default, **fields)
 
     def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
-        ids = list(prompt.token_ids)
+        ids = prompt.token_ids
+        if len(ids) > self._context:
+            raise ContextLengthExceeded(
+                f"The prompt has {len(ids):,} tokens, but this model's context length is "
+                f"{self._context:,} tokens. Shorten it.",
+                param="prompt.token_ids",
+            )
         if not ids or not all(0 <= token < self._vocabulary_size for token in ids):
             raise InvalidRequest(
                 f"token_ids must contain at least one id, and each id must be below "
                 f"{self._vocabulary_size}, the size of the vocabulary.",
                 param="prompt.token_ids",
             )
-        return {"type": "token", "prompt_token_ids": ids}
+        return {"type": "token", "prompt_token_ids": list(ids)}
 
 
 def _max_prompt_tokens(context: int, max_tokens: int) -> int:
@@ -88,6 +106,25 @@ def _max_prompt_tokens(context: int, max_tokens: int) -> int:
             param="max_tokens",
         )
     return remaining
+
+
+def max_token_bytes(vocabulary: Vocabulary) -> int:
+    """Largest number of bytes of text that one token stands for."""
+    added = (len(text.encode()) for text in vocabulary.tokenizer.get_added_vocab())
+    return max(max(map(len, vocabulary.token_bytes)), *added, 1)
+
+
+def refuse_long_text(prompt: ChatPrompt, *, context: int, max_token_bytes: int) -> None:
+    """Raises ContextLengthExceeded for text that exceeds the context even if every token is as long
+    as the longest one. Rendering and tokenizing it would take a hundred times its size in memory.
+    """
+    most = context * max_token_bytes
+    if text_bytes(prompt.messages, prompt.tools, prompt.template_kwargs, limit=most) > most:
+        raise ContextLengthExceeded(
+            f"The messages and tools have more than {most:,} bytes of text, which can't fit into "
+            f"this model's context of {context:,} tokens. Shorten them.",
+            param="messages",
+        )
 
 
 def refuse_media_urls(prompt: ChatPrompt) -> None:

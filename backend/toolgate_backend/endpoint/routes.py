@@ -19,7 +19,13 @@ from vllm.logger import init_logger
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, BackendUnavailable, InvalidRequest, ToolgateError
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendUnavailable,
+    InvalidRequest,
+    RequestTooLarge,
+    ToolgateError,
+)
 
 from .keepalive import EventStreamResponse
 from .service import Service
@@ -27,6 +33,9 @@ from .service import Service
 logger = init_logger(__name__)
 router = APIRouter(prefix="/v1/toolgate")
 
+MAX_BODY_BYTES = 256_000_000
+"""Maximum size of a body, in bytes. The gateway's defaults allow 16 images of 10 MB each, which are
+a third longer in base64."""
 KEEPALIVE_SECONDS = 15.0
 """Seconds of silence after which an SSE comment is sent, while a request is queued or in prefill.
 """
@@ -50,7 +59,7 @@ async def status(raw_request: Request) -> Response:
 @router.put("/grammars")
 async def load_grammars(raw_request: Request) -> Response:
     """Request body `LoadGrammars`, response body `GrammarVerdicts`."""
-    body = _parse(wire.LoadGrammars, await raw_request.body())
+    body = _parse(wire.LoadGrammars, await _body(raw_request))
     return _json(await _service(raw_request).load_grammars(body))
 
 
@@ -58,7 +67,7 @@ async def load_grammars(raw_request: Request) -> Response:
 async def generate(raw_request: Request) -> Response:
     """Request body `GenerateRequest`. The response is an SSE stream of StreamEvents, or an array of
     them with `stream=false`."""
-    request = _parse(wire.GenerateRequest, await raw_request.body())
+    request = _parse(wire.GenerateRequest, await _body(raw_request))
     if request.format != wire.FORMAT:
         raise InvalidRequest(
             f"This backend uses wire format {wire.FORMAT}, but the request uses format "
@@ -118,6 +127,20 @@ def _data(event: wire.StreamEvent) -> bytes:
 
 
 Body = TypeVar("Body", bound=BaseModel)
+
+
+async def _body(raw_request: Request) -> bytes:
+    """Raises RequestTooLarge as soon as the body exceeds MAX_BODY_BYTES."""
+    size, parts = 0, []
+    async for part in raw_request.stream():
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise RequestTooLarge(
+                f"The body has more than {MAX_BODY_BYTES:,} bytes. Shorten the messages or reduce "
+                "the images."
+            )
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _parse(kind: type[Body], body: bytes) -> Body:

@@ -34,10 +34,13 @@ from .requests import (
     ContextLengthExceeded,
     InvalidRequest,
     InvalidTools,
+    RequestTimeout,
+    RequestTooLarge,
     SchemaNotEnforceable,
     SchemaTooComplex,
     TemplateRefused,
     UnknownTool,
+    UnsupportedEncoding,
     UnsupportedParameter,
 )
 from .services import (
@@ -75,6 +78,8 @@ __all__ = [
     "PermissionDenied",
     "QuotaExceeded",
     "RateLimited",
+    "RequestTimeout",
+    "RequestTooLarge",
     "RetiredKey",
     "RouteClosed",
     "SchemaNotEnforceable",
@@ -84,5 +89,6 @@ __all__ = [
     "ToolSchemaViolation",
     "ToolgateError",
     "UnknownTool",
+    "UnsupportedEncoding",
     "UnsupportedParameter",
 ]

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+MAX_MESSAGE = 2_000
+"""Maximum length of an error's message, in characters. Messages are logged and redacted several
+times, and some quote what the client sent."""
+MAX_PARAM = 300
+"""Maximum length of the path of a parameter, in characters."""
+
 
 class ToolgateError(Exception):
     """A failure that no other error describes.
@@ -24,9 +30,9 @@ class ToolgateError(Exception):
     ) -> None:
         """`message` states what failed, why, and what to do. `param` names the request's parameter.
         `retry_after` is the value of the header Retry-After, in seconds."""
-        super().__init__(message)
-        self.message = message
-        self.param = param
+        self.message = shortened(message, MAX_MESSAGE)
+        super().__init__(self.message)
+        self.param = param if param is None else shortened(param, MAX_PARAM)
         self.retry_after = retry_after
 
     def body(self) -> dict[str, Any]:
@@ -37,3 +43,8 @@ class ToolgateError(Exception):
     def details(self) -> dict[str, Any]:
         """The fields of the error object that are added to OpenAI's four, or replace them."""
         return {}
+
+
+def shortened(text: str, length: int) -> str:
+    """`text` with at most `length` characters. What is left out is marked by `…`."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import ToolgateError
+from .base import ToolgateError, shortened
+
+MAX_POINTER = 2_000
+"""Maximum length of a JSON Pointer in an error, in characters."""
 
 
 class InvalidRequest(ToolgateError):
@@ -17,6 +20,36 @@ class InvalidRequest(ToolgateError):
     status = 400
     type = "invalid_request_error"
     code = "invalid_request"
+
+
+class RequestTooLarge(InvalidRequest):
+    """The body of the request exceeds `TOOLGATE_MAX_BODY_BYTES` or the limit on its JSON values.
+
+    Send less: shorten the messages, or reduce the images.
+    """
+
+    status = 413
+    code = "request_too_large"
+
+
+class RequestTimeout(InvalidRequest):
+    """The body of the request did not arrive within `TOOLGATE_BODY_TIMEOUT`.
+
+    Send the request again, over a faster connection or with a smaller body.
+    """
+
+    status = 408
+    code = "request_timeout"
+
+
+class UnsupportedEncoding(InvalidRequest):
+    """The body of the request is compressed.
+
+    Send it without `content-encoding`.
+    """
+
+    status = 415
+    code = "unsupported_encoding"
 
 
 class InvalidTools(InvalidRequest):
@@ -59,7 +92,7 @@ class SchemaNotEnforceable(InvalidRequest):
 
     def __init__(self, message: str, *, pointer: str, param: str | None = None) -> None:
         super().__init__(message, param=param)
-        self.pointer = pointer
+        self.pointer = shortened(pointer, MAX_POINTER)
 
     def details(self) -> dict[str, Any]:
         return {"pointer": self.pointer}

@@ -28,6 +28,10 @@ class Limits(Message):
     max_model_len: int
     max_logprobs: int
     max_grammars: int
+    vocabulary: int | None = None
+    """Number of tokens in the vocabulary. None if the backend does not report it."""
+    max_token_bytes: int | None = None
+    """Largest number of bytes of a token's text. None if the backend does not report it."""
 
 
 class Info(Message):

@@ -22,6 +22,7 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
+from . import request_bounds
 from .backend_request import backend_request, schema_params
 from .call_history import with_family_ids
 from .held_calls import CallCheck
@@ -81,6 +82,7 @@ class Engine:
         for _ in range(MAX_SENDS):
             info = await backend.info()
             dialect = _dialect(info)
+            request_bounds.check(request, info)
             request = _for_dialect(request, dialect)
             plan = make_plan(request, dialect)
             params = schema_params(request)

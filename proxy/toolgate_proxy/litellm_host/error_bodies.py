@@ -15,6 +15,8 @@ from litellm.proxy._types import ProxyException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from toolgate_core.errors.base import MAX_MESSAGE, shortened
+
 from ..context import SCOPE, RequestContext
 from .deployments.router import PROVIDER
 from .errors import CODES, cleaned
@@ -49,7 +51,7 @@ def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """The status and the error object as OpenAI's API returns them."""
     if not str(error.get("code")).isdigit():
         return status, error
-    message = cleaned(str(error.get("message")))
+    message = shortened(cleaned(str(error.get("message"))), MAX_MESSAGE)
     kind, code = error.get("type"), CODES.get(status, "server_error")
     if UNSUPPORTED.search(message):
         refusal = unsupported("this operation")

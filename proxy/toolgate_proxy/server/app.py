@@ -74,6 +74,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         port=port,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        http="toolgate_proxy.server.http_protocol:TimedProtocol",
         access_log=False,  # access_log.py writes one line for each request
     )
 

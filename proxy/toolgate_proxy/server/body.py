@@ -1,39 +1,61 @@
-"""Reading, parsing and replaying a request's body."""
+"""Reading, parsing and replaying a request's body, within limits on its time and size."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic_core import from_json
+import orjson
 from starlette.types import Message, Receive, Scope
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import (
+    InvalidRequest,
+    RequestTimeout,
+    RequestTooLarge,
+    UnsupportedEncoding,
+)
+
+MAX_VALUES = 200_000
+"""Maximum number of JSON values in a body. A value of two bytes takes a hundred bytes of memory
+once it is parsed, and the parser does not let other requests continue."""
+LARGE = 1_000_000
+"""Size in bytes from which a body is parsed in a thread."""
+PLAIN = (b"", b"identity")
 
 
-async def read(receive: Receive) -> list[Message]:
-    """All ASGI messages of the body. The last one may be `http.disconnect`."""
-    messages = [await receive()]
-    while messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False):
-        messages.append(await receive())
-    return messages
+async def read(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> list[Message]:
+    """All ASGI messages of the body. The last one may be `http.disconnect`. Raises RequestTooLarge
+    for a body of more than `limit` bytes, RequestTimeout if it takes more than `seconds`, and
+    UnsupportedEncoding for a compressed body."""
+    _check_headers(scope, limit)
+    size, messages = 0, []
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                messages.append(message)
+                size += len(message.get("body", b""))
+                if size > limit:
+                    raise _too_large(limit)
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return messages
+    except TimeoutError as error:
+        raise RequestTimeout(
+            f"The body did not arrive within {seconds:g} s (TOOLGATE_BODY_TIMEOUT). Send the "
+            "request again, with a smaller body or over a faster connection."
+        ) from error
 
 
-def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
+async def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
     """The body's JSON object. Accepts the same JSON as LiteLLM, but no forms. Raises
-    InvalidRequest."""
+    InvalidRequest and RequestTooLarge."""
     for name, value in scope["headers"]:
         if name == b"content-type" and b"form" in value.lower():
             raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
-    body = content_of(messages)
-    try:
-        values = from_json(body)
-    except ValueError:
-        try:
-            values = json.loads(body)  # accepts lone surrogates, unlike from_json
-        except (ValueError, RecursionError) as error:
-            raise InvalidRequest("The body is not valid JSON.") from error
+    content = content_of(messages)
+    values = await asyncio.to_thread(_parsed, content) if len(content) > LARGE else _parsed(content)
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")
     return values
@@ -52,3 +74,54 @@ def again(messages: Sequence[Message], receive: Receive) -> Receive:
         return await receive() if message is None else message
 
     return read_again
+
+
+def _check_headers(scope: Scope, limit: int) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-encoding" and value.strip().lower() not in PLAIN:
+            raise UnsupportedEncoding(
+                "The body has a `content-encoding`, but compressed bodies are not supported. Send "
+                "it without compression."
+            )
+        if name == b"content-length" and value.isdigit() and int(value[:20]) > limit:
+            raise _too_large(limit)
+
+
+def _too_large(limit: int) -> RequestTooLarge:
+    return RequestTooLarge(
+        f"The body has more than {limit:,} bytes, the limit of this gateway. Shorten the messages "
+        "or reduce the images, or ask the operator to raise TOOLGATE_MAX_BODY_BYTES."
+    )
+
+
+def _parsed(content: bytes) -> Any:
+    _check_number_of_values(content)
+    try:
+        return orjson.loads(content)
+    except ValueError as error:
+        if len(content) <= LARGE:
+            try:
+                # Accepts lone surrogates, NaN, and the other encodings of JSON.
+                return json.loads(content)
+            except (ValueError, RecursionError):
+                pass
+        raise InvalidRequest("The body is not valid JSON.") from error
+
+
+def _check_number_of_values(content: bytes) -> None:
+    """Each value except the first one in an array or object follows a comma, so commas and opening
+    brackets bound the number of values. Those inside strings are left out only if there are too
+    many, because that takes longer."""
+    if len(content) <= MAX_VALUES or _separators(content) <= MAX_VALUES:
+        return
+    parts = content.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"', 4 * MAX_VALUES + 1)
+    if len(parts) <= 4 * MAX_VALUES and _separators(b"".join(parts[::2])) <= MAX_VALUES:
+        return
+    raise RequestTooLarge(
+        f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or other "
+        "entries."
+    )
+
+
+def _separators(content: bytes) -> int:
+    return sum(content.count(each) for each in (b",", b"[", b"{"))

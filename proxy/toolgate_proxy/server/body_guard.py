@@ -15,6 +15,7 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ..api.chat_completions.parameters import BY_NAME
+from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.router import is_foreign
@@ -28,6 +29,17 @@ PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 MESSAGES = "/messages"
 PATHS = (CHAT, "/completions", "/responses", MESSAGES, "/embeddings")
 """Endings of the paths whose body names a model."""
+
+
+TOKEN_PARAMETERS = frozenset(name for name, row in BY_NAME.items() if is_token_type(row.type))
+MAX_DEPTH = 200
+"""Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
+MAX_MODEL_NAME = 256
+"""Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
+MAX_ENTRIES = 10_000
+"""Maximum number of entries of an array, and of members of an object, at the top of a body."""
+MAX_NAME = 128
+"""Maximum length of the name of a parameter, in characters."""
 
 
 def is_guarded(path: str) -> bool:
@@ -44,6 +56,45 @@ def check(path: str, values: dict[str, Any]) -> bool:
     if path.rstrip("/").endswith(MESSAGES):
         check_messages(values)
     return False
+
+
+def check_bounds(values: dict[str, Any]) -> None:
+    """Checks the nesting of a body and the number of entries in each parameter. Raises
+    InvalidRequest. `allowed_token_ids` and `logit_bias` have bounds by the vocabulary."""
+    level: list[Any] = [values]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for value in level
+            for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, dict | list) and child
+        ]
+        if not level:
+            break
+    else:
+        raise InvalidRequest(
+            f"The body has more than {MAX_DEPTH} levels of nested JSON. Use a flatter structure."
+        )
+    for name, value in values.items():
+        if len(name) > MAX_NAME:
+            raise unknown(name)
+        bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
+        if bounded and len(value) > MAX_ENTRIES:
+            raise InvalidRequest(
+                f"{name!r} has {len(value):,} entries, but at most {MAX_ENTRIES:,} are allowed. "
+                "Remove some.",
+                param=name,
+            )
+
+
+def check_model_name(model: str) -> None:
+    """Raises InvalidRequest."""
+    if len(model) > MAX_MODEL_NAME:
+        raise InvalidRequest(
+            f"'model' has {len(model):,} characters, but names of models have at most "
+            f"{MAX_MODEL_NAME}. Correct it.",
+            param="model",
+        )
 
 
 def check_controls(values: dict[str, Any]) -> None:

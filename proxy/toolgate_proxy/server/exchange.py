@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -36,6 +38,10 @@ from .connection import Disconnect
 from .log_filters import frames
 
 logger = logging.getLogger("toolgate")
+
+PARSED_IN_THREAD = 50_000
+"""Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
+a second."""
 
 JSON = [(b"content-type", b"application/json")]
 EVENTS = [
@@ -103,9 +109,13 @@ class Exchange:
             await reserve(here.limiter, context, values)
         target = await self._chosen(values)
         values = {**target.defaults, **values}
-        request = self._surface.parse(
-            values, model=target.placement.model, open_objects=here.settings.open_objects
+        parse = partial(
+            self._surface.parse,
+            values,
+            model=target.placement.model,
+            open_objects=here.settings.open_objects,
         )
+        request = await asyncio.to_thread(parse) if self._is_large() else parse()
         responding = failover.respond(
             here.engine, here.deployments, request, target.placement, self._alternatives, context
         )
@@ -119,6 +129,10 @@ class Exchange:
                 return
         disconnect.ignore()
         await send({"type": "http.response.body", "body": self._end, "more_body": False})
+
+    def _is_large(self) -> bool:
+        """Whether the body may take so long to parse that other requests should continue."""
+        return sum(len(message.get("body", b"")) for message in self._sent) > PARSED_IN_THREAD
 
     async def _admitted(self) -> dict[str, Any]:
         """Authenticates, runs LiteLLM's hooks, and returns the body as they left it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
@@ -54,14 +54,17 @@ class OwnRoute:
                     found_model = await model_retrieval.retrieve(wanted, context)
                     await JSONResponse(found_model)(scope, receive, send)
                     return
-                if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
-                    carry(context)
-                    await self._litellm(scope, receive, send)
-                    return
-            messages = await body.read(receive)
-            values = body.parse(scope, messages)
+            messages = await _body(scope, receive)
+            guarded = scope["method"] == "POST" and body_guard.is_guarded(scope["path"])
+            if found is None and not guarded:
+                carry(context)
+                await self._litellm(scope, body.again(messages, receive), send)
+                return
+            values = await body.parse(scope, messages)
+            body_guard.check_bounds(values)
             surface, model = found or (None, "")
             model = model or _model(values)
+            body_guard.check_model_name(model)
             context.model = model or None
             model_route = model_routes().find(model) if surface is not None else None
             if surface is None or model_route is None or model_route.reason is not None:
@@ -100,6 +103,15 @@ async def _answer(
     seconds = gateway().settings.keepalive_seconds
     async with KeepAlive(send, seconds, exchange.context, surface.error_event) as stream:
         await exchange.run(receive, stream.send)
+
+
+async def _body(scope: Scope, receive: Receive) -> list[Message]:
+    """Raises RequestTooLarge, RequestTimeout and UnsupportedEncoding. LiteLLM's routes read bodies
+    whole as well, but without limits."""
+    configured = gateway().settings
+    return await body.read(
+        scope, receive, limit=configured.max_body_bytes, seconds=configured.body_timeout
+    )
 
 
 def _surface_of(path: str) -> tuple[Surface, str] | None:

@@ -6,17 +6,19 @@ import json
 from typing import Any
 
 import pytest
-from starlette.types import Message
+from starlette.types import Message, Scope
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.shared.parameter import unknown
 from toolgate_proxy.server import body, body_guard
 from toolgate_proxy.server.body_guard import check, check_controls, check_messages, check_shape
 
+SCOPE: Scope = {"type": "http", "headers": []}
 
-def parsed(data: bytes, content_type: str | None = None) -> dict[str, Any]:
+
+async def parsed(data: bytes, content_type: str | None = None) -> dict[str, Any]:
     headers = [] if content_type is None else [(b"content-type", content_type.encode())]
-    return body.parse({"type": "http", "headers": headers}, [message(data)])
+    return await body.parse({"type": "http", "headers": headers}, [message(data)])
 
 
 def message(data: bytes, *, more: bool = False) -> Message:
@@ -53,9 +55,9 @@ def message(data: bytes, *, more: bool = False) -> Message:
         ),
     ],
 )
-def test_error_names_the_field_of_the_wrong_type(sent: Any, param: str | None) -> None:
+async def test_error_names_the_field_of_the_wrong_type(sent: Any, param: str | None) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        check_shape(parsed(json.dumps(sent).encode()))
+        check_shape(await parsed(json.dumps(sent).encode()))
     assert refusal.value.param == param
 
 
@@ -67,27 +69,27 @@ def test_error_names_the_field_of_the_wrong_type(sent: Any, param: str | None) -
         b'{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
     ],
 )
-def test_other_fields_are_not_checked(sent: bytes) -> None:
-    check_shape(parsed(sent))
+async def test_other_fields_are_not_checked(sent: bytes) -> None:
+    check_shape(await parsed(sent))
 
 
 @pytest.mark.parametrize("sent", [b"", b"{", b"[" * 10_000, b"\xff", b'{"a": 1} x'])
-def test_invalid_json_is_rejected(sent: bytes) -> None:
+async def test_invalid_json_is_rejected(sent: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        parsed(sent)
+        await parsed(sent)
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/x-www-form-urlencoded", "Multipart/Form-Data; boundary=x"]
 )
-def test_form_body_is_rejected_with_the_expected_content_type(content_type: str) -> None:
+async def test_form_body_is_rejected_with_the_expected_content_type(content_type: str) -> None:
     with pytest.raises(InvalidRequest, match="application/json"):
-        parsed(b"{}", content_type)
-    assert parsed(b"{}", "text/plain") == {}
+        await parsed(b"{}", content_type)
+    assert await parsed(b"{}", "text/plain") == {}
 
 
-def test_lone_surrogate_is_parsed() -> None:
-    assert parsed(b'{"a": "\\ud800"}') == {"a": "\ud800"}
+async def test_lone_surrogate_is_parsed() -> None:
+    assert await parsed(b'{"a": "\\ud800"}') == {"a": "\ud800"}
 
 
 async def test_body_is_read_completely_and_can_be_read_again() -> None:
@@ -98,9 +100,9 @@ async def test_body_is_read_completely_and_can_be_read_again() -> None:
     async def receive() -> Message:
         return next(waiting)
 
-    messages = await body.read(receive)
+    messages = await body.read(SCOPE, receive, limit=100, seconds=5)
     assert messages == sent
-    assert body.parse({"type": "http", "headers": []}, messages) == {"a": 1}
+    assert await body.parse(SCOPE, messages) == {"a": 1}
     again = body.again(messages, receive)
     assert [await again() for _ in range(3)] == [*sent, later]
 
@@ -111,7 +113,7 @@ async def test_disconnect_ends_the_reading_of_a_body() -> None:
     async def receive() -> Message:
         return next(waiting)
 
-    messages = await body.read(receive)
+    messages = await body.read(SCOPE, receive, limit=100, seconds=5)
     assert [each["type"] for each in messages] == ["http.request", "http.disconnect"]
 
 

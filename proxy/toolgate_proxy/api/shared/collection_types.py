@@ -14,10 +14,11 @@ from .value_types import INT32_MAX, POWERS, ValueType
 
 @dataclass(frozen=True)
 class Texts:
-    """An array of non-empty strings. `single` also accepts one string outside an array. `blank`
-    also accepts strings of white space."""
+    """An array of up to `maximum` non-empty strings of up to `length` characters. `single` also
+    accepts one string outside an array. `blank` also accepts strings of white space."""
 
     maximum: int
+    length: int = 1_000
     single: bool = False
     blank: bool = True
 
@@ -25,14 +26,15 @@ class Texts:
     def expected(self) -> str:
         kind = "non-empty" if self.blank else "non-blank"
         array = f"an array of up to {self.maximum} {kind} strings"
-        return f"a non-empty string or {array}" if self.single else array
+        either = f"a non-empty string or {array}" if self.single else array
+        return f"{either} of up to {self.length} characters"
 
     def parse(self, value: Any, path: str) -> tuple[str, ...]:
         texts = [value] if self.single and isinstance(value, str) else value
         if (
             not isinstance(texts, list)
             or len(texts) > self.maximum
-            or not all(isinstance(text, str) and text for text in texts)
+            or not all(isinstance(text, str) and 0 < len(text) <= self.length for text in texts)
             or not (self.blank or all(text.strip() for text in texts))
         ):
             raise invalid_value(path, self.expected, value)
@@ -44,26 +46,39 @@ class Texts:
     def invalid(self) -> tuple[Any, ...]:
         alone = () if self.single else ("a",)
         blank = () if self.blank else ([" "],)
-        return (*blank, [""], [3], ["a", None], ["a"] * (self.maximum + 1), "", 3, {"a": 1}, *alone)
+        long = ["a" * (self.length + 1)]
+        return (
+            *blank,
+            long,
+            [""],
+            [3],
+            ["a", None],
+            ["a"] * (self.maximum + 1),
+            "",
+            3,
+            {"a": 1},
+            *alone,
+        )
+
+
+MAX_TOKEN_IDS = 300_000
+"""Maximum number of token IDs in a parameter: more than the largest vocabulary. The vocabulary of
+the model is checked when the backend is known (chat/request_bounds.py)."""
 
 
 @dataclass(frozen=True)
 class TokenIds:
     minimum: int = 0
-    maximum: int | None = None
+    maximum: int = MAX_TOKEN_IDS
 
     @property
     def expected(self) -> str:
-        if self.maximum is not None:
+        if self.maximum != MAX_TOKEN_IDS:
             return f"an array of up to {self.maximum} token IDs"
         return "a non-empty array of token IDs" if self.minimum else "an array of token IDs"
 
     def parse(self, value: Any, path: str) -> tuple[int, ...]:
-        if (
-            not isinstance(value, list)
-            or len(value) < self.minimum
-            or (self.maximum is not None and len(value) > self.maximum)
-        ):
+        if not isinstance(value, list) or len(value) < self.minimum or len(value) > self.maximum:
             raise invalid_value(path, self.expected, value)
         ids = [as_integer(token) for token in value]
         known = tuple(token for token in ids if token is not None and 0 <= token <= INT32_MAX)
@@ -76,23 +91,33 @@ class TokenIds:
 
     def invalid(self) -> tuple[Any, ...]:
         empty: tuple[Any, ...] = ([],) if self.minimum else ()
-        many = () if self.maximum is None else ([300] * (self.maximum + 1),)
+        many = () if self.maximum == MAX_TOKEN_IDS else ([300] * (self.maximum + 1),)
         return (*empty, *many, [-1], [10**30], [1.5], ["a"], [True], 300, "300", {"300": 1})
 
 
 @dataclass(frozen=True)
 class TokenBiases:
-    """An object of numbers by token ID. JSON's keys are strings: {"50256": -100}."""
+    """An object of up to `maximum` numbers by token ID. JSON's keys are strings:
+    {"50256": -100}."""
 
     limit: int
+    maximum: int
 
     @property
     def expected(self) -> str:
-        return f"an object of numbers from -{self.limit} to {self.limit} by token ID"
+        return (
+            f"an object of up to {self.maximum} numbers from -{self.limit} to {self.limit} by "
+            "token ID"
+        )
 
     def parse(self, value: Any, path: str) -> dict[int, float]:
         if not isinstance(value, dict):
             raise invalid_value(path, self.expected, value)
+        if len(value) > self.maximum:
+            raise InvalidRequest(
+                f"{path!r} must be {self.expected}, but has {len(value):,}. Remove some.",
+                param=path,
+            )
         biases: dict[int, float] = {}
         for key, given in value.items():
             bias = as_number(given)
@@ -112,21 +137,24 @@ class TokenBiases:
     def invalid(self) -> tuple[Any, ...]:
         wrong = ("a", "-1", "²", "9" * 5000)
         over = ({"300": self.limit + 1}, {"300": "1"}, {"300": None}, {"300": True})
-        return (*({key: 1} for key in wrong), *over, [1], "300", 3)
+        many = {str(token): 1 for token in range(self.maximum + 1)}
+        return (*({key: 1} for key in wrong), *over, many, [1], "300", 3)
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array whose items are read elsewhere. `items` names them for descriptions."""
+    """An array of up to `maximum` items, which are read elsewhere. `items` names them for
+    descriptions."""
 
     items: str
+    maximum: int = 1_000
 
     @property
     def expected(self) -> str:
-        return f"an array of {self.items}"
+        return f"an array of up to {self.maximum} {self.items}"
 
     def parse(self, value: Any, path: str) -> list[Any]:
-        if not isinstance(value, list):
+        if not isinstance(value, list) or len(value) > self.maximum:
             raise invalid_value(path, self.expected, value)
         return value
 
@@ -209,3 +237,8 @@ class Object:
 
 def _is_token_id(key: object) -> bool:
     return isinstance(key, str) and len(key) <= 10 and key.isascii() and key.isdigit()
+
+
+def is_token_type(kind: ValueType | None) -> bool:
+    """Whether the parameter is a collection of token IDs, which have bounds of their own."""
+    return isinstance(kind, TokenIds | TokenBiases)

@@ -27,7 +27,7 @@ OPTIONS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "cache_salt",
-        Text(minimum=1),
+        Text(minimum=1, maximum=1024),
         origin="vLLM",
         request="cache_salt",
         note="Share cached prefixes only with requests that have the same salt.",

@@ -18,6 +18,9 @@ from .value_types import INT64_MAX, INT64_MIN, Flag, Integer, Number
 MAX_STOPS = 64
 """OpenAI allows 4, vLLM any number. The gateway searches every delta for each of them."""
 MAX_BAD_WORDS = 1000
+MAX_BIASES = 1024
+"""OpenAI allows 300. The logits of each step are changed for each of them."""
+MAX_STOP_TOKENS = 1024
 MAX_TOP_LOGPROBS = 20
 MAX_LOGPROB_TOKENS = 1000
 """Limit of `logprob_token_ids`. Their logprobs are computed for every token of the response."""
@@ -103,7 +106,7 @@ SAMPLING: tuple[Parameter, ...] = (
     ),
     Parameter(
         "stop_token_ids",
-        TokenIds(),
+        TokenIds(maximum=MAX_STOP_TOKENS),
         origin="vLLM",
         sampling="stop_token_ids",
         note="Tokens that end the content. They have no effect in reasoning and in tool calls.",
@@ -117,7 +120,7 @@ SAMPLING: tuple[Parameter, ...] = (
     ),
     Parameter(
         "logit_bias",
-        TokenBiases(100),
+        TokenBiases(100, MAX_BIASES),
         sampling="logit_bias",
         note="Added to the logits. Tokens that the enforcement forces are unaffected.",
     ),

@@ -43,7 +43,7 @@ TYPES: tuple[ValueType, ...] = (
     TokenIds(),
     TokenIds(minimum=1),
     TokenIds(maximum=2),
-    TokenBiases(100),
+    TokenBiases(100, 300),
     Array("tools"),
     JsonObject(),
     Object({"size": Integer(1)}, required=("size",)),
@@ -80,7 +80,11 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
             "'field' must be a number greater than 0 and at most 1, but is 0.",
         ),
         (Flag(), [], "'field' must be true or false, but is an array."),
-        (Texts(3), [3], "'field' must be an array of up to 3 non-empty strings."),
+        (
+            Texts(3),
+            [3],
+            "'field' must be an array of up to 3 non-empty strings of up to 1000 characters.",
+        ),
         (TokenIds(minimum=1), [], "'field' must be a non-empty array of token IDs, but is empty."),
         (Choice(("left", "right")), "up", '\'field\' must be "left" or "right", but is "up".'),
         (
@@ -89,10 +93,10 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
             '\'field\' must be "left" or "right", but is a string.',
         ),
         (
-            TokenBiases(100),
+            TokenBiases(100, 300),
             {"7": 101},
-            "'field' must be an object of numbers from -100 to 100 by token ID, but the bias of "
-            "token 7 is not in this range.",
+            "'field' must be an object of up to 300 numbers from -100 to 100 by token ID, but the "
+            "bias of token 7 is not in this range.",
         ),
         (
             Object({"size": Integer(1)}, required=("size",)),
