@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tests.models import ROOT
 from tests.support.schema_judge import Judge, Judged
+from tests.support.shared_data import DATA
 
-DATA = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared")) / "data"
 SUITE = DATA / "json-schema-test-suite.tar.gz"
 MASKBENCH = DATA / "maskbench.jsonl.gz"
 DRAFTS = {

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.models import ROOT
+from tests.support.shared_data import DATA
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_core.tools import Tool, parse_tools
 
-DATA = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared")) / "data" / "bfcl.jsonl.gz"
+BFCL = DATA / "bfcl.jsonl.gz"
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
+@pytest.mark.skipif(not BFCL.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
 def test_every_real_tool_compiles(compile_tool: Callable[[Tool], CompiledGrammar]) -> None:
     tools: dict[str, Tool] = {}
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+    with gzip.open(BFCL, "rt", encoding="utf-8") as lines:
         for line in lines:
             tools |= {tool.hash: tool for tool in parse_tools(json.loads(line)["tools"])}
     assert len(tools) > 1000

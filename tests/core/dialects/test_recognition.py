@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS
-
-TEMPLATES = Path(os.environ.get("TOOLGATE_SHARED", "/absent")) / "data/templates"
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",

@@ -11,11 +11,12 @@ import pytest
 
 from tests.support.dialect_marks import marks_of
 from tests.support.golden_tokens import GoldenTokens, joined, message_of
+from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden, Slot
 from toolgate_core.dialects.registry import DIALECTS
 
-from .test_recognition import EXPECTED, TEMPLATES, shared
+from .test_recognition import EXPECTED, shared
 
 ONE = {"city": "Paris", "days": 3, "metric": True, "tags": ["a", "b"], "opt": {"a": "x"}}
 TWO = {"city": "Rome"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.support.golden_tokens import joined_deltas, message_of
+from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.dialect import GoldenCall
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.wire import MarkIds
 
-TEMPLATES = Path(os.environ.get("TOOLGATE_SHARED", "/absent")) / "data/templates"
 SCHEMAS: dict[str, Any] = {
     "get_weather": {
         "type": "object",
@@ -107,7 +106,9 @@ def test_a_rendered_call_is_read_back(entry: dict[str, str]) -> None:
     assert whole is (name not in DEFECTS), text
 
 
-@pytest.mark.skipif(not TEMPLATES.exists(), reason="TOOLGATE_SHARED has no templates")
+@pytest.mark.skipif(
+    not TEMPLATES.exists(), reason="the chat templates are in $TOOLGATE_SHARED, which is absent"
+)
 def test_at_least_forty_templates_are_read_back() -> None:
     with_calls = [
         entry
