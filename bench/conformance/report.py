@@ -25,7 +25,8 @@ COLUMNS = (
 
 def report_row(data: dict[str, Any]) -> list[str]:
     run = data["run"]
-    head = [f"{run['contender']}{' (died)' if run['died'] else ''}", run["model"], run["bias"]]
+    contender = " ".join(each for each in (run["contender"], run.get("adapter")) if each)
+    head = [f"{contender}{' (died)' if run['died'] else ''}", run["model"], run["bias"]]
     if "total" not in data:
         return [*head, f"no result, exit {run['exit_code']}", *[""] * (len(COLUMNS) - 4)]
     total, pairs = data["total"], data["pairs"]
@@ -57,6 +58,7 @@ def report(directory: Path) -> int:
     results.sort(
         key=lambda data: (
             data["run"]["model"],
+            data["run"].get("adapter") or "",
             ("none", "closers", "hostile").index(data["run"]["bias"]),
             ("vllm", "vllm-strict", "toolgate").index(data["run"]["contender"]),
         )

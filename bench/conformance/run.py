@@ -1,11 +1,13 @@
 """Black-box evaluation of the chat endpoint of Toolgate and vLLM.
 
     python -m bench conformance --contender vllm --model MODEL_DIR --bias none --bias closers
+    python -m bench conformance --family glm45 --family llama31 --adapter structured_output
     python -m bench conformance --report
 
 Runs `eval/gateway_eval.py` of `$TOOLGATE_SHARED` against each contender. A contender is started
-once for all biases. Results are written to
-`.cache/conformance/<contender>-<model>-<bias>.{json,txt}`.
+once for all biases. With `--family`, the contender is Toolgate with a random model in the form of
+that family, once with each adapter. Results are written to
+`.cache/conformance/<contender>-<model>-[<adapter>-]<bias>.{json,txt}`.
 """
 
 import argparse
@@ -13,20 +15,43 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.models import tiny_family
 
 from bench.conformance.report import report
 from bench.support.contenders import CONTENDERS, NotStarted, Server, exit_on_sigterm, running
 from bench.support.data import ROOT, SHARED
+from toolgate_core.dialects import mark_texts
+from toolgate_core.dialects.registry import DIALECTS
 
 OUT = ROOT / ".cache" / "conformance"
 BIASES = ("none", "closers", "hostile")
+ADAPTERS = ("logits_processor", "structured_output")
 
 
-def evaluate(server: Server, contender: str, bias: str, options: argparse.Namespace) -> bool:
+@dataclass(frozen=True)
+class Run:
+    """One contender with one model."""
+
+    contender: str
+    model: Path
+    tokenizer: Path
+    adapter: str | None = None
+    marks: Path | None = None
+    """File with the marks of the model's family. None: those of Qwen3."""
+
+    @property
+    def label(self) -> str:
+        parts = (self.contender, self.model.name, self.adapter)
+        return "-".join(part for part in parts if part)
+
+
+def evaluate(server: Server, run: Run, bias: str, options: argparse.Namespace) -> bool:
     """Run one evaluation and write its result file. Returns whether the contender still runs."""
-    label = f"{contender}-{options.model.name}-{bias}"
+    label = f"{run.label}-{bias}"
     result, text = OUT / f"{label}.json", OUT / f"{label}.txt"
     result.unlink(missing_ok=True)
     started = time.monotonic()
@@ -35,7 +60,7 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
             [
                 *(sys.executable, str(SHARED / "eval" / "gateway_eval.py")),
                 *("--base-url", server.url + "/v1", "--api-key", server.key),
-                *("--model", server.model_name(), "--tokenizer", str(options.tokenizer)),
+                *("--model", server.model_name(), "--tokenizer", str(run.tokenizer)),
                 *(
                     "--bias",
                     bias,
@@ -46,6 +71,7 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
                 ),
                 *("--concurrency", str(options.concurrency), "--label", label),
                 *("--out", str(result)),
+                *(("--marks", str(run.marks)) if run.marks else ()),
             ],
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -53,8 +79,9 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
     alive = server.alive()
     data: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {}
     data["run"] = {
-        "contender": contender,
-        "model": options.model.name,
+        "contender": run.contender,
+        "model": run.model.name,
+        "adapter": run.adapter,
         "bias": bias,
         "wall_seconds": round(time.monotonic() - started, 1),
         "exit_code": code,
@@ -66,21 +93,23 @@ def evaluate(server: Server, contender: str, bias: str, options: argparse.Namesp
     return alive
 
 
-def run_all(options: argparse.Namespace) -> int:
+def run_all(runs: list[Run], options: argparse.Namespace) -> int:
     OUT.mkdir(parents=True, exist_ok=True)
     failed = False
-    for contender in options.contender:
+    for run in runs:
         biases = list(options.bias or BIASES)
         while biases:  # after a crash, the contender is started again for the remaining biases
             try:
                 with running(
-                    contender,
-                    options.model,
+                    run.contender,
+                    run.model,
                     options.max_model_len,
                     options.ready_timeout,
                     options.nice,
+                    run.label,
+                    env={"TOOLGATE_ADAPTER": run.adapter} if run.adapter else {},
                 ) as server:
-                    while biases and evaluate(server, contender, biases.pop(0), options):
+                    while biases and evaluate(server, run, biases.pop(0), options):
                         pass
             except NotStarted as error:
                 print(error, file=sys.stderr)
@@ -89,10 +118,23 @@ def run_all(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def family_runs(family: str, adapters: list[str]) -> list[Run]:
+    """Toolgate with a random model of a family, with each adapter."""
+    dialect, model = DIALECTS[family], ROOT / ".cache" / "models" / f"tiny-{family}"
+    tiny_family.build(model, dialect)
+    OUT.mkdir(parents=True, exist_ok=True)
+    marks = OUT / f"{family}.marks"
+    marks.write_text(json.dumps(mark_texts.evaluation_marks(dialect)))
+    return [Run("toolgate", model, model, adapter, marks) for adapter in adapters]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--model", type=Path, help="model directory")
+    families = [name for name, each in DIALECTS.items() if each.calls]
+    parser.add_argument("--family", action="append", choices=families, metavar="NAME")
+    parser.add_argument("--adapter", action="append", choices=ADAPTERS, help="default: both")
     parser.add_argument("--tokenizer", type=Path, help="tokenizer of the bias; default: MODEL")
     parser.add_argument("--bias", action="append", choices=BIASES, help="default: all three")
     parser.add_argument("--cases", type=int, default=384)
@@ -106,9 +148,14 @@ def main() -> int:
     options = parser.parse_args()
     if options.report:
         return report(OUT)
-    if not options.contender or not options.model:
-        parser.error("--contender and --model are required, except with --report")
-    options.model = options.model.resolve()
-    options.tokenizer = (options.tokenizer or options.model).resolve()
+    runs: list[Run] = []
+    if options.contender and options.model:
+        model = options.model.resolve()
+        tokenizer = (options.tokenizer or model).resolve()
+        runs += [Run(contender, model, tokenizer) for contender in options.contender]
+    for family in options.family or ():
+        runs += family_runs(family, options.adapter or [*ADAPTERS])
+    if not runs:
+        parser.error("--contender with --model, or --family, is required, except with --report")
     exit_on_sigterm()
-    return run_all(options)
+    return run_all(runs, options)

@@ -60,6 +60,16 @@ def call_texts(dialect: Dialect) -> tuple[str, ...]:
     return _with_marks(dialect, _call_literals(dialect) or end_texts(dialect))
 
 
+def evaluation_marks(dialect: Dialect) -> dict[str, list[str]]:
+    """The marks in the form of black-box evaluations: texts that must not occur in content if they
+    are special tokens, texts that end something, and texts of calls to put into strings."""
+    return {
+        "markup": list(markup(dialect)),
+        "close": list(closing_texts(dialect)),
+        "hostile": list(call_texts(dialect)),
+    }
+
+
 def _call_literals(dialect: Dialect) -> tuple[str, ...]:
     calls = dialect.calls
     if calls is None:

@@ -50,9 +50,7 @@ def reasoning(dialect: Dialect) -> str:
 
 
 def objects() -> list[dict[str, Any]]:
-    """All dialects, for `--json`. `marks` is in the form of black-box evaluations: texts that must
-    not occur in content if they are special tokens, texts that end something, and texts of calls to
-    put into strings."""
+    """All dialects, for `--json`."""
     return [
         {
             "name": dialect.name,
@@ -63,11 +61,7 @@ def objects() -> list[dict[str, Any]]:
             "limits": list(dialect.limits),
             "transcripts": len(dialect.goldens),
             "source": dialect.source,
-            "marks": {
-                "markup": list(mark_texts.markup(dialect)),
-                "close": list(mark_texts.closing_texts(dialect)),
-                "hostile": list(mark_texts.call_texts(dialect)),
-            },
+            "marks": mark_texts.evaluation_marks(dialect),
         }
         for dialect in DIALECTS.values()
     ]
