@@ -20,7 +20,6 @@ MAX_STOPS = 64
 MAX_BAD_WORDS = 1000
 MAX_BIASES = 1024
 """OpenAI allows 300. The logits of each step are changed for each of them."""
-MAX_STOP_TOKENS = 1024
 MAX_TOP_LOGPROBS = 20
 MAX_LOGPROB_TOKENS = 1000
 """Limit of `logprob_token_ids`. Their logprobs are computed for every token of the response."""
@@ -106,7 +105,7 @@ SAMPLING: tuple[Parameter, ...] = (
     ),
     Parameter(
         "stop_token_ids",
-        TokenIds(maximum=MAX_STOP_TOKENS),
+        TokenIds(),
         origin="vLLM",
         sampling="stop_token_ids",
         note="Tokens that end the content. They have no effect in reasoning and in tool calls.",
