@@ -14,18 +14,13 @@ from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
+from ..shared.sse import with_escaped_line_ends
 from .fields import finish_fields, finish_reason, prompt_fields, usage
 from .logprobs import Logprobs, event_logprobs
 
 Chunk = dict[str, Any]
 
 DONE = b"data: [DONE]\n\n"
-
-LINE_ENDS = {
-    character.encode(): f"\\u{ord(character):04x}".encode() for character in "\u0085\u2028\u2029"
-}
-"""Escapes for characters that JSON allows unescaped. Clients that decode a stream before they split
-it into lines (such as httpx's `aiter_lines`) treat these characters as line ends."""
 
 
 class Chunks:
@@ -124,10 +119,7 @@ class Chunks:
 def server_sent(chunks: Iterable[Chunk]) -> bytes:
     """The chunks as server-sent events."""
     events = b"".join([b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks])
-    for character, escaped in LINE_ENDS.items():
-        if character in events:
-            events = events.replace(character, escaped)
-    return events
+    return with_escaped_line_ends(events)
 
 
 def _first_delta(event: ChoiceEvent) -> dict[str, Any]:

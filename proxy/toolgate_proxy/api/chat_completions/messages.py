@@ -9,6 +9,7 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
+from ..shared.messages import in_order_of_calls, is_object
 
 
 def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
@@ -16,7 +17,7 @@ def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
     parsed = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    return tuple(_in_order_of_calls([*_without_functions(parsed)]))
+    return tuple(in_order_of_calls([*_without_functions(parsed)]))
 
 
 def _message(message: object, param: str) -> dict[str, Any]:
@@ -57,27 +58,6 @@ def _without_functions(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any
             yield message | {"role": "tool", "tool_call_id": call_id}
         else:
             yield message
-
-
-def _in_order_of_calls(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Sort the results of parallel calls by the order of the calls. Templates leave out the IDs, so
-    the order is all that assigns a result to its call."""
-    order: dict[str, int] = {}
-    results: list[dict[str, Any]] = []
-    for message in messages:
-        if message["role"] == "tool":
-            results.append(message)
-            continue
-        yield from _sorted(results, order)
-        results = []
-        yield message
-        calls = message.get("tool_calls") or []
-        order = {str(call.get("id")): at for at, call in enumerate(calls)}
-    yield from _sorted(results, order)
-
-
-def _sorted(results: list[dict[str, Any]], order: dict[str, int]) -> list[dict[str, Any]]:
-    return sorted(results, key=lambda each: order.get(str(each.get("tool_call_id")), len(order)))
 
 
 def _content(content: object, param: str, *, images: bool) -> str | list[dict[str, Any]] | None:
@@ -147,17 +127,10 @@ def _call(call: object, param: str) -> dict[str, Any]:
     if isinstance(arguments, dict):
         # The field is a string in OpenAI's API. The backend's renderer parses it again.
         arguments = json.dumps(arguments, ensure_ascii=False)
-    if arguments is not None and not (isinstance(arguments, str) and _is_object(arguments)):
+    if arguments is not None and not (isinstance(arguments, str) and is_object(arguments)):
         # Templates iterate over the members, so incomplete JSON can't be rendered.
         raise named.wrong("arguments", "a JSON object, or a string that contains one")
     return call | {"type": "function", "function": function | {"arguments": arguments or "{}"}}
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return not text or isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _refuse(fields: Fields, *names: str) -> None:

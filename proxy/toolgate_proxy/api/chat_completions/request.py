@@ -18,6 +18,7 @@ from ..shared.content_format import (
     read_format,
     read_structured_outputs,
 )
+from ..shared.messages import has_images, text_of_last
 from ..shared.options import on_budget
 from ..shared.parameter import ParsedParameters, read_parameters, unknown
 from ..shared.reasoning import reasoning_budget, reasoning_mode
@@ -59,7 +60,7 @@ def parse_request(
         request_id=f"chatcmpl-{secrets.token_hex(16)}",
         model=model,
         messages=messages,
-        images=_has_images(messages),
+        images=has_images(messages),
         tools=requested_tools(values, open_objects=open_objects),
         tool_choice=requested_tool_choice(values),
         reasoning=mode,
@@ -69,7 +70,7 @@ def parse_request(
         on_budget=on_budget(values),
         content_format=_content_format(values, open_objects=open_objects),
         content_param=STRUCTURED_OUTPUTS if STRUCTURED_OUTPUTS in values else SCHEMA_PARAM,
-        echo=_echo(messages) if values.get("echo") else "",
+        echo=text_of_last(messages) if values.get("echo") else "",
         legacy_functions=legacy,
         **request,
     )
@@ -110,17 +111,3 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
     if given is None:
         return None
     return read_format(given, "response_format", nested="json_schema", open_objects=open_objects)
-
-
-def _echo(messages: tuple[dict[str, Any], ...]) -> str:
-    """The text of the last message, if it is the assistant's."""
-    last = messages[-1]
-    content = last.get("content") if last["role"] == "assistant" else None
-    if isinstance(content, list):
-        return "".join(part["text"] for part in content)
-    return content or ""
-
-
-def _has_images(messages: tuple[dict[str, Any], ...]) -> bool:
-    parts = (message["content"] for message in messages if isinstance(message["content"], list))
-    return any(part["type"] == "image_url" for content in parts for part in content)
