@@ -4,10 +4,10 @@ end-of-turn tokens.
     python -m tests.models.tiny_family OUT_DIR --family NAME [--marks named|all|none]
 
 The model is that of tiny_random.py, with another tokenizer. `--marks` selects the marks that are
-special tokens: those that the dialect's recognition names (default), all, or none. All other marks
-are text. Each also exists as one ordinary token, which the model can sample but the tokenizer does
-not use: random text would hardly ever contain them otherwise. Its name in the vocabulary is
-byte-level, so a look-up by the mark's text finds it only if that is printable ASCII.
+special tokens: those of the family's tokenizers (default), all, or none. All other marks are text.
+Each also exists as one ordinary token, which the model can sample but the tokenizer does not use:
+random text would hardly ever contain them otherwise. Its name in the vocabulary is byte-level, so a
+look-up by the mark's text finds it only if that is printable ASCII.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from safetensors.numpy import save_file
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from toolgate_core.dialects.dialect import Dialect
-from toolgate_core.dialects.mark_texts import closing_texts, end_texts, mark_texts
+from toolgate_core.dialects.mark_texts import (
+    closing_texts,
+    end_texts,
+    mark_texts,
+)
+from toolgate_core.dialects.mark_texts import special_tokens as family_tokens
 from toolgate_core.dialects.registry import DIALECTS
 
 from . import tiny_model
@@ -39,7 +44,7 @@ SEED = 0
 
 def special_tokens(dialect: Dialect, marks: MarkTokens) -> tuple[str, ...]:
     """The marks that are special tokens."""
-    chosen = {"named": dialect.recognition.tokens, "all": mark_texts(dialect), "none": ()}
+    chosen = {"named": family_tokens(dialect), "all": mark_texts(dialect), "none": ()}
     return tuple(dict.fromkeys(chosen[marks]))
 
 

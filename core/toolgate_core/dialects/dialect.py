@@ -162,6 +162,9 @@ class Dialect:
     content: Content = field(default_factory=Content)
     ends_after_content: tuple[str, ...] = ()
     """The end-of-turn tokens after content. Empty: all end-of-turn tokens of the model."""
+    text_marks: tuple[str, ...] = ()
+    """Marks in the form of special tokens (`</parameter>`) that the family's tokenizers do not
+    have as tokens. For a model, its tokenizer decides; this is for test models and evaluations."""
     recognition: Recognition = Recognition()
     source: str = ""
     """Where the form comes from: a chat template, a parser, documentation."""

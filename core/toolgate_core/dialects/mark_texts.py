@@ -4,9 +4,10 @@ usually special tokens, and which texts begin and end things."""
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from .codecs import GemmaValues
-from .dialect import Dialect
+from .dialect import Dialect, Slot
 
 END_OF_TURN = "<|im_end|>"
 """Stands for the end-of-turn tokens of dialects that name none."""
@@ -30,15 +31,31 @@ def end_texts(dialect: Dialect) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*dialect.ends_after_content, *after_calls)))
 
 
+def special_tokens(dialect: Dialect) -> tuple[str, ...]:
+    """The marks that are special tokens of the family's tokenizers."""
+    marks = [mark for mark in mark_texts(dialect) if mark not in dialect.text_marks]
+    # `</｜DSML｜invoke>` is text around the token `｜DSML｜`.
+    return tuple(m for m in marks if not any(part != m and part in m for part in marks))
+
+
 def markup(dialect: Dialect) -> tuple[str, ...]:
-    """Texts that content does not contain if they are special tokens; never empty. If they are
-    text, only the text that begins the calls is kept out of content."""
-    found = {*mark_texts(dialect), *(end_texts(dialect) or (END_OF_TURN,))}
-    calls = dialect.calls
-    if calls and not mark_texts(dialect) and not calls.only_at_start:
-        begins = (calls.begin, *(part for part in calls.call[:1] if isinstance(part, str)))
-        found.update([text.strip() for text in begins if text.strip()][:1])
+    """Texts that content does not contain; never empty. Of marks that are text, only the text that
+    begins the calls is kept out of content."""
+    special = special_tokens(dialect)
+    found = {*special, *(end_texts(dialect) or (END_OF_TURN,))}
+    opening = _opening(dialect)
+    is_text = opening and not any(mark in opening for mark in special)
+    if is_text and dialect.calls and not dialect.calls.only_at_start:
+        found.add(opening)
     return tuple(sorted(found))
+
+
+def _opening(dialect: Dialect) -> str:
+    """The text from the beginning of the calls to the first name or id."""
+    if dialect.calls is None:
+        return ""
+    parts = takewhile(lambda part: not isinstance(part, Slot), dialect.calls.call)
+    return "".join((dialect.calls.begin, *map(str, parts))).strip()
 
 
 def closing_texts(dialect: Dialect) -> tuple[str, ...]:
@@ -61,8 +78,8 @@ def call_texts(dialect: Dialect) -> tuple[str, ...]:
 
 
 def evaluation_marks(dialect: Dialect) -> dict[str, list[str]]:
-    """The marks in the form of black-box evaluations: texts that must not occur in content if they
-    are special tokens, texts that end something, and texts of calls to put into strings."""
+    """The marks in the form of black-box evaluations: texts that must not occur in content, texts
+    that end something, and texts of calls to put into strings."""
     return {
         "markup": list(markup(dialect)),
         "close": list(closing_texts(dialect)),

@@ -40,6 +40,7 @@ def _sections(begin: str, end: str) -> tuple[Golden, ...]:
 
 MINIMAX_M2 = Dialect(
     name="minimax_m2",
+    text_marks=("</invoke>", "</parameter>"),
     models=("MiniMax-M2", "MiniMax-M2.1", "MiniMax-M2.5", "MiniMax-M2.7"),
     shape="tagged",
     calls=Calls(
@@ -66,6 +67,7 @@ MINIMAX_M2 = Dialect(
 
 DOTS = Dialect(
     name="dots",
+    text_marks=("</invoke>", "</parameter>"),
     models=("dots.llm2",),
     shape="tagged",
     calls=Calls(
@@ -96,6 +98,7 @@ def _step3_section(calls: str) -> str:
 
 STEP3 = Dialect(
     name="step3",
+    text_marks=("</steptml:invoke>", "</steptml:parameter>"),
     models=("Step 3",),
     shape="tagged",
     calls=Calls(
@@ -128,6 +131,7 @@ _MINICPM_ONE = '<function name="f"><param name="a">x</param></function>'
 
 MINICPM5 = Dialect(
     name="minicpm5",
+    text_marks=("</function>", "</param>"),
     models=("MiniCPM5",),
     shape="tagged",
     calls=Calls(

@@ -88,6 +88,7 @@ _GRANITE = golden_calls(_write, begin="<tool_call>[", between=", ", end="]")
 GRANITE33 = replace(
     GRANITE3,
     name="granite33",
+    text_marks=("<tool_call>", "<think>", "</think>", "<response>", "</response>"),
     models=("Granite 3.1", "Granite 3.3"),
     calls=_array("<tool_call>["),
     reasoning=Reasoning(after="<response>", content_end="</response>", switch=Switch("thinking")),
@@ -111,6 +112,7 @@ _GRANITE32_THOUGHTS = ("Here is my thought process:\n", "\n\nHere is my response
 GRANITE32 = replace(
     GRANITE33,
     name="granite32",
+    text_marks=("<tool_call>",),
     models=("Granite 3.2",),
     reasoning=Reasoning(
         begin="Here is my thought process:",
@@ -132,6 +134,7 @@ _HUNYUAN = golden_calls(
 
 HUNYUAN_A13B = Dialect(
     name="hunyuan_a13b",
+    text_marks=("<tool_calls>", "</tool_calls>", "<think>", "</think>", "<answer>", "</answer>"),
     models=("Hunyuan-A13B",),
     shape="array",
     calls=_array("<tool_calls>[", "]</tool_calls>"),
@@ -175,6 +178,7 @@ _APRIEL = golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool
 
 APRIEL = Dialect(
     name="apriel",
+    text_marks=("<tool_calls>", "</tool_calls>"),
     models=("Apriel 1.6",),
     shape="array",
     calls=_array("<tool_calls>[", "]</tool_calls>"),
@@ -196,6 +200,7 @@ _NANO = golden_calls(_write, begin="<TOOLCALL>[", between=", ", end="]</TOOLCALL
 
 NEMOTRON_NANO2 = Dialect(
     name="nemotron_nano2",
+    text_marks=("<TOOLCALL>", "</TOOLCALL>", "<think>", "</think>"),
     models=("Nemotron Nano 2", "Llama Nemotron Super 49B v1.5"),
     shape="array",
     calls=_array("<TOOLCALL>[", "]</TOOLCALL>"),

@@ -40,6 +40,7 @@ _TIGHT = golden_calls(
 GRANITE4 = replace(
     HERMES,
     name="granite4",
+    text_marks=("<tool_call>", "</tool_call>"),
     models=("Granite 4.0", "Granite 4.1"),
     recognition=Recognition(template=("<tool_call>", "<|start_of_role|>"), without=("<function=",)),
     source="chat templates of Granite 4.0 and 4.1",
@@ -186,6 +187,7 @@ INTERN_S1 = replace(
 
 GRANITE20B = Dialect(
     name="granite20b",
+    text_marks=("<function_call>",),
     models=("Granite 20B Function Calling",),
     shape="object",
     calls=Calls(call=_object("<function_call> ", "\n")),
@@ -207,6 +209,7 @@ _M1 = golden_calls(
 
 MINIMAX_M1 = Dialect(
     name="minimax_m1",
+    text_marks=("<tool_calls>", "</tool_calls>", "<think>", "</think>"),
     models=("MiniMax-M1",),
     shape="object",
     calls=Calls(

@@ -32,6 +32,7 @@ _CALLS = golden_calls(_write, begin=_BEGIN, end=_END)
 
 MINIMAX_M3 = Dialect(
     name="minimax_m3",
+    text_marks=("</invoke>", "<tool_call>", "</tool_call>"),
     models=("MiniMax-M3",),
     shape="nested",
     calls=Calls(

@@ -133,6 +133,7 @@ _V11 = golden_calls(
 
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
+    text_marks=("<think>", "</think>"),
     models=("Mistral Small 3.2", "Magistral Small 2506"),
     shape="name_json",
     calls=Calls(
@@ -242,6 +243,7 @@ GLM4_0414 = Dialect(
 
 FUNCTIONARY31 = Dialect(
     name="functionary31",
+    text_marks=("</function>",),
     models=("Functionary v3.1",),
     shape="name_json",
     calls=Calls(call=("<function=", NAME, ">", ARGUMENTS, "</function>"), ends=("<|eom_id|>",)),
@@ -279,6 +281,16 @@ _DENSE = golden_calls(
 
 HUNYUAN_DENSE = Dialect(
     name="hunyuan_dense",
+    text_marks=(
+        "<tool_calls>",
+        "</tool_calls>",
+        "<tool_call>",
+        "</tool_call>",
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+    ),
     models=("Hunyuan 0.5B", "Hunyuan 1.8B", "Hunyuan 4B", "Hunyuan 7B"),
     shape="name_json",
     calls=Calls(

@@ -120,6 +120,7 @@ _OLMO3 = golden_calls(
 
 OLMO3 = Dialect(
     name="olmo3",
+    text_marks=("<function_calls>", "</function_calls>", "<think>", "</think>"),
     models=("Olmo 3 7B", "Olmo 3 32B"),
     shape="pythonic",
     calls=Calls(

@@ -68,6 +68,7 @@ def _reasoned(after: str) -> tuple[Golden, ...]:
 
 QWEN3_CODER = Dialect(
     name="qwen3_coder",
+    text_marks=("</function>", "</parameter>"),
     models=("Qwen3-Coder", "Qwen3-Coder-Next"),
     shape="tagged",
     calls=Calls(call=_CALL, separator="\n", codec=_LINES),
@@ -123,6 +124,7 @@ _MIMO_LINES = "<tool_call>\n<function=f>\n<parameter=a>\n</parameter>\n</functio
 
 MIMO_V2 = Dialect(
     name="mimo_v2",
+    text_marks=("</function>", "</parameter>"),
     models=("MiMo-V2-Flash", "MiMo-V2.5"),
     shape="tagged",
     calls=Calls(call=_CALL, separator="\n", codec=_NO_LINES),
@@ -154,6 +156,7 @@ _SEED_NONE = "<seed:tool_call>\n<function=g>\n</function>\n</seed:tool_call>"
 
 SEED_OSS = Dialect(
     name="seed_oss",
+    text_marks=("</function>", "</parameter>"),
     models=("Seed-OSS-36B",),
     shape="tagged",
     calls=Calls(
