@@ -62,8 +62,9 @@ def tokenizer(dialect: Dialect, marks: MarkTokens) -> Tokenizer:
     vocabulary: dict[str, int] = base["model"]["vocab"]
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     for text in (*mark_texts(dialect), *closing_texts(dialect)):
-        [(encoded, _)] = to_bytes.pre_tokenize_str(text)
-        if text not in (*special, *end_tokens(dialect), END):
+        # No tokenizer has ordinary tokens that contain the text of a special token.
+        if not any(token in text for token in (*special, *end_tokens(dialect), END)):
+            [(encoded, _)] = to_bytes.pre_tokenize_str(text)
             vocabulary.setdefault(encoded, len(vocabulary))
     made = Tokenizer.from_str(json.dumps(base))
     # Two spare tokens: the backend forces them if the enforcement fails or a call is closed.

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests import tools
 from tests.models import tiny_model
@@ -97,15 +98,13 @@ class DialectModel:
         return [*found, *([*tokens] for tokens in ends if tokens)]
 
     @cached_property
-    def liked(self) -> frozenset[int]:
-        """Tokens that bring a text to its end."""
-        found = {
-            token
-            for token, text in enumerate(self.vocabulary.token_bytes)
-            if text and set(text) <= _LIKES
-        }
+    def liked(self) -> NDArray[np.bool_]:
+        """Whether a token brings a text to its end, by token."""
+        texts = self.vocabulary.token_bytes
+        found = np.array([bool(text) and set(text) <= _LIKES for text in texts])
         marks = self.vocabulary.marks
-        return frozenset({*found, *marks.end_of_turn, *marks.tokens.values()})
+        found[[*marks.end_of_turn, *marks.tokens.values()]] = True
+        return found
 
 
 def walk(
@@ -127,8 +126,8 @@ def walk(
             token = planned.pop(0)
         else:
             planned = []
-            liked = [t for t in allowed.tolist() if t in model.liked]
-            token = int(rng.choice(liked if liked and rng.random() < 0.5 else allowed.tolist()))
+            liked = allowed[model.liked[allowed]]
+            token = int(rng.choice(liked if len(liked) and rng.random() < 0.5 else allowed))
         assert machine.accept_tokens([token]), "a token of the mask is refused"
         tokens.append(token)
         phases.append(machine.state.phase.name)
