@@ -20,7 +20,7 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ PARTS = ("accept", "mask", "row", "apply")
 CALL_BIAS = 0.25
 """Probability that a token that ends a string, object or call is chosen where one is allowed."""
 
+JSON_CLOSERS = frozenset((b'"', b"}", b'"}', b"]", b'"]', b'"}}', b"}}\n", b"}\n"))
+
 Times = dict[str, list[float]]
 
 
@@ -65,7 +67,7 @@ def main() -> None:
         rng = random.Random(options.seed)
         found = measure(vocabulary, static_masks, grammars[:size], rng, options.steps)
         for phase, times in found.items():
-            cells = " | ".join(_cell(times[part]) for part in PARTS)
+            cells = " | ".join(cell(times[part]) for part in PARTS)
             print(f"| {size} | {phase} | {len(times['mask'])} | {cells} |")
 
 
@@ -95,24 +97,22 @@ def measure(
     grammars: list[MeasuredGrammar],
     rng: random.Random,
     steps: int,
+    closing_texts: Collection[bytes] = JSON_CLOSERS,
 ) -> dict[str, Times]:
-    """Times by phase, of consecutive responses."""
+    """Times by phase, of consecutive responses. Every second one reasons, if the family does."""
     applied = MaskApplier(torch.device("cpu"))
     found: dict[str, Times] = defaultdict(lambda: defaultdict(list))
     logits = torch.zeros(1, vocabulary.size)
     row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
     keys = tuple(str(at) for at in range(len(grammars)))
-    closers = {
-        i
-        for i, text in enumerate(vocabulary.token_bytes)
-        if text in (b'"', b"}", b'"}', b"]", b'"]', b'"}}', b"}}\n", b"}\n")
-    }
-    closers |= {vocabulary.marks.tokens["</think>"], *vocabulary.marks.end_of_turn}
+    closers = {i for i, text in enumerate(vocabulary.token_bytes) if text in closing_texts}
+    reasons = vocabulary.dialect.reasoning is not None
+    closers |= {*vocabulary.marks.tokens.values(), *vocabulary.marks.end_of_turn}
     automaton = None
     last: int | None = None
     for step in range(steps):
         if automaton is None or automaton.is_terminated():
-            reasoning: Any = "must" if step % 2 else "closed"
+            reasoning: Any = "must" if reasons and step % 2 else "closed"
             spec = Spec("required", keys, max_calls=1, reasoning=reasoning)
             automaton, last = Automaton(static_masks, spec, grammars), None
         phase = _phase(automaton)
@@ -150,7 +150,7 @@ def _timed(work: Callable[[], Any]) -> float:
     return (time.perf_counter() - began) * 1e6
 
 
-def _cell(times: list[float]) -> str:
+def cell(times: list[float]) -> str:
     if not times:
         return ""
     p99 = sorted(times)[min(len(times) - 1, int(len(times) * 0.99))]
