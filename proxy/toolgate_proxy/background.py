@@ -20,6 +20,17 @@ def in_background(work: Coroutine[Any, Any, Any]) -> None:
     task.add_done_callback(_done)
 
 
+def without_owner(task: asyncio.Task[Any]) -> None:
+    """For a task that several callers await, each with a shield. If all of them are cancelled,
+    nobody reads its exception, which asyncio would report when the task is garbage-collected."""
+    task.add_done_callback(_retrieve)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
 def _done(task: asyncio.Task[Any]) -> None:
     _tasks.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:

@@ -64,6 +64,8 @@ class Gateway:
         self.process.terminate()
         self.process.join(20)
         assert self.process.exitcode is not None, "The gateway did not end within 20 s of SIGTERM."
+        log = self.log.read_text(errors="replace")
+        assert "never retrieved" not in log, log[-8000:]
 
 
 @contextmanager

@@ -47,6 +47,7 @@ def while_engine_lives(
         if engine.errored:
             raise _dead(engine)
         waiting = asyncio.ensure_future(rpc(*args, **kwargs))
+        waiting.add_done_callback(_retrieve)
         ends = asyncio.get_running_loop().time() + deadline
         try:
             while True:
@@ -65,6 +66,13 @@ def while_engine_lives(
             waiting.cancel()
 
     return call
+
+
+def _retrieve(rpc: asyncio.Future[Sequence[Any]]) -> None:
+    """Marks the exception of an RPC as retrieved. One that was given up may still fail, which
+    asyncio would report as an error."""
+    if not rpc.cancelled():
+        rpc.exception()
 
 
 def _dead(engine: EngineClient) -> BackendUnavailable:

@@ -17,6 +17,7 @@ from toolgate_core import wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 
+from ..background import without_owner
 from ..settings import Settings
 from .event_stream import EventStream
 from .faults import backend_error, within
@@ -52,6 +53,7 @@ class Backend:
             return self._info
         if self._info_request is None:
             self._info_request = asyncio.create_task(self._shared_info())
+            without_owner(self._info_request)
         # Shielded: the caller that started the request may be cancelled while others await it.
         return await asyncio.shield(self._info_request)
 

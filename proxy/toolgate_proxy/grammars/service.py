@@ -26,6 +26,7 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.tools import Tool
 
 from ..backend_client.client import Backend
+from ..background import without_owner
 from ..context import Tier, slowest
 from ..settings import Settings
 from . import metrics
@@ -168,6 +169,7 @@ class GrammarService:
         new = {key: source for key, source in sources.items() if key not in self._loading}
         if new:
             batch = _Batch(frozenset(new), asyncio.create_task(self._run(new, load)))
+            without_owner(batch.task)
             self._loading.update(dict.fromkeys(new, batch))
         batches = {self._loading[key] for key in sources}
         results: dict[str, GrammarResult] = {}

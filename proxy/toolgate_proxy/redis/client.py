@@ -20,6 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, RedisError
 
+from ..background import without_owner
 from . import metrics
 
 logger = logging.getLogger(__name__)
@@ -139,6 +140,7 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     busy: it waits in steps, a step counts once even if it took longer, and a reply that has arrived
     is read before the error."""
     task = asyncio.create_task(work)
+    without_owner(task)  # after the time-out
     try:
         for _ in range(STEPS):
             if (await asyncio.wait({task}, timeout=seconds / STEPS))[0]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from vllm.v1.engine.exceptions import EngineDeadError
 
+from tests.support.loop_errors import no_loop_errors
 from toolgate_backend.adapters.engine_watch import while_engine_lives
 from toolgate_core.errors import BackendUnavailable
 
@@ -36,6 +37,19 @@ async def test_an_rpc_fails_when_the_engine_dies() -> None:
 async def test_an_rpc_has_a_deadline() -> None:
     with pytest.raises(BackendUnavailable, match="did not respond within"):
         await while_engine_lives(Engine(), never, deadline=0.1)("load")
+
+
+async def test_an_rpc_that_fails_after_its_deadline_is_not_reported() -> None:
+    async def late(*args: Any, **kwargs: Any) -> Sequence[Any]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise EngineDeadError from None
+        return ()
+
+    async with no_loop_errors():
+        with pytest.raises(BackendUnavailable):
+            await while_engine_lives(Engine(), late, deadline=0.1)("load")
 
 
 async def test_results_and_errors_are_passed_on() -> None:

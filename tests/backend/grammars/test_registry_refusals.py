@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tests.support import hostile_schemas
+from tests.support.loop_errors import no_loop_errors
 from tests.support.registry_bench import Bench, Clock, WorkerRpc, source
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS, GrammarRegistry
 from toolgate_core.errors import (
@@ -109,3 +111,19 @@ async def test_a_failure_of_a_rank_is_no_verdict_on_the_schema(
     [verdict] = await registry.load([tool])
     assert verdict.status == "ready"
     assert all(store.get(tool.key) for store in ranks.stores)
+
+
+async def test_a_load_that_fails_after_its_client_left_is_not_reported(
+    registry: GrammarRegistry, bench: Bench
+) -> None:
+    bench.down = True
+    bench.held.clear()
+    async with no_loop_errors():
+        waiting = asyncio.create_task(registry.load([source("a")]))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        del waiting
+        bench.held.set()
+        await asyncio.sleep(0.05)

@@ -1,0 +1,92 @@
+"""Tasks that several requests share fail after all of the requests are cancelled.
+
+asyncio reports the exception of a task that nobody has awaited to its end ("exception was never
+retrieved"), although the failure concerns nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+
+import pytest
+
+from tests.support.fake_backend import INFO
+from tests.support.fleet import places
+from tests.support.loop_errors import no_loop_errors
+from toolgate_core import wire
+from toolgate_core.errors import BackendFailed
+from toolgate_core.tools import parse_tools
+from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.grammars.service import GrammarService
+from toolgate_proxy.redis.client import _within
+from toolgate_proxy.settings import Settings
+
+TOOLS = parse_tools(
+    [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+)
+
+
+class Failing(Backend):
+    """A backend whose every exchange fails after a pause."""
+
+    def __init__(self) -> None:
+        super().__init__("http://x", None, Settings())
+
+    async def load_grammars(
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
+    ) -> tuple[wire.GrammarVerdict, ...]:
+        await asyncio.sleep(0.02)
+        raise BackendFailed("by script")
+
+    async def _fetch_info(self) -> wire.Info:
+        await asyncio.sleep(0.02)
+        raise BackendFailed("by script")
+
+
+async def info() -> object:
+    return await Failing().info()
+
+
+async def grammars() -> object:
+    return await GrammarService(Failing(), Settings()).ensure(TOOLS, places(TOOLS), INFO)
+
+
+@pytest.mark.parametrize("shared", [info, grammars])
+async def test_failure_of_a_task_without_waiters_is_not_reported(
+    shared: Callable[[], Awaitable[object]],
+) -> None:
+    async with no_loop_errors():
+        waiting = asyncio.ensure_future(shared())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        del waiting
+        await asyncio.sleep(0.05)
+
+
+async def test_failure_of_redis_after_its_timeout_is_not_reported() -> None:
+    async def command() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ConnectionError from None
+
+    async with no_loop_errors():
+        with pytest.raises(TimeoutError):
+            await _within(0.01, command())
+
+
+async def test_unread_exceptions_are_found() -> None:
+    async def fail() -> None:
+        raise ValueError
+
+    async def forget() -> None:
+        async with no_loop_errors():
+            asyncio.create_task(fail())  # noqa: RUF006
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(AssertionError, match="never retrieved"):
+        await forget()
