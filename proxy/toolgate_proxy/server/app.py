@@ -22,6 +22,8 @@ that of SDKs and load balancers. Their request would fail on a connection that i
 
 CONFIG = Path(__file__).with_name("litellm_config.yaml")
 """LiteLLM's configuration. `make docs` copies it to the repository's root and into the guide."""
+_created = threading.Event()
+"""Set when this process has its app."""
 HOST_ENVIRONMENT = {
     # Without it, importing LiteLLM fetches a table of prices from the network.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -89,6 +91,7 @@ def prepare(config: Path) -> None:
 def create() -> Any:
     """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
     the imports are inside."""
+    end_with_parent()  # first, because the imports take seconds
     from ..admin import routes
     from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
@@ -99,7 +102,6 @@ def create() -> Any:
     from .own_route import OwnRoute
     from .request_scope import RequestScope
 
-    end_with_parent()
     check_private_names()
     app = litellm_app()
     access_log.set_up()
@@ -110,19 +112,21 @@ def create() -> Any:
     insert_own_route(app, OwnRoute)
     insert_innermost(app, ClosedRoutes)
     app.add_middleware(RequestScope)
+    _created.set()
     return app
 
 
 def end_with_parent() -> None:
     """Ends this process if it is a worker process and its parent is gone. uvicorn's workers would
-    keep running, and keep the port, if their supervisor is killed."""
+    keep running, and keep the port, if their supervisor is killed. A worker that serves requests
+    finishes them. One that still starts would obey SIGTERM only afterwards, so it is killed."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
 
     def wait() -> None:
         parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM if _created.is_set() else signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
 

@@ -63,11 +63,16 @@ def test_written_configuration_contains_no_key(
     assert "os.environ/TOOLGATE_MASTER_KEY" in text
 
 
-def test_workers_exit_when_their_supervisor_is_killed() -> None:
+@pytest.mark.parametrize("starting", [False, True])
+def test_workers_exit_when_their_supervisor_is_killed(starting: bool) -> None:
+    """While it starts, uvicorn obeys SIGTERM only after the imports."""
+    state = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if starting else "app._created.set()"
     program = (
         "import multiprocessing, os, signal, time\n"
+        "from toolgate_proxy.server import app\n"
         "from toolgate_proxy.server.app import end_with_parent\n"
         "def work():\n"
+        f"    {state}\n"
         "    end_with_parent()\n"
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(60)\n"
