@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from vllm.logger import init_logger
+from vllm.sampling_params import SamplingParams
 from vllm.v1.sample.logits_processor.interface import (
     BatchUpdate,
     LogitsProcessor,
@@ -84,7 +85,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             rows.pop(index, None)
         for index, params, _, output in batch_update.added:
             rows.pop(index, None)
-            row = self._create_row(params.extra_args, output)
+            row = self._create_row(params, output)
             if row is not None:
                 rows[index] = row
         for source, target, direction in batch_update.moved:
@@ -102,11 +103,11 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._applier.apply(logits, rows)
         return logits
 
-    def _create_row(self, extra_args: dict[str, Any] | None, output: list[int]) -> _Row | None:
+    def _create_row(self, params: SamplingParams, output: list[int]) -> _Row | None:
         """None for a request without enforcement. A row without an automaton if the automaton could
         not be created, for any reason; see `_next_mask`."""
         try:
-            constraints = spec.from_extra_args(extra_args)
+            constraints = spec.from_extra_args(params.extra_args, params.seed)
             if constraints is None:
                 return None
             grammars, content = constraints.grammars_in(self._store)

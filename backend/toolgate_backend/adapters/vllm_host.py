@@ -115,7 +115,7 @@ def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, 
     @functools.wraps(original)
     def create(self: Any, request: Any) -> Any:
         params = request.sampling_params
-        constraints = spec.from_extra_args(params.extra_args) if params is not None else None
+        constraints = spec.from_extra_args(params.extra_args, params.seed) if params else None
         if constraints is None:
             return original(self, request)
         return _engine_sequences(self.vllm_config).create_grammar(constraints)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm.exceptions import VLLMClientError
@@ -41,6 +43,7 @@ def make_spec(
         content=enforcement.content,
         earlier_calls=enforcement.earlier_calls,
         id_seed=enforcement.id_seed,
+        choice_number=enforcement.first_choice,
         min_tokens=sampling.min_tokens,
         # With ignore_eos, the end of the turn is masked until the budget is used up.
         ignore_end=sampling.ignore_eos,
@@ -111,6 +114,9 @@ def sampling_params(
         "output_kind": RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
     }
     if spec is not None:
+        if sampling.n > 1 and vocabulary.form.has_ids:
+            params["seed"] = sampling.seed if sampling.seed is not None else secrets.randbits(31)
+            spec = replace(spec, first_seed=params["seed"])
         marks = vocabulary.marks
         ours = [mark for mark in (marks.failure, marks.closed) if mark is not None]
         stops = {*spec.stop_ids} & vocabulary.special | {*ours, *vocabulary.added_ends}

@@ -10,6 +10,8 @@ from toolgate_core.dialects.dialect import Dialect
 from .spec import Spec
 
 ALPHABET = string.ascii_letters + string.digits
+CHOICE_STEP = 32
+"""Difference between the numbers of the first calls of two choices, which have different ids."""
 
 
 class CallIdentifiers:
@@ -21,6 +23,7 @@ class CallIdentifiers:
         same each time, so that a request can be continued by another backend."""
         if self._ids is None:
             return ""
+        index += spec.choice_number * CHOICE_STEP
         if self._ids.kind == "turn":
             return str(self._ids.first + index)
         if self._ids.kind == "conversation":

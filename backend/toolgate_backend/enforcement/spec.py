@@ -44,6 +44,10 @@ class Spec:
     """Number of calls in the messages of the prompt, for ids that count them."""
     id_seed: str = ""
     """Determines the random ids of calls."""
+    choice_number: int = 0
+    """Number of the choice in the response. Choices have different ids of calls."""
+    first_seed: int | None = None
+    """The sampling seed of the first of several choices. vLLM adds the number of the choice."""
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Token sequences that are banned in reasoning and content."""
 
@@ -58,10 +62,14 @@ class Spec:
         return {EXTRA_ARG: asdict(self)}
 
 
-def from_extra_args(extra_args: dict[str, Any] | None) -> Spec | None:
+def from_extra_args(extra_args: dict[str, Any] | None, seed: int | None = None) -> Spec | None:
+    """`seed` is the sampling seed of the sequence, which tells the choices of a request apart."""
     fields = (extra_args or {}).get(EXTRA_ARG)
     if fields is None:
         return None
+    if seed is not None and fields["first_seed"] is not None:
+        number = fields["choice_number"] + seed - fields["first_seed"]
+        fields = {**fields, "choice_number": number, "first_seed": None}
     lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids", "accepted")}
     words = tuple(tuple(word) for word in fields["bad_words"])
     return Spec(**{**fields, **lists, "bad_words": words})

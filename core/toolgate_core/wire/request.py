@@ -106,6 +106,8 @@ class Enforcement(Message):
     """Number of calls in the messages, for dialects whose ids count the calls of a conversation."""
     id_seed: str = ""
     """Determines the ids of calls, for dialects that write random ids."""
+    first_choice: int = Field(default=0, ge=0)
+    """Number of the first choice of the response. Choices have different ids of calls."""
 
 
 class GenerateRequest(Message):

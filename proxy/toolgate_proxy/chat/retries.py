@@ -112,6 +112,8 @@ def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.Ge
         update={
             "request_id": f"{first.request_id}-{resample.choice}-{resample.attempt}",
             "sampling": sampling.model_copy(update=changes),
+            "enforcement": first.enforcement
+            and first.enforcement.model_copy(update={"first_choice": resample.choice}),
             "accepted": resample.accepted,
             "stream": True,
         }
