@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,3 +74,12 @@ class ChatRequest:
     `function_call`."""
     priority: int = 0
     cache_salt: str | None = None
+    tool_paths: tuple[str, ...] = ()
+    """The path of each tool's function in the request's body, in the order of `tools`; empty for
+    the paths of chat completions."""
+    message_paths: tuple[str, ...] = ()
+    """The path of each message in the request's body; empty for `messages[i]`."""
+    omitted_tools: tuple[str, ...] = ()
+    """The types of hosted tools in the request, which the model is not offered."""
+    repeated: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the request's body that the response repeats, for APIs that repeat them."""

@@ -12,6 +12,7 @@ Response headers that are derived from it:
 - `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
   keywords are only validated; there was nothing to enforce.
 - `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
+- `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
 - `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
 
@@ -99,6 +100,8 @@ class RequestContext:
     enforced: Literal["full", "residual", "none"] | None = None
     residual_tools: int = 0
     residual_keywords: tuple[str, ...] = ()
+    omitted_tools: Sequence[str] = ()
+    """Types of the hosted tools that the model is not offered."""
     resamples: int = 0
     grammars: int = 0
     tier: Tier = "memory"
@@ -162,6 +165,8 @@ class RequestContext:
         """The response headers that Toolgate adds."""
         headers = {} if self.request_id is None else {REQUEST_ID: self.request_id}
         headers |= self.extra_headers
+        if self.omitted_tools:
+            headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
         if self.enforced is None:
             return headers
         headers["x-toolgate-enforced"] = self.enforced

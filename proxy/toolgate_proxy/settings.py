@@ -44,6 +44,15 @@ class ServerSettings(Section):
     them."""
 
 
+class ResponsesSettings(Section):
+    """Responses API"""
+
+    hosted_tools: Literal["omit", "refuse"] = "omit"
+    """Handling of hosted tools (web_search, code_interpreter, mcp …), which clients such as Codex
+    send with each request. `omit`: the model is not offered them, and the header
+    `x-toolgate-omitted-tools` lists them. `refuse`: the request gets a 400."""
+
+
 class BodyLimitSettings(Section):
     """Limits on requests"""
 
@@ -196,6 +205,7 @@ class ImageSettings(Section):
 
 class Settings(
     ServerSettings,
+    ResponsesSettings,
     BodyLimitSettings,
     BackendSettings,
     RoutingSettings,

@@ -25,6 +25,10 @@ class Stream(Protocol):
     def end(self) -> bytes:
         """Return the bytes to send after the last event."""
 
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        """Return the bytes to send instead of further events. `error` is the object that the
+        surface returns for the error, without the object around it."""
+
 
 class Whole(Protocol):
     """A response that is sent as one JSON object."""
@@ -38,6 +42,8 @@ class Surface(Protocol):
     name: str
     call_type: str
     """LiteLLM's name for the operation, for its hooks and log events."""
+    parameters: frozenset[str]
+    """The names of its parameters."""
 
     def model_in_path(self, path: str) -> str | None:
         """Return the model in the path, or "" if the body names the model. Return None if the path
@@ -47,10 +53,20 @@ class Surface(Protocol):
         """Whether the client requested a stream. An invalid value counts as False: `parse` reports
         it."""
 
+    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body with the defaults of a deployment, which are parameters of chat
+        completions, where the body does not set them."""
+
     def parse(
-        self, body: Mapping[str, Any], *, model: str, open_objects: bool = False
+        self,
+        body: Mapping[str, Any],
+        *,
+        model: str,
+        open_objects: bool = False,
+        omit_hosted: bool = True,
     ) -> ChatRequest:
-        """Convert a body. `model` is the backend's name of the model.
+        """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
+        tools out, if the API has any, instead of refusing them.
 
         Raises InvalidRequest, whose `param` is the path of the field."""
 
@@ -59,11 +75,13 @@ class Surface(Protocol):
 
     def whole(self, response: ChatResponse, model: str) -> Whole: ...
 
-    def error(self, error: ToolgateError) -> dict[str, Any]:
-        """Return the body of an error response."""
+    def error(self, error: ToolgateError, request: ChatRequest | None = None) -> dict[str, Any]:
+        """Return the body of an error response. `request` is the request that failed, if it was
+        parsed."""
 
     def error_event(self, body: bytes) -> bytes:
-        """Return the event that reports an error in a stream. `body` is the error's JSON."""
+        """Return the event that reports an error in a stream that has no other events. `body` is
+        the error's JSON."""
 
 
 def data_event(data: bytes) -> bytes:

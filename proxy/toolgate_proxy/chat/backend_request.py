@@ -44,7 +44,10 @@ def backend_request(
 
 def schema_params(request: ChatRequest) -> dict[str, str]:
     """The request parameter that contains each schema, by tool name, for error messages."""
-    if request.legacy_functions:
+    if request.tool_paths:
+        named = zip(request.tools, request.tool_paths, strict=True)
+        params = {tool.name: path for tool, path in named}
+    elif request.legacy_functions:
         params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
     else:
         params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}

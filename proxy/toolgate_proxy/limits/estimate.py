@@ -31,6 +31,7 @@ PROMPT_FIELDS = (
     "system",
     "instructions",
     "response_format",
+    "text",
 )
 MAX_TOKENS = 2**40
 """Most tokens reserved for one request: more than any limit, and sums of it fit into 64 bits."""
@@ -45,7 +46,7 @@ def estimate(
     """At least one token. `default_output`: output tokens of a request without a maximum, but at
     most a quarter of the smallest limit, so that a small limit can be used at all. `output`:
     whether the response has output tokens."""
-    messages = body.get("messages")
+    messages = body.get("messages") or body.get("input")
     prompt = sum(_bytes(body.get(name)) for name in PROMPT_FIELDS) // BYTES_PER_TOKEN
     prompt += TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     if not output:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParameter
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
-from ..litellm_host.deployments.router import is_foreign
-from ..request_fields import Fields
+from ..litellm_host.deployments.router import is_foreign, rows_of
+from ..request_fields import Fields, invalid_value
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM merges into the request."""
@@ -27,7 +27,8 @@ CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """Paths without a model. LiteLLM prefers a model in the path to the one in the body."""
 MESSAGES = "/messages"
-PATHS = (CHAT, "/completions", "/responses", MESSAGES, "/embeddings")
+RESPONSES = "/responses"
+PATHS = (CHAT, "/completions", RESPONSES, MESSAGES, "/embeddings")
 """Endings of the paths whose body names a model."""
 
 
@@ -55,6 +56,8 @@ def check(path: str, values: dict[str, Any]) -> bool:
         return check_shape(values)
     if path.rstrip("/").endswith(MESSAGES):
         check_messages(values)
+    if path.rstrip("/").endswith(RESPONSES):
+        check_bridged(values)
     return False
 
 
@@ -166,6 +169,26 @@ def check_messages(values: dict[str, Any]) -> None:
             "/v1/chat/completions with `parallel_tool_calls: false`.",
             param="tool_choice.disable_parallel_tool_use",
         )
+
+
+def check_bridged(values: dict[str, Any]) -> None:
+    """Refuses a Responses request, unless all deployments of its model are another provider's.
+
+    LiteLLM converts it to a chat request and back. A call that the maximum number of tokens cut
+    would come back as complete, with arguments that can't be parsed. LiteLLM finds models by more
+    names than the router lists, so an unknown name is refused as well. Raises InvalidRequest."""
+    model = Fields(values).text("model")
+    if not model:
+        raise invalid_value("model", "the name of a model", model)
+    if is_foreign(model):
+        return
+    if not rows_of(model):
+        raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
+    raise UnsupportedParameter(
+        f"Requests for the model {model!r} take LiteLLM's route, on which the Responses API can't "
+        "be served. Use /v1/chat/completions.",
+        param="model",
+    )
 
 
 def _check_message(message: dict[str, Any], param: str) -> None:

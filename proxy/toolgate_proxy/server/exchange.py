@@ -13,6 +13,7 @@ import orjson
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
     ClientDisconnected,
     GatewayMisconfigured,
@@ -20,7 +21,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from ..api.surface import Surface, Whole
+from ..api.surface import Stream, Surface, Whole
 from ..background import in_background
 from ..chat import failover
 from ..context import context_of
@@ -76,6 +77,9 @@ class Exchange:
         self._call: RequestEvents | None = None
         self._record: Whole | None = None
         """The whole response, collected for LiteLLM's log event."""
+        self._request: ChatRequest | None = None
+        self._open: Stream | None = None
+        """The stream, once it has begun."""
         self._begun = False
         self._end = b""
         """Last bytes of the stream."""
@@ -108,14 +112,16 @@ class Exchange:
         if context.key is not None:
             await reserve(here.limiter, context, values)
         target = await self._chosen(values)
-        values = {**target.defaults, **values}
+        values = self._surface.with_defaults(values, target.defaults)
         parse = partial(
             self._surface.parse,
             values,
             model=target.placement.model,
             open_objects=here.settings.open_objects,
+            omit_hosted=here.settings.hosted_tools == "omit",
         )
         request = await asyncio.to_thread(parse) if self._is_large() else parse()
+        self._request, context.omitted_tools = request, request.omitted_tools
         responding = failover.respond(
             here.engine, here.deployments, request, target.placement, self._alternatives, context
         )
@@ -146,8 +152,7 @@ class Exchange:
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)
         if caller is not None:
-            call_type = self._surface.call_type
-            self._call = RequestEvents(request, caller, self._body, call_type, context)
+            self._call = RequestEvents(request, caller, self._body, self._surface, context)
         if context.key is not None:
             await host_auth.check_model(context.key, self._model)
         if self._call is None or not (self._model_route.hooks or not own):
@@ -177,7 +182,9 @@ class Exchange:
         else:
             assert self._call is not None  # a model whose strategy is None has events
             with own_errors():
-                target = await self._call.choose(route.model, body.get("messages"))
+                target = await self._call.choose(
+                    route.model, body.get("messages") or body.get("input")
+                )
         if self._call is not None:
             self._call.chosen(target.row)
         return target
@@ -205,6 +212,7 @@ class Exchange:
                 record.add(pieces)
             if data := stream.events(pieces):
                 if not self._begun:
+                    self._open = stream
                     await self._begin(send, 200, EVENTS)
                     if self._call is not None:
                         self._call.first_event()
@@ -226,10 +234,12 @@ class Exchange:
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _send_error(self, error: ToolgateError, send: Send) -> None:
-        content = orjson.dumps(self._surface.error(error))
+        shown = self._surface.error(error, self._request)
+        content = orjson.dumps(shown)
         if self._begun:
             self.context.failed = True
-            event = self._surface.error_event(content)
+            stream = self._open
+            event = stream.failed(shown["error"]) if stream else self._surface.error_event(content)
             await send({"type": "http.response.body", "body": event, "more_body": False})
             return
         headers = [*JSON]

@@ -73,7 +73,7 @@ class OwnRoute:
             context.error_code = error.code
             await refuse(error, found[0] if found else None)(scope, receive, send)
             if found is not None and wants_events():
-                call = RequestEvents.of_refused(scope, found[0].call_type, context)
+                call = RequestEvents.of_refused(scope, found[0], context)
                 in_background(call.failed("", error))
             return
         if surface is None or model_route is None or model_route.reason is not None:

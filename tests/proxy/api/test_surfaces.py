@@ -9,6 +9,7 @@ from litellm.proxy import proxy_server
 
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
+from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.keys.permissions import may_open
@@ -33,7 +34,10 @@ def test_a_path_may_name_the_model(path: str) -> None:
         "/v1/completions",
         "/v1/chat/completions/",
         "/v1/chat/completions/chatcmpl-1",
-        "/v1/responses",
+        "/v1/responses/",
+        "/v1/responses/resp_1",
+        "/v1/responses/compact",
+        "/openai/responses",
         "/v1/messages",
         "/engines//chat/completions",
         "/x/v1/chat/completions",
@@ -59,12 +63,23 @@ def test_all_chat_paths_of_litellm_have_a_surface() -> None:
             assert ChatCompletions().model_in_path(asked) is not None, path
 
 
+def test_all_responses_paths_of_litellm_have_a_surface() -> None:
+    paths = {
+        route.path
+        for route in proxy_server.app.routes
+        if route.path.endswith("/responses") and "POST" in (getattr(route, "methods", None) or ())
+    }
+    assert len(paths) >= 3
+    assert all(Responses().model_in_path(path) == "" for path in paths)
+
+
 @pytest.mark.parametrize(
     ("body", "streamed"),
     [({"stream": True}, True), ({"stream": False}, False), ({}, False), ({"stream": "yes"}, False)],
 )
 def test_only_stream_true_asks_for_a_stream(body: dict[str, object], streamed: bool) -> None:
-    assert ChatCompletions().is_streamed(body) is streamed
+    for surface in SURFACES:
+        assert surface.is_streamed(body) is streamed
 
 
 def test_an_error_is_the_same_object_in_a_body_and_in_a_stream() -> None:
@@ -79,7 +94,7 @@ def test_an_error_is_the_same_object_in_a_body_and_in_a_stream() -> None:
 
 def test_surfaces_have_names_and_call_types_of_litellm() -> None:
     assert len({surface.name for surface in SURFACES}) == len(SURFACES)
-    assert {surface.call_type for surface in SURFACES} <= {"acompletion"}
+    assert {surface.call_type for surface in SURFACES} == {"acompletion", "aresponses"}
 
 
 @pytest.mark.parametrize(

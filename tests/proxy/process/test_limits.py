@@ -156,11 +156,13 @@ async def test_invalid_request_is_not_charged(caller: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
-async def test_every_path_to_a_model_is_limited(caller: Any, path: str) -> None:
+async def test_every_path_to_a_model_is_limited(caller: Any, path: str, route: str) -> None:
+    if (path, route) == ("/v1/responses", "litellm"):
+        pytest.skip("LiteLLM's route does not serve it")
     call = await caller(rpm=1, models=("tiny",))
     asked: dict[str, Any] = {"model": "tiny", "max_tokens": 50}
     if path.endswith("responses"):
-        asked = {"model": "tiny", "input": "hi"}
+        asked = {"model": "tiny", "max_output_tokens": 50, "input": "hi"}
     else:
         asked["messages"] = [{"role": "user", "content": "hi"}]
     denied = await call(path, **asked | {"model": "down"})

@@ -123,8 +123,10 @@ async def test_backend_restarts_fail_no_request(
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
 async def test_responses_and_messages_have_the_headers(
-    http: httpx.AsyncClient, answering: FakeBackend, path: str, stream: bool
+    http: httpx.AsyncClient, answering: FakeBackend, path: str, stream: bool, route: str
 ) -> None:
+    if (path, route) == ("/v1/responses", "litellm"):
+        pytest.skip("LiteLLM's route does not serve it")
     schema = {"type": "object", "properties": {}}
     tool: dict[str, Any] = {"name": "bridged", "input_schema": schema}
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 50}

@@ -17,7 +17,7 @@ async def test_other_requests_are_forwarded_to_litellm_unchanged(
     for path, method, body in (
         (CHAT, "POST", json.dumps(chat(model="hosted", new_parameter=[1])).encode()),
         (CHAT, "POST", json.dumps(chat(model="unheard of")).encode()),
-        ("/v1/responses", "POST", b'{"model": "tiny", "input": "hi"}'),
+        ("/v1/responses", "POST", b'{"model": "hosted", "input": "hi"}'),
         ("/v1/messages", "POST", b'{"model": "tiny", "max_tokens": 5, "messages": []}'),
         ("/key/generate", "POST", b"anything"),
         ("/v1/models", "GET", b""),
@@ -40,6 +40,28 @@ async def test_unsupported_model_is_forwarded_to_litellm_after_the_checks(
     unknown = await gateway.ask(chat(no_parameter=1))
     assert (unknown.status, unknown.json["error"]["param"]) == (400, "no_parameter")
     assert len(gateway.host.passed) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "code"),
+    [
+        ("tiny", 400, "unsupported_parameter"),
+        ("mixed", 400, "unsupported_parameter"),
+        ("unheard of", 404, "model_not_found"),
+        (None, 400, "invalid_request"),
+    ],
+)
+async def test_responses_of_our_models_never_come_from_litellm(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, model: str | None, status: int, code: str
+) -> None:
+    """Its bridge marks a call as complete that the maximum number of tokens cut."""
+    mixed = (ours(gateway.backend, "mixed"), foreign("mixed"))
+    use(monkeypatch, ours(gateway.backend), *mixed, fallbacks=[{"*": ["tiny"]}])
+    for path in ("/v1/responses", "/responses", "/openai/v1/responses", "/v1/responses/"):
+        refused = await gateway.ask({"model": model, "input": "hi"}, path=path)
+        assert refused.status == status
+        assert (refused.json["error"]["param"], refused.json["error"]["code"]) == ("model", code)
+    assert not gateway.host.passed
 
 
 async def test_control_field_is_rejected_on_every_inference_path(gateway: Gateway) -> None:

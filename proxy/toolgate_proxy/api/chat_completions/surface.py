@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import orjson
+
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ..surface import data_event
 from .chunks import DONE, Chunks, server_sent
+from .parameters import BY_NAME
 from .request import parse_request
 from .response import WholeResponse
 
@@ -33,10 +36,14 @@ class ChatCompletionStream:
     def end(self) -> bytes:
         return (server_sent([self._chunks.usage()]) if self._include_usage else b"") + DONE
 
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        return data_event(orjson.dumps({"error": error}))
+
 
 class ChatCompletions:
     name = "chat completions"
     call_type = "acompletion"
+    parameters = frozenset(BY_NAME)
 
     def model_in_path(self, path: str) -> str | None:
         found = PATH.fullmatch(path)
@@ -45,8 +52,16 @@ class ChatCompletions:
     def is_streamed(self, body: Mapping[str, Any]) -> bool:
         return body.get("stream") is True
 
+    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        return {**defaults, **body}
+
     def parse(
-        self, body: Mapping[str, Any], *, model: str, open_objects: bool = False
+        self,
+        body: Mapping[str, Any],
+        *,
+        model: str,
+        open_objects: bool = False,
+        omit_hosted: bool = True,
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects)
 
@@ -56,7 +71,7 @@ class ChatCompletions:
     def whole(self, response: ChatResponse, model: str) -> WholeResponse:
         return WholeResponse(response, model)
 
-    def error(self, error: ToolgateError) -> dict[str, Any]:
+    def error(self, error: ToolgateError, request: ChatRequest | None = None) -> dict[str, Any]:
         return error.body()
 
     def error_event(self, body: bytes) -> bytes:

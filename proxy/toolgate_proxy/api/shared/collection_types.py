@@ -184,6 +184,38 @@ class JsonObject:
 
 
 @dataclass(frozen=True)
+class TextMap:
+    """An object of up to `maximum` strings, with bounds on the characters of names and strings."""
+
+    maximum: int
+    name: int
+    length: int
+
+    @property
+    def expected(self) -> str:
+        return (
+            f"an object of up to {self.maximum} strings of up to {self.length} characters, with "
+            f"names of up to {self.name}"
+        )
+
+    def parse(self, value: Any, path: str) -> dict[str, str]:
+        if not isinstance(value, dict) or len(value) > self.maximum:
+            raise invalid_value(path, self.expected, value)
+        for name, text in value.items():
+            if len(name) > self.name or not isinstance(text, str) or len(text) > self.length:
+                raise InvalidRequest(f"{path!r} must be {self.expected}.", param=path)
+        return value
+
+    def valid(self) -> tuple[Any, ...]:
+        return ({}, {"a": "b"}, {"é": ""})
+
+    def invalid(self) -> tuple[Any, ...]:
+        many = {str(at): "" for at in range(self.maximum + 1)}
+        long = ({"a" * (self.name + 1): ""}, {"a": "b" * (self.length + 1)})
+        return (many, *long, {"a": 3}, {"a": None}, [], "a", 3, True)
+
+
+@dataclass(frozen=True)
 class Object:
     """An object of known members. A member that is null counts as left out. An unknown member is
     an error unless it is null or false, or unless `extensible` allows others."""

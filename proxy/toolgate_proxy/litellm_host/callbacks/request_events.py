@@ -18,12 +18,13 @@ import litellm.utils
 from litellm.litellm_core_utils.get_litellm_params import get_litellm_params
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.litellm_pre_call_utils import add_litellm_data_to_request
+from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
 from litellm.types.utils import ModelResponse
 from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
-from ...api.chat_completions.parameters import BY_NAME
+from ...api.surface import Surface
 from ...context import RequestContext
 from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Target, placement_of, router
@@ -35,20 +36,21 @@ logger = logging.getLogger("toolgate")
 
 
 class RequestEvents:
-    """Hooks and events of one request. `call_type`: LiteLLM's name of the operation."""
+    """Hooks and events of one request. `body`: as the client sent it."""
 
     def __init__(
         self,
         request: Request,
         caller: UserAPIKeyAuth,
         body: Mapping[str, Any],
-        call_type: str,
+        surface: Surface,
         context: RequestContext,
     ) -> None:
         self._request = request
         self._caller = caller
         self._body = body
-        self._call_type = call_type
+        self._call_type = surface.call_type
+        self._names = surface.parameters
         self._context = context
         self._began = datetime.datetime.fromtimestamp(context.arrived)  # naive, like LiteLLM's
         self._data: dict[str, Any] | None = None
@@ -61,12 +63,12 @@ class RequestEvents:
 
     @classmethod
     def of_refused(
-        cls, scope: MutableMapping[str, Any], call_type: str, context: RequestContext
+        cls, scope: MutableMapping[str, Any], surface: Surface, context: RequestContext
     ) -> RequestEvents:
         """For a request that was rejected before its model and caller were known."""
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
-        return cls(Request(scope), caller, {}, call_type, context)
+        return cls(Request(scope), caller, {}, surface, context)
 
     async def before(self) -> dict[str, Any]:
         """Runs `async_pre_call_hook` of all callbacks and returns the body that they return. Raises
@@ -78,8 +80,8 @@ class RequestEvents:
             user_api_key_dict=self._caller, data=data, call_type=self._call_type
         )
         self._data = data = changed if isinstance(changed, dict) else data
-        hidden = {name: value for name, value in self._body.items() if name not in BY_NAME}
-        known = {name: value for name, value in data.items() if name in BY_NAME}
+        hidden = {name: value for name, value in self._body.items() if name not in self._names}
+        known = {name: value for name, value in data.items() if name in self._names}
         if "metadata" not in self._body:
             known.pop("metadata", None)  # LiteLLM's own
         return known | hidden
@@ -158,7 +160,7 @@ class RequestEvents:
 
         data = await self._described(model, stream)
         log = self._logging
-        response = ModelResponse(**whole)
+        response = _response(self._call_type, whole, stream=stream)
         if stream:
             either(log, "update_completion_start_time")(
                 completion_start_time=self._first_event or ended
@@ -212,7 +214,7 @@ class RequestEvents:
             self._request.state.litellm_received_at = self._began.astimezone()
             data = await add_litellm_data_to_request(
                 # Known parameters only: other fields could become arguments of LiteLLM's functions.
-                data={name: value for name, value in self._body.items() if name in BY_NAME},
+                data={name: value for name, value in self._body.items() if name in self._names},
                 request=self._request,
                 user_api_key_dict=self._caller,
                 proxy_config=proxy_server.proxy_config,
@@ -254,7 +256,7 @@ class RequestEvents:
         optional = {
             name: value
             for name, value in data.items()
-            if name in BY_NAME and name not in ("model", "messages", "metadata")
+            if name in self._names and name not in ("model", "messages", "input", "metadata")
         }
         optional["stream"] = stream
         self._logging.update_messages(data.get("messages") or [])  # hooks may have changed them
@@ -280,6 +282,16 @@ class RequestEvents:
         self._logging.stream = stream
         self._logging.model_call_details["stream"] = stream
         return data
+
+
+def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
+    """LiteLLM's object of a response; in a Responses stream it is that of the last event."""
+    if call_type != "aresponses":
+        return ModelResponse(**whole)
+    response = ResponsesAPIResponse(**whole)
+    if not stream:
+        return response
+    return ResponseCompletedEvent(type="response.completed", response=response)
 
 
 def _merged(tags: Sequence[str] | None, more: Sequence[str] | None) -> list[str]:

@@ -1,0 +1,91 @@
+"""The content of messages and of results of calls: text, or an array of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolgate_core.errors import UnsupportedParameter
+
+from ...request_fields import Fields, invalid_value
+
+Content = str | list[dict[str, Any]]
+PART_FIELDS = {
+    "input_text": ("text",),
+    "output_text": ("text", "annotations", "logprobs"),
+    "refusal": ("refusal",),
+    "input_image": ("image_url", "detail", "file_id"),
+}
+"""By type of part: its fields. Those of a response's parts may be sent back."""
+IGNORED_FIELDS = ("type", "prompt_cache_breakpoint")
+KINDS = {
+    "assistant": ("output_text", "refusal", "input_text"),
+    "user": ("input_text", "input_image", "output_text"),
+    "system": ("input_text", "output_text"),
+    "tool": ("input_text", "output_text"),
+}
+"""By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
+
+
+def read_content(fields: Fields, name: str, role: str) -> Content:
+    """The content in the form of chat templates. Raises InvalidRequest and UnsupportedParameter."""
+    content = fields.values.get(name)
+    if isinstance(content, str):
+        return content
+    path = fields.path(name)
+    if not isinstance(content, list):
+        raise invalid_value(path, "a string or an array of content parts", content)
+    return [_part(part, f"{path}[{at}]", role) for at, part in enumerate(content)]
+
+
+def as_text(content: Content) -> str:
+    """The text of a content without images."""
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content)
+
+
+def check_fields(fields: Fields, known: Sequence[str]) -> None:
+    """Raises UnsupportedParameter for a field that is not in `known`."""
+    for name, value in fields.values.items():
+        if name not in known and value is not None:
+            path = fields.path(name)
+            raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)
+
+
+def _part(part: object, path: str, role: str) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        raise invalid_value(path, "an object", part)
+    fields = Fields(part, path)
+    kind = fields.text("type")
+    if kind not in KINDS[role]:
+        if kind is None:
+            raise fields.wrong("type", "the type of a content part")
+        where = "the result of a call" if role == "tool" else f"a message of the role {role}"
+        raise UnsupportedParameter(
+            f"A content part of the type {kind!r} is not supported in {where}. Use "
+            f"{' or '.join(KINDS[role][:2])}.",
+            param=f"{path}.type",
+        )
+    check_fields(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
+    if kind == "input_image":
+        return _image(fields)
+    name = "refusal" if kind == "refusal" else "text"
+    text = fields.text(name)
+    if text is None:
+        raise fields.wrong(name, "a string")
+    return {"type": "text", "text": text}
+
+
+def _image(fields: Fields) -> dict[str, Any]:
+    """`detail` has no effect."""
+    if fields.values.get("file_id") is not None:
+        path = fields.path("file_id")
+        raise UnsupportedParameter(
+            f"{path!r} is not supported, because files are not stored. Use image_url.",
+            param=path,
+        )
+    url = fields.text("image_url")
+    if not url:
+        raise fields.wrong("image_url", "the image's URL or a data URI")
+    return {"type": "image_url", "image_url": {"url": url}}

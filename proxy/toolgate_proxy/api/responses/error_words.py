@@ -1,0 +1,44 @@
+"""Errors of later steps in the words of the Responses API.
+
+The engine and the backends name the parameters of chat completions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
+
+NAMES = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "response_format": "text.format",
+    "reasoning_effort": "reasoning.effort",
+}
+NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
+MESSAGE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
+QUOTED_MESSAGES = re.compile(r"(['`\"])messages\1")
+
+
+def in_own_words(body: dict[str, Any], request: ChatRequest | None) -> dict[str, Any]:
+    """`body`: an error in OpenAI's form. `request`: the request that failed, if it was parsed."""
+    error = body["error"]
+    param = error.get("param")
+    own = {"message": shortened(_replaced(error["message"], request), MAX_MESSAGE)}
+    if isinstance(param, str):
+        own["param"] = "input" if param == "messages" else _replaced(param, request)
+        own["param"] = shortened(own["param"], MAX_PARAM)
+    return {**body, "error": {**error, **own}}
+
+
+def _replaced(text: str, request: ChatRequest | None) -> str:
+    paths = request.message_paths if request is not None else ()
+
+    def path_of(found: re.Match[str]) -> str:
+        at = int(found[1])
+        return paths[at] if at < len(paths) else found[0]
+
+    text = NAME.sub(lambda found: NAMES[found[0]], text)
+    return QUOTED_MESSAGES.sub(r"\1input\1", MESSAGE.sub(path_of, text))

@@ -1,0 +1,1 @@
+"""The output of a response: items, events, and the response object."""

@@ -1,0 +1,149 @@
+"""The response object, with the fields of the request that it repeats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from toolgate_core.deltas import Finish
+
+from ....chat.response import ChatResponse, TokenCounts
+from .collector import Output
+
+Status = Literal["in_progress", "completed", "incomplete", "failed"]
+CUT = {"reason": "max_output_tokens"}
+
+
+class Body:
+    """The response objects of one response. `model` is the name that the client sent."""
+
+    def __init__(self, response: ChatResponse, model: str) -> None:
+        self._response = response
+        self._model = model
+        self._repeated = _repeated(response.request.repeated)
+
+    def at_start(self) -> dict[str, Any]:
+        """Before the first item."""
+        return self._made("in_progress", [])
+
+    def at_end(self, output: Output) -> dict[str, Any]:
+        """Of a response that is completed, or incomplete because of the maximum of tokens."""
+        finish = output.finish or Finish("stop")
+        cut = finish.reason == "length"
+        usage = _usage(self._response.counts)
+        return {
+            **self._made(
+                "incomplete" if cut else "completed",
+                output.items(),
+                completed_at=None if cut else int(time.time()),
+                incomplete_details=CUT if cut else None,
+                usage=usage,
+            ),
+            **self._additions(output, finish),
+        }
+
+    def failed(self, output: Output, error: Mapping[str, Any]) -> dict[str, Any]:
+        """`error`: the error object, with `code` and `message`."""
+        shown = {"code": error["code"], "message": error["message"]}
+        usage = _usage(self._response.counts)
+        return self._made("failed", output.items(), error=shown, usage=usage)
+
+    def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        head = self._response.head
+        return {
+            "id": head.id,
+            "object": "response",
+            "created_at": head.created,
+            "completed_at": None,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "model": self._model,
+            "output": output,
+            **self._repeated,
+            "usage": None,
+            **more,
+        }
+
+    def _additions(self, output: Output, finish: Finish) -> dict[str, Any]:
+        """Fields beyond OpenAI's, as in chat completions."""
+        response = self._response
+        fields: dict[str, Any] = {}
+        if finish.stop_reason is not None:
+            fields["stop_reason"] = finish.stop_reason
+        if finish.call is not None:
+            fields["toolgate"] = {"last_call": finish.call}
+        if response.request.return_token_ids:
+            fields["token_ids"] = output.token_ids
+            fields["prompt_token_ids"] = list(response.prompt_token_ids or ())
+        if response.prompt_text is not None:
+            fields["prompt_text"] = response.prompt_text
+        if response.prompt_logprobs is not None:
+            fields["prompt_logprobs"] = [
+                None
+                if at is None
+                else {str(token): each.model_dump() for token, each in at.items()}
+                for at in response.prompt_logprobs
+            ]
+        return fields
+
+
+def is_summarized(repeated: Mapping[str, Any]) -> bool:
+    """Whether the request asks for a summary of the reasoning."""
+    return _summary(repeated) is not None
+
+
+def _summary(repeated: Mapping[str, Any]) -> str | None:
+    reasoning = repeated.get("reasoning", {})
+    summary: str | None = reasoning.get("summary") or reasoning.get("generate_summary")
+    return summary
+
+
+def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the request with the defaults of OpenAI's API."""
+    text = given.get("text", {})
+    return {
+        "instructions": given.get("instructions"),
+        "max_output_tokens": given.get("max_output_tokens"),
+        "max_tool_calls": given.get("max_tool_calls"),
+        "parallel_tool_calls": given.get("parallel_tool_calls", True),
+        "previous_response_id": None,
+        "conversation": None,
+        "prompt": None,
+        "prompt_cache_key": given.get("prompt_cache_key"),
+        "prompt_cache_retention": given.get("prompt_cache_retention"),
+        "reasoning": {
+            "effort": given.get("reasoning", {}).get("effort"),
+            "summary": _summary(given),
+        },
+        "safety_identifier": given.get("safety_identifier"),
+        "service_tier": "default",
+        "store": False,
+        "temperature": given.get("temperature", 1.0),
+        "text": {
+            "format": text.get("format", {"type": "text"}),
+            "verbosity": text.get("verbosity", "medium"),
+        },
+        "tool_choice": given.get("tool_choice", "auto"),
+        "tools": list(given.get("tools", ())),
+        "top_logprobs": given.get("top_logprobs", 0),
+        "top_p": given.get("top_p", 1.0),
+        "presence_penalty": given.get("presence_penalty", 0.0),
+        "frequency_penalty": given.get("frequency_penalty", 0.0),
+        "truncation": "disabled",
+        "user": given.get("user"),
+        "metadata": given.get("metadata", {}),
+    }
+
+
+def _usage(counts: TokenCounts) -> dict[str, Any]:
+    return {
+        "input_tokens": counts.prompt,
+        # Nothing is billed for writing to the cache.
+        "input_tokens_details": {"cached_tokens": counts.cached, "cache_write_tokens": 0},
+        "output_tokens": counts.completion,
+        "output_tokens_details": {"reasoning_tokens": counts.reasoning},
+        "total_tokens": counts.prompt + counts.completion,
+    }

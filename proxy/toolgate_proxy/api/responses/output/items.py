@@ -1,0 +1,199 @@
+"""The items of a response's output. Each one makes the events that announce it.
+
+An event is a dict with its `type`. The stream adds the sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from toolgate_core import wire
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta, ReasoningDelta
+
+from .logprobs import event_logprobs, part_logprobs
+
+Event = dict[str, Any]
+Status = Literal["in_progress", "completed", "incomplete"]
+
+
+@dataclass(frozen=True)
+class TextKind:
+    """An item with one part of text."""
+
+    prefix: str
+    """Beginning of the item's id."""
+    item: dict[str, Any]
+    """The item without its id and status. It is copied."""
+    parts: str
+    """The item's field that has the part."""
+    part: dict[str, Any]
+    """The part without its text."""
+    index: str
+    """The events' field that has the part's index."""
+    part_event: str
+    text_event: str
+    """Beginnings of the types of events."""
+
+
+MESSAGE = TextKind(
+    prefix="msg",
+    item={"type": "message", "role": "assistant", "content": []},
+    parts="content",
+    part={"type": "output_text", "annotations": [], "logprobs": []},
+    index="content_index",
+    part_event="response.content_part",
+    text_event="response.output_text",
+)
+REASONING = TextKind(
+    prefix="rs",
+    item={"type": "reasoning", "summary": [], "content": []},
+    parts="content",
+    part={"type": "reasoning_text"},
+    index="content_index",
+    part_event="response.content_part",
+    text_event="response.reasoning_text",
+)
+SUMMARY = TextKind(
+    prefix="rs",
+    item={"type": "reasoning", "summary": []},
+    parts="summary",
+    part={"type": "summary_text"},
+    index="summary_index",
+    part_event="response.reasoning_summary_part",
+    text_event="response.reasoning_summary_text",
+)
+"""The reasoning, for clients that ask for a summary."""
+
+
+@dataclass
+class TextItem:
+    """A message or the reasoning. `logprobs`: whether the message has logprobs."""
+
+    kind: TextKind
+    response_id: str
+    index: int
+    status: Status = "in_progress"
+    _texts: list[str] = field(default_factory=list)
+    _logprobs: list[wire.TokenLogprob] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return item_id(self.kind.prefix, self.response_id, self.index)
+
+    def begin(self) -> Iterator[Event]:
+        empty = self._item([])
+        yield {"type": "response.output_item.added", "output_index": self.index, "item": empty}
+        yield self._part_event("added", self._part())
+
+    def add(self, event: ContentDelta | ReasoningDelta) -> Iterator[Event]:
+        self._texts.append(event.text)
+        more: Event = {"delta": event.text}
+        if self.kind is MESSAGE:
+            self._logprobs += event.logprobs
+            more["logprobs"] = event_logprobs(event.logprobs)
+        elif not event.text:
+            return  # logprobs only
+        yield self._text_event("delta", more)
+
+    def end(self, status: Status) -> Iterator[Event]:
+        self.status = status
+        part = self._part()
+        more: Event = {"text": part["text"]}
+        if self.kind is MESSAGE:
+            more["logprobs"] = event_logprobs(self._logprobs)
+        yield self._text_event("done", more)
+        yield self._part_event("done", part)
+        yield {
+            "type": "response.output_item.done",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+
+    def body(self) -> dict[str, Any]:
+        return self._item([self._part()])
+
+    def _item(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        kind = self.kind
+        return {"id": self.id, "status": self.status, **kind.item, kind.parts: parts}
+
+    def _part(self) -> dict[str, Any]:
+        part = {**self.kind.part, "text": "".join(self._texts)}
+        if self.kind is MESSAGE:
+            part["logprobs"] = part_logprobs(self._logprobs)
+        return part
+
+    def _place(self) -> Event:
+        return {"item_id": self.id, "output_index": self.index, self.kind.index: 0}
+
+    def _part_event(self, name: str, part: dict[str, Any]) -> Event:
+        return {"type": f"{self.kind.part_event}.{name}", **self._place(), "part": part}
+
+    def _text_event(self, name: str, more: Event) -> Event:
+        return {"type": f"{self.kind.text_event}.{name}", **self._place(), **more}
+
+
+@dataclass
+class CallItem:
+    """A call of a function. A call that is cut stays without its `done` events: clients execute
+    a call when they see the item's."""
+
+    response_id: str
+    index: int
+    name: str
+    call_id: str
+    status: Status = "in_progress"
+    _arguments: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return item_id("fc", self.response_id, self.index)
+
+    def begin(self) -> Iterator[Event]:
+        yield {
+            "type": "response.output_item.added",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+
+    def add(self, event: ArgumentsDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        if event.text:
+            yield {
+                "type": "response.function_call_arguments.delta",
+                "item_id": self.id,
+                "output_index": self.index,
+                "delta": event.text,
+            }
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        self.status = "completed"
+        yield {
+            "type": "response.function_call_arguments.done",
+            "item_id": self.id,
+            "output_index": self.index,
+            "name": self.name,
+            "arguments": "".join(self._arguments),
+        }
+        yield {
+            "type": "response.output_item.done",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": "function_call",
+            "status": self.status,
+            "call_id": self.call_id,
+            "name": self.name,
+            "arguments": "".join(self._arguments),
+        }
+
+
+def item_id(prefix: str, response_id: str, index: int) -> str:
+    """The id of an item: the same in a stream and in a complete response."""
+    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"

@@ -1,0 +1,169 @@
+"""The parameter table of the Responses API. docs/parameters-responses.md is generated from it by
+`make docs`.
+
+A parameter that the table does not have is an error: the gateway drops no parameter silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..shared.collection_types import Array, JsonObject, Object, TextMap
+from ..shared.content_format import CONTENT_FORMAT
+from ..shared.options import OPTIONS
+from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
+from ..shared.reasoning import EFFORT_BUDGETS, REASONING
+from ..shared.sampling import SAMPLING
+from ..shared.template import TEMPLATE
+from ..shared.unsupported import UNSUPPORTED
+from ..shared.value_types import Anything, Choice, Flag, Integer, Text
+from .tool_choice import TOOL_CHOICES
+
+LOGPROBS = "message.output_text.logprobs"
+INCLUDES = (
+    LOGPROBS,
+    "reasoning.encrypted_content",
+    "message.input_image.image_url",
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+)
+STATELESS = "Nothing is stored. Send the earlier items in `input`."
+SUMMARIES = ("auto", "concise", "detailed")
+
+RESPONSES: tuple[Parameter, ...] = (
+    Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
+    Parameter(
+        "input",
+        Anything("a non-empty string or a non-empty array of items"),
+        note="See [items](responses.md#input).",
+    ),
+    Parameter("instructions", Text(), note="The first system message of the prompt."),
+    Parameter(
+        "max_output_tokens",
+        Integer(1),
+        sampling="max_tokens",
+        note="Maximum number of tokens, reasoning included. It must allow a required call.",
+    ),
+    Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
+    Parameter(
+        "stream_options",
+        Object({"include_obfuscation": Flag()}),
+        note="Requires `stream`. `include_obfuscation` has no effect.",
+    ),
+    Parameter("tools", Array("tools"), note="See [tools](responses.md#tools)."),
+    Parameter(
+        "tool_choice",
+        Anything(TOOL_CHOICES),
+        note="The object has the type `function` or `allowed_tools`.",
+    ),
+    Parameter(
+        "parallel_tool_calls",
+        Flag(),
+        request="parallel_tool_calls",
+        note="false allows at most one call.",
+    ),
+    Parameter(
+        "max_tool_calls",
+        Integer(1),
+        note="It limits calls of hosted tools, of which there are none.",
+    ),
+    Parameter(
+        "text",
+        Object({"format": JsonObject(), "verbosity": Choice(("low", "medium", "high"))}),
+        note="The format has the type text, json_object or json_schema. Tools may be given as "
+        "well. `verbosity` must be medium.",
+    ),
+    Parameter(
+        "reasoning",
+        Object(
+            {
+                "effort": Choice(tuple(EFFORT_BUDGETS)),
+                "summary": Choice(SUMMARIES),
+                "generate_summary": Choice(SUMMARIES),
+                "context": Choice(("auto", "current_turn", "all_turns")),
+                "mode": Choice(("standard",)),
+            }
+        ),
+        note='The effort "none" turns reasoning off; other values turn it on and set its budget. '
+        "With `summary`, the reasoning is sent as the summary. `context` has no effect.",
+    ),
+    Parameter(
+        "include",
+        Array("names of additional output"),
+        note=f"`{LOGPROBS}` returns logprobs. OpenAI's other values have no effect: reasoning is "
+        "never encrypted, and there are no hosted tools.",
+    ),
+    Parameter(
+        "metadata",
+        TextMap(16, name=64, length=512),
+        note="Returned with the response.",
+    ),
+    Parameter("store", Flag(), note="It has no effect: responses are not stored."),
+    Parameter("prompt_cache_key", Text(maximum=1024), note="Prefix caching works without a key."),
+    Parameter(
+        "prompt_cache_retention",
+        Choice(("in_memory", "in-memory", "24h")),
+        note="It has no effect: vLLM manages the prefix cache.",
+    ),
+    Parameter("safety_identifier", Text(maximum=1024), note="It identifies the end user."),
+    Parameter("user", Text(maximum=1024), note="It identifies the end user."),
+    Parameter(
+        "request_id",
+        Text(minimum=1, maximum=128, visible=True),
+        origin="vLLM",
+        note="Return this ID, prefixed with `resp_`. The header x-request-id is independent.",
+    ),
+    Parameter(
+        "echo",
+        Flag(),
+        origin="vLLM",
+        note="Start the text with the message that `continue_final_message` continues.",
+    ),
+    default_only(
+        "OpenAI",
+        "truncation",
+        "disabled",
+        note="Shorten `input`, or use `truncate_prompt_tokens`.",
+    ),
+    default_only("OpenAI", "background", False, note="Responses are not stored."),
+    *ignored(
+        "OpenAI",
+        client_metadata="It is for the client's records.",
+        prompt_cache_options="vLLM manages the prefix cache.",
+        service_tier="There are no service tiers.",
+    ),
+    *rejected(
+        "OpenAI",
+        context_management="Shorten `input` in the client.",
+        conversation=STATELESS,
+        moderation="Moderation is not built in.",
+        previous_response_id=STATELESS,
+        prompt="Prompts are not stored. Send `instructions` and `input`.",
+    ),
+)
+CHAT_ONLY = ("logprobs", "reasoning_effort")
+"""Shared parameters that the Responses API writes in another way."""
+NOTES = {
+    "top_logprobs": f"Alternatives per token, returned if `include` has `{LOGPROBS}`.",
+    "logprob_token_ids": "Tokens to list in `top_logprobs` of the response. Requires logprobs in "
+    "`include`.",
+    "structured_outputs": "Constrain the text, as `text.format` does.",
+    "best_of": "Send several requests.",
+    "guided_json": "Use `text.format`.",
+    "return_token_ids": "Return `token_ids` and `prompt_token_ids` with the complete response.",
+    "return_prompt_text": "Return `prompt_text`, the prompt that the template rendered.",
+}
+"""Notes of shared parameters in the words of this API."""
+
+PARAMETERS: tuple[Parameter, ...] = (
+    *RESPONSES,
+    *(
+        replace(row, note=NOTES.get(row.name, row.note).replace("max_tokens", "max_output_tokens"))
+        for row in (*SAMPLING, *REASONING, *TEMPLATE, *CONTENT_FORMAT, *OPTIONS, *UNSUPPORTED)
+        if row.name not in CHAT_ONLY and not (row in UNSUPPORTED and row.origin == "OpenAI")
+    ),
+)
+BY_NAME = make_table(PARAMETERS)

@@ -1,0 +1,150 @@
+"""Convert the body of a Responses request to a ChatRequest."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest, ToolChoice
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.tools import Tool
+
+from ...request_fields import Fields, invalid_value
+from ..shared.content_format import (
+    STRUCTURED_OUTPUTS,
+    check_plain_only,
+    read_format,
+    read_structured_outputs,
+)
+from ..shared.messages import has_images, text_of_last
+from ..shared.options import on_budget
+from ..shared.parameter import ParsedParameters, read_parameters
+from ..shared.reasoning import reasoning_budget, reasoning_mode
+from ..shared.sampling import make_sampling
+from ..shared.template import template_kwargs
+from .content import check_fields
+from .items import parse_input
+from .parameters import BY_NAME, INCLUDES, LOGPROBS
+from .tool_choice import read_tool_choice
+from .tools import RequestedTools, read_tools
+
+FORMAT = "text.format"
+FORMAT_FIELDS = {
+    "json_schema": ("type", "name", "schema", "strict", "description"),
+    "json_object": ("type",),
+    "text": ("type",),
+}
+
+
+def parse_request(
+    body: Mapping[str, Any], *, model: str, open_objects: bool = False, omit_hosted: bool = True
+) -> ChatRequest:
+    """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
+    out instead of refusing them.
+
+    Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
+    invalid field.
+    """
+    parsed = read_parameters(body, BY_NAME)
+    values, request = parsed.values, parsed.request
+    _check_options(values)
+    _spread(values)
+    _set_logprobs(parsed)
+    check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
+    messages, paths = parse_input(values.get("input"), values.get("instructions"))
+    tools = read_tools(values.get("tools", ()), open_objects=open_objects, omit_hosted=omit_hosted)
+    choice = read_tool_choice(values.get("tool_choice"))
+    _check_offered(tools, choice)
+    if "request_id" in values:
+        request["answer_id"] = f"resp_{values['request_id']}"
+    if parsed.tokenizing:
+        request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
+    mode = reasoning_mode(values)
+    return ChatRequest(
+        request_id=f"resp_{secrets.token_hex(16)}",
+        model=model,
+        messages=tuple(messages),
+        message_paths=paths,
+        images=has_images(messages),
+        tools=tools.functions,
+        tool_paths=tools.paths,
+        omitted_tools=tools.omitted,
+        tool_choice=choice,
+        reasoning=mode,
+        template_kwargs=template_kwargs(values, mode),
+        sampling=make_sampling(parsed, stream=request.get("stream", False)),
+        reasoning_budget=reasoning_budget(values),
+        on_budget=on_budget(values),
+        content_format=_content_format(values, open_objects=open_objects),
+        content_param=STRUCTURED_OUTPUTS if STRUCTURED_OUTPUTS in values else f"{FORMAT}.schema",
+        echo=text_of_last(messages) if values.get("echo") else "",
+        repeated=values | {"tools": tools.shown},
+        **request,
+    )
+
+
+def _check_options(values: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest and UnsupportedParameter."""
+    if "stream_options" in values and not values.get("stream"):
+        raise InvalidRequest(
+            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
+        )
+    for at, name in enumerate(values.get("include", ())):
+        if not isinstance(name, str) or name not in INCLUDES:
+            expected = f"one of {', '.join(INCLUDES)}"
+            raise invalid_value(f"include[{at}]", expected, name)
+    verbosity = values.get("text", {}).get("verbosity", "medium")
+    if verbosity != "medium":
+        raise UnsupportedParameter(
+            "'text.verbosity' must be \"medium\" or left out. The templates of open models do not "
+            "support it.",
+            param="text.verbosity",
+        )
+
+
+def _spread(values: dict[str, Any]) -> None:
+    """Adds the shared parameters that this API has in objects."""
+    effort = values.get("reasoning", {}).get("effort")
+    if effort is not None:
+        values["reasoning_effort"] = effort
+
+
+def _set_logprobs(parsed: ParsedParameters) -> None:
+    """Without the value in `include`, `top_logprobs` has no effect."""
+    if LOGPROBS in parsed.values.get("include", ()):
+        parsed.values["logprobs"] = True
+        return
+    if parsed.sampling.get("logprob_token_ids"):
+        raise InvalidRequest(
+            f"'logprob_token_ids' requires logprobs. Add {LOGPROBS!r} to 'include'.",
+            param="logprob_token_ids",
+        )
+    parsed.sampling.pop("logprobs", None)
+
+
+def _check_offered(tools: RequestedTools, choice: ToolChoice) -> None:
+    """Raises InvalidTools if a call is required and only hosted tools were offered."""
+    if choice == "required" and tools.omitted and not tools.functions:
+        raise InvalidTools(
+            f"'tool_choice' requires a call, but this gateway does not have the hosted tool "
+            f"{tools.omitted[0]!r}. Offer a function.",
+            param="tools[0]",
+        )
+
+
+def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
+    given, structured = values.get("text", {}).get("format"), values.get(STRUCTURED_OUTPUTS)
+    if structured is not None:
+        if given is not None and given.get("type") != "text":
+            raise UnsupportedParameter(
+                f"{STRUCTURED_OUTPUTS!r} can't be combined with {FORMAT!r}. Remove one of them.",
+                param=STRUCTURED_OUTPUTS,
+            )
+        return read_structured_outputs(structured, open_objects=open_objects)
+    if given is None:
+        return None
+    fields = Fields(given, FORMAT)
+    check_fields(fields, FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
+    return read_format(given, FORMAT, nested=None, open_objects=open_objects)

@@ -1,0 +1,302 @@
+"""Bodies of Responses requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.responses_api import LOOK, WALK, parsed
+from toolgate_core import grammar_key
+from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
+from toolgate_core.errors import (
+    BudgetTooSmall,
+    InvalidRequest,
+    InvalidTools,
+    SchemaNotEnforceable,
+    UnsupportedParameter,
+)
+from toolgate_proxy.api.chat_completions import parameters as chat
+from toolgate_proxy.api.chat_completions.request import parse_request as parse_chat
+from toolgate_proxy.api.responses.parameters import BY_NAME, CHAT_ONLY
+from toolgate_proxy.api.responses.surface import Responses
+from toolgate_proxy.chat.backend_request import schema_params
+
+SEARCH = {"type": "web_search", "search_context_size": "low"}
+LOGPROBS = ["message.output_text.logprobs"]
+FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
+
+
+def refusal(**params: Any) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as refused:
+        parsed(**params)
+    return refused.value
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_every_row_accepts_its_values_and_refuses_others(name: str) -> None:
+    row = BY_NAME[name]
+    if row.type is None:
+        if row.support == "rejected":
+            assert refusal(**{name: "x"}).param == name
+        elif row.support == "default only":
+            parsed(**{name: row.defaults[0]})
+            assert refusal(**{name: "x"}).param == name
+        else:
+            parsed(**{name: {"any": ["value"]}})
+        return
+    for value in row.type.invalid():
+        if name == "input" and isinstance(value, str):
+            continue
+        body = {"model": "tiny", "input": "hi", name: value}
+        with pytest.raises(InvalidRequest) as refused:
+            Responses().parse(body, model="tiny")
+        assert (refused.value.param or "").startswith(name)
+
+
+def test_every_parameter_of_chat_has_a_counterpart() -> None:
+    """All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling."""
+    others = {
+        "messages", "n", "max_tokens", "max_completion_tokens", "functions", "function_call",
+        "response_format", "modalities", "audio", "prediction", "web_search_options", "verbosity",
+        *CHAT_ONLY,
+    }  # fmt: skip
+    assert set(chat.BY_NAME) - set(BY_NAME) == others
+
+
+def test_the_same_request_in_both_apis_is_the_same_request() -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    function = {"name": "look", "description": "Looks.", "parameters": parameters, "strict": True}
+    schema = {"type": "object", "properties": {"b": {"type": "string"}}}
+    common: dict[str, Any] = {
+        "temperature": 0.5, "top_p": 0.9, "top_k": 7, "seed": 4, "stop": ["x"], "priority": 2,
+        "chat_template_kwargs": {"style": "short"}, "parallel_tool_calls": False, "stream": True,
+        "toolgate": {"on_budget": "close"}, "cache_salt": "s",
+    }  # fmt: skip
+    ours = parsed(
+        [{"role": "user", "content": "hi"}],
+        instructions="Be brief.",
+        tools=[{"type": "function", **function}],
+        tool_choice={"type": "function", "name": "look"},
+        max_output_tokens=99,
+        reasoning={"effort": "low"},
+        text={"format": {"type": "json_schema", "name": "n", "schema": schema}},
+        **common,
+    )
+    theirs = parse_chat(
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "hi"},
+            ],
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": {"type": "function", "function": {"name": "look"}},
+            "max_completion_tokens": 99,
+            "reasoning_effort": "low",
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "n", "schema": schema},
+            },
+            **common,
+        },
+        model="tiny",
+    )
+    own = ("request_id", "content_param", "tool_paths", "message_paths", "repeated")
+    for name in ChatRequest.__dataclass_fields__:
+        if name not in own:
+            assert getattr(ours, name) == getattr(theirs, name), name
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        ({"type": "function", "name": "look"}, NamedTool("look")),
+        (
+            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "a"}]},
+            AllowedTools("auto", ("a",)),
+        ),
+        (
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": each} for each in "ab"],
+            },
+            AllowedTools("required", ("a", "b")),
+        ),
+    ],
+)
+def test_tool_choices(choice: Any, expected: Any) -> None:
+    assert parsed(tools=[LOOK], tool_choice=choice).tool_choice == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "param"),
+    [
+        ("any", "tool_choice"),
+        (3, "tool_choice"),
+        ({"type": "web_search"}, "tool_choice.type"),
+        ({"type": "custom", "name": "look"}, "tool_choice.type"),
+        ({"name": "look"}, "tool_choice.type"),
+        ({"type": "function"}, "tool_choice.name"),
+        ({"type": "function", "function": {"name": "look"}}, "tool_choice.name"),
+        ({"type": "allowed_tools", "tools": []}, "tool_choice.mode"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": []}, "tool_choice.tools"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": ["a"]}, "tool_choice.tools[0]"),
+        (
+            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]},
+            "tool_choice.tools[0].type",
+        ),
+    ],
+)
+def test_wrong_tool_choices(choice: Any, param: str) -> None:
+    assert refusal(tools=[LOOK], tool_choice=choice).param == param
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        (3, "tools[1]"),
+        ({"name": "look"}, "tools[1].type"),
+        ({"type": "custom", "name": "patch"}, "tools[1].type"),
+        ({"type": "namespace", "name": "mcp", "tools": []}, "tools[1].type"),
+        ({"type": "function"}, "tools[1].name"),
+        ({"type": "function", "name": "a b"}, "tools[1].name"),
+        ({"type": "function", "function": {"name": "look"}}, "tools[1].function"),
+        ({"type": "function", "name": "look", "parameters": 3}, "tools[1].parameters"),
+        ({"type": "function", "name": "look", "strict": "yes"}, "tools[1].strict"),
+        ({"type": "function", "name": "look", "description": 3}, "tools[1].description"),
+        ({"type": "function", "name": "look", "defer_loading": True}, "tools[1].defer_loading"),
+        ({"type": "function", "name": "walk"}, "tools[1].name"),
+    ],
+)
+def test_wrong_tools(tool: Any, param: str) -> None:
+    """The path counts hosted tools that are left out."""
+    error = refusal(tools=[SEARCH if param != "tools[1].name" else WALK, tool])
+    assert error.param == param
+    assert "function.name" not in error.message
+
+
+def test_hosted_tools_are_left_out_or_refused() -> None:
+    tools = [SEARCH, LOOK, {"type": "mcp"}, SEARCH, {"type": "web_search_2025_08_26"}, WALK]
+    asked = parsed(tools=tools)
+    assert [tool.name for tool in asked.tools] == ["look", "walk"]
+    assert asked.omitted_tools == ("web_search", "mcp", "web_search_2025_08_26")
+    assert [tool["name"] for tool in asked.repeated["tools"]] == ["look", "walk"]
+    assert schema_params(asked)["walk"] == "tools[5].parameters"
+    error = refusal(tools=tools, omit_hosted=False)
+    assert (type(error), error.param) == (UnsupportedParameter, "tools[0]")
+    assert parsed(tools=[SEARCH]).tools == ()
+    error = refusal(tools=[SEARCH], tool_choice="required")
+    assert (type(error), error.param) == (InvalidTools, "tools[0]")
+
+
+def test_formats() -> None:
+    for given in (None, {"type": "text"}):
+        assert parsed(text={"format": given}).content_format is None
+    for given in ({"type": "json_object"}, FORMAT):
+        asked = parsed(text={"format": given}, tools=[LOOK])
+        assert asked.content_format is not None
+        assert schema_params(asked)[grammar_key.CONTENT] == "text.format.schema"
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        ({"text": {"format": 3}}, "text.format"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+        ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
+        ({"text": {"format": FORMAT | {"more": 1}}}, "text.format.more"),
+        ({"text": {"format": {"type": "text"}, "more": 1}}, "text.more"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"text": {"format": FORMAT}, "structured_outputs": {"regex": "a"}}, "structured_outputs"),
+        ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
+        ({"reasoning": {"summary": "brief"}}, "reasoning.summary"),
+        ({"include": ["x"]}, "include[0]"),
+        ({"include": [*LOGPROBS, 3]}, "include[1]"),
+        ({"logprob_token_ids": [3]}, "logprob_token_ids"),
+        ({"stream_options": {"include_obfuscation": False}}, "stream_options"),
+        ({"stream": True, "stream_options": {"include_usage": True}},
+         "stream_options.include_usage"),
+        ({"stream": True, "prompt_logprobs": 1, "include": LOGPROBS}, "prompt_logprobs"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"messages": []}, "messages"),
+        ({"max_tokens": 3}, "max_tokens"),
+        ({"extra_body": {}}, "extra_body"),
+        ({"background": True}, "background"),
+        ({"truncation": "auto"}, "truncation"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"prompt": {"id": "p"}}, "prompt"),
+    ],
+)  # fmt: skip
+def test_error_names_the_parameter(params: dict[str, Any], param: str) -> None:
+    assert refusal(**params).param == param
+
+
+def test_clients_defaults_are_accepted() -> None:
+    parsed(
+        store=True,
+        background=False,
+        truncation="disabled",
+        service_tier="auto",
+        include=["reasoning.encrypted_content"],
+        previous_response_id=None,
+        prompt_cache_key="k",
+        client_metadata={"installation": "x"},
+        reasoning={"effort": "medium", "summary": "auto"},
+        stream=True,
+        stream_options={"include_obfuscation": False},
+    )
+
+
+def test_logprobs_are_requested_by_include() -> None:
+    assert parsed(top_logprobs=3).sampling.logprobs is None
+    assert parsed(include=LOGPROBS).sampling.logprobs == 0
+    assert parsed(include=LOGPROBS, top_logprobs=3).sampling.logprobs == 3
+
+
+def test_ids() -> None:
+    assert parsed().request_id.startswith("resp_")
+    assert parsed(request_id="mine").answer_id == "resp_mine"
+
+
+def test_defaults_of_a_deployment_get_the_names_of_this_api() -> None:
+    defaults: dict[str, Any] = {
+        "max_tokens": 50, "temperature": 0.1, "top_k": 3, "n": 2, "stream_options": {},
+        "reasoning_effort": "low", "tool_choice": "none",
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}}},
+    }  # fmt: skip
+    merged = Responses().with_defaults({"temperature": 0.9, "reasoning": {"summary": "auto"}},
+                                       defaults)  # fmt: skip
+    assert merged == {
+        "max_output_tokens": 50,
+        "temperature": 0.9,
+        "top_k": 3,
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+    }
+
+
+def test_errors_of_later_steps_are_in_the_words_of_this_api() -> None:
+    surface = Responses()
+    asked = parsed([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+    budget = BudgetTooSmall(
+        "max_tokens allows 5 tokens, but the shortest required call takes 9. Set max_tokens to 9.",
+        least=9,
+        param="max_tokens",
+    )
+    error = surface.error(budget, asked)["error"]
+    assert error["param"] == "max_output_tokens"
+    assert error["message"].count("max_output_tokens") == 2
+    assert error["code"] == "max_tokens_too_small"
+    image = InvalidRequest("The image at 'messages[1].content[0]' is wrong.",
+                           param="messages[1].content[0]")  # fmt: skip
+    error = surface.error(image, asked)["error"]
+    assert error["param"] == "input[1].content[0]"
+    assert "'input[1].content[0]'" in error["message"]
+    schema = SchemaNotEnforceable("No.", pointer="/not", param="text.format.schema")
+    assert surface.error(schema, asked)["error"]["pointer"] == "/not"
+    assert surface.error(InvalidRequest("x", param="messages"))["error"]["param"] == "input"

@@ -1,0 +1,149 @@
+"""The Responses API on the gateway's own route."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import litellm
+import pytest
+from litellm.integrations.custom_logger import CustomLogger
+
+from tests.support.litellm_router import use
+from tests.support.own_route import Gateway, Response, ours
+from tests.support.responses_api import LOOK, accumulated, check_event, check_response, read_events
+from tests.support.script import Script, call
+
+PATH = "/v1/responses"
+
+
+async def ask(gateway: Gateway, given: Any = "hi", **params: Any) -> Response:
+    leave = params.pop("leave_after", None)
+    body = {"model": "tiny", "input": given, **params}
+    return await gateway.ask(body, path=PATH, leave_after=leave)
+
+
+def events_of(response: Response) -> list[dict[str, Any]]:
+    return read_events(b"".join(response.bodies))
+
+
+async def test_our_models_are_served_here(gateway: Gateway) -> None:
+    whole = await ask(gateway)
+    assert whole.status == 200
+    check_response(whole.json)
+    assert whole.json["output"][0]["content"][0]["text"] == "Hello there"
+    made = events_of(await ask(gateway, stream=True))
+    assert accumulated(made) == made[-1]["response"]["output"]
+    assert made[-1]["response"]["usage"] == whole.json["usage"]
+    assert not gateway.host.passed
+
+
+async def test_input_of_a_wrong_type_is_a_400(gateway: Gateway) -> None:
+    response = await ask(gateway, 5)
+    assert (response.status, response.json["error"]["param"]) == (400, "input")
+
+
+async def test_omitted_tools_are_in_a_header(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = [{"type": "web_search"}, LOOK, {"type": "local_shell"}]
+    response = await ask(gateway, tools=tools)
+    assert response.context.headers()["x-toolgate-omitted-tools"] == "web_search,local_shell"
+    assert [tool["name"] for tool in response.json["tools"]] == ["look"]
+    settings = gateway.here.settings.model_copy(update={"hosted_tools": "refuse"})
+    monkeypatch.setattr(gateway.here, "settings", settings)
+    refused = await ask(gateway, tools=tools)
+    assert (refused.status, refused.json["error"]["param"]) == (400, "tools[0]")
+
+
+async def test_refused_schema_is_named_as_in_the_request(gateway: Gateway) -> None:
+    tool = LOOK | {"name": "refused_one"}
+    response = await ask(gateway, tools=[{"type": "web_search"}, tool])
+    error = response.json["error"]
+    assert (response.status, error["code"]) == (400, "schema_not_enforceable")
+    assert error["param"] == "tools[1].parameters"
+
+
+async def test_an_error_in_a_stream_is_a_failed_response(gateway: Gateway) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
+    response = await ask(gateway, "breaks", stream=True)
+    made = events_of(response)
+    check_event(made[-1])
+    assert made[-1]["type"] == "response.failed"
+    assert made[-1]["response"]["error"]["code"] == "enforcement_failed"
+    assert accumulated(made) == made[-1]["response"]["output"]
+    assert response.context.failed
+    assert response.context.error_code == "enforcement_failed"
+
+
+async def test_an_error_after_a_keep_alive_is_an_error_event(gateway: Gateway) -> None:
+    gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=0.3)
+    response = await ask(gateway, "late", stream=True)
+    (event,) = events_of(response)
+    check_event(event)
+    assert (event["type"], event["code"]) == ("error", "enforcement_failed")
+
+
+async def test_the_backend_stops_when_the_client_leaves(gateway: Gateway) -> None:
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    for stream in (True, False):
+        await ask(gateway, "hang", stream=stream, leave_after=0.2)
+        assert await gateway.backend.idle_within(2)
+
+
+async def test_defaults_of_a_deployment_apply(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend, max_tokens=7, temperature=0.25, n=2))
+    response = await ask(gateway)
+    assert response.status == 200
+    sampling = gateway.backend.requests[-1].sampling
+    assert (sampling.max_tokens, sampling.temperature, sampling.n) == (7, 0.25, 1)
+    assert response.json["max_output_tokens"] == 7
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_log_event_has_the_response(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[str, Any]] = []
+
+        async def async_log_success_event(
+            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+        ) -> None:
+            self.seen.append((kwargs["call_type"], response_obj))
+
+    team = Team()
+    monkeypatch.setattr(litellm, "callbacks", [team])
+    gateway.backend.scripts["call"] = Script((call("look", {}),))
+    response = await ask(gateway, "call", tools=[LOOK], stream=stream)
+    assert response.status == 200
+    async with asyncio.timeout(5):
+        while not team.seen:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    [(call_type, logged)] = team.seen
+    assert call_type == "aresponses"
+    assert logged.output[0].name == "look"
+    assert dict(logged.usage)["prompt_tokens"] == 11  # LiteLLM has one form for all APIs
+
+
+async def test_failure_is_logged_once(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Any] = []
+
+    class Team(CustomLogger):  # type: ignore[misc]
+        async def async_log_failure_event(
+            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+        ) -> None:
+            failures.append(kwargs["exception"])
+
+    monkeypatch.setattr(litellm, "callbacks", [Team()])
+    response = await ask(gateway, temperature="hot")
+    async with asyncio.timeout(5):
+        while not failures:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert [failure.status_code for failure in failures] == [response.status] == [400]
