@@ -25,7 +25,7 @@ from ..litellm_host.context import carry
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
-from . import body, body_guard, model_retrieval
+from . import body, body_guard, model_retrieval, stored_responses
 from .authorization import authenticate, authorize, route_path
 from .connection import KeepAlive
 from .exchange import Exchange
@@ -39,6 +39,9 @@ class OwnRoute:
         self._litellm = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if stored_responses.refuses_socket(scope):
+            await stored_responses.refuse_socket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._litellm(scope, receive, send)
             return
@@ -47,6 +50,9 @@ class OwnRoute:
         try:
             if found is not None:
                 await authenticate(scope, context)
+            elif (closed := stored_responses.refusal(route_path(scope))) is not None:
+                await authenticate(scope, context)
+                raise closed
             else:
                 await authorize(scope, context)
                 wanted = model_retrieval.model_of(scope["method"], route_path(scope))

@@ -9,10 +9,11 @@ import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.litellm_router import use
+from tests.support.litellm_router import foreign, use
 from tests.support.own_route import Gateway, Response, ours
 from tests.support.responses_api import LOOK, accumulated, check_event, check_response, read_events
 from tests.support.script import Script, call
+from toolgate_proxy.server.own_route import OwnRoute
 
 PATH = "/v1/responses"
 
@@ -147,3 +148,51 @@ async def test_failure_is_logged_once(gateway: Gateway, monkeypatch: pytest.Monk
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     assert [failure.status_code for failure in failures] == [response.status] == [400]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/responses/resp_1"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("GET", "/responses/resp_1/input_items"),
+        ("POST", "/openai/v1/responses/resp_1/cancel"),
+        ("POST", "/v1/responses/compact"),
+        ("POST", "/v1/responses/input_tokens"),
+        ("POST", "/v1/conversations"),
+        ("GET", "/v1/conversations/conv_1/items"),
+    ],
+)
+async def test_nothing_is_stored(gateway: Gateway, method: str, path: str) -> None:
+    response = await gateway.ask(b"{}", path=path, method=method)
+    assert (response.status, response.json["error"]["code"]) == (404, "not_found")
+    unknown = await gateway.ask(b"{}", path=path, method=method, key="sk-wrong")
+    assert unknown.status == 401
+    assert not gateway.host.passed
+
+
+async def test_responses_of_other_providers_stay_litellms(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend), foreign("hosted"))
+    assert (await gateway.ask(b"", path="/v1/responses/resp_xyz", method="GET")).status == 299
+    own = f"/v1/responses/resp_{'0a' * 16}"
+    assert (await gateway.ask(b"", path=own, method="GET")).status == 404
+
+
+@pytest.mark.parametrize("extended", [True, False])
+async def test_websocket_is_refused_at_the_handshake(gateway: Gateway, extended: bool) -> None:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    extensions: dict[str, Any] = {"websocket.http.response": {}} if extended else {}
+    scope = {"type": "websocket", "path": PATH, "headers": [], "extensions": extensions}
+    await OwnRoute(gateway.host)(scope, receive, send)
+    expected = ["websocket.http.response.start", "websocket.http.response.body"]
+    assert [each["type"] for each in sent] == (expected if extended else ["websocket.close"])
+    assert not gateway.host.passed

@@ -1,0 +1,67 @@
+"""Routes of the Responses API beside `POST /v1/responses`. Nothing is stored, so our models have
+none of them. LiteLLM would answer a 500. They stay LiteLLM's for other providers' models.
+"""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from toolgate_core.errors import RouteClosed, UnsupportedParameter
+
+from ..litellm_host.deployments.router import placement_of, rows_of
+
+PATH = re.compile(r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?:/.*)?|conversations(?:/.*)?)")
+SOCKET = re.compile(r"(?:/v1)?/responses")
+OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
+OPERATIONS = ("compact", "input_tokens")
+"""Names that stand where other paths have an id."""
+
+
+def refusal(path: str) -> RouteClosed | None:
+    """The error for a path that our models do not have; None for any other path, and for other
+    providers' responses."""
+    found = PATH.fullmatch(path)
+    if found is None:
+        return None
+    wanted = found["id"]
+    if not _only_ours() and (wanted is None or OWN_ID.fullmatch(wanted) is None):
+        return None
+    if wanted is None or wanted in OPERATIONS:
+        return RouteClosed(
+            "This operation of the Responses API is not supported, because nothing is stored. Send "
+            "the earlier items in `input` of POST /v1/responses."
+        )
+    return RouteClosed(
+        "There is no response with this ID, because responses are not stored. Keep the items that "
+        "POST /v1/responses returns."
+    )
+
+
+def refuses_socket(scope: Scope) -> bool:
+    """Whether a connection is a WebSocket of the Responses API, which our models do not have."""
+    is_socket = scope["type"] == "websocket"
+    return is_socket and SOCKET.fullmatch(scope["path"]) is not None and _only_ours()
+
+
+async def refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Ends the handshake with a 400, or with a 403 where the server supports only that."""
+    await receive()
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    error = UnsupportedParameter(
+        "The WebSocket mode of the Responses API is not supported. Use POST /v1/responses."
+    )
+    headers = [(b"content-type", b"application/json")]
+    start = "websocket.http.response.start"
+    await send({"type": start, "status": error.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": orjson.dumps(error.body())})
+
+
+def _only_ours() -> bool:
+    """Whether all deployments of the gateway are Toolgate's."""
+    rows = rows_of(None)
+    return bool(rows) and all(placement_of(row) is not None for row in rows)
