@@ -14,7 +14,8 @@ from tests.support.responses_api import accumulated, check_response, read_events
 from tests.support.script import Script
 from tests.support.sdk_requests import SCRIPTS, WEATHER, asked, whole
 
-TOOL: Any = {"type": "function", "strict": False, **WEATHER["function"]}
+FUNCTION: Any = WEATHER["function"]
+TOOL: Any = {"type": "function", "strict": False, **FUNCTION}
 
 
 @pytest.fixture(autouse=True)
