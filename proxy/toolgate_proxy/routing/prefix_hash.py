@@ -13,6 +13,9 @@ import orjson
 MIN_BYTES = 1024
 """Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
 cache."""
+MAX_BYTES = 1_000_000
+"""Size to which a prefix is cut, because hashing takes time. Prefixes that agree so far share most
+of a cache."""
 
 HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
 """Fields that precede the messages in every prompt. A `cache_salt` separates caches."""
@@ -51,7 +54,7 @@ def hash_prefixes(request: Mapping[str, Any], messages: object = None) -> Prefix
             break
     if len(data) < MIN_BYTES:
         return None
-    return PrefixHashes(_hash(data[:head_length]), _hash(data))
+    return PrefixHashes(_hash(data[: min(head_length, MAX_BYTES)]), _hash(data[:MAX_BYTES]))
 
 
 def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -21,7 +21,7 @@ MAX_VALUES = 200_000
 """Maximum number of JSON values in a body. A value of two bytes takes a hundred bytes of memory
 once it is parsed, and the parser does not let other requests continue."""
 LARGE = 1_000_000
-"""Size in bytes from which a body is parsed in a thread."""
+"""Size in bytes from which a body is parsed and checked in a thread."""
 PLAIN = (b"", b"identity")
 
 
@@ -48,17 +48,25 @@ async def read(scope: Scope, receive: Receive, *, limit: int, seconds: float) ->
         ) from error
 
 
-async def parse(scope: Scope, messages: Sequence[Message]) -> dict[str, Any]:
-    """The body's JSON object. Accepts the same JSON as LiteLLM, but no forms. Raises
-    InvalidRequest and RequestTooLarge."""
+async def parse(
+    scope: Scope, messages: Sequence[Message], check: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """The body's JSON object, for which `check` raises no error. Accepts the same JSON as LiteLLM,
+    but no forms. Raises InvalidRequest and RequestTooLarge."""
     for name, value in scope["headers"]:
         if name == b"content-type" and b"form" in value.lower():
             raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
     content = content_of(messages)
-    values = await asyncio.to_thread(_parsed, content) if len(content) > LARGE else _parsed(content)
-    if not isinstance(values, dict):
-        raise InvalidRequest("The body must be a JSON object.")
-    return values
+
+    def parsed() -> dict[str, Any]:
+        values = _parsed(content)
+        if not isinstance(values, dict):
+            raise InvalidRequest("The body must be a JSON object.")
+        if check is not None:
+            check(values)
+        return values
+
+    return await asyncio.to_thread(parsed) if len(content) > LARGE else parsed()
 
 
 def content_of(messages: Sequence[Message]) -> bytes:

@@ -1,8 +1,10 @@
 """uvicorn's HTTP protocol with limits on the time and size of a request's headers and body.
 
 uvicorn waits for ever for the rest of a request. Clients that send a few bytes and stop would each
-keep a connection and its buffers. The limit on the body is enforced once more by `body.read`, which
-can send a response; here it also holds for a body that nobody reads.
+keep a connection and its buffers. The limits on the body are enforced once more by `body.read`,
+which can send a response; here they also hold for a body that nobody reads. After a response that
+does not need the body (a 401), the rest of the body is read and discarded, up to the time limit and
+twice the limit on its size, because closing the connection at once could destroy the response.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ class TimedProtocol(HttpToolsProtocol):
         configured = settings()
         self._header_seconds = configured.header_timeout
         self._body_seconds = configured.body_timeout + GRACE
+        self._most_discarded = 2 * configured.max_body_bytes
+        self._body_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._header_bytes: int | None = None
         """Bytes of the headers so far; None outside headers."""
@@ -57,12 +61,20 @@ class TimedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._header_bytes = 0
+        self._body_bytes = 0
         self._close_after(self._header_seconds)
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         self._header_bytes = None
         self._close_after(self._body_seconds)
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._body_bytes += len(body)
+        if self._body_bytes > self._most_discarded and self.cycle.response_complete:
+            self._stop_timer()
+            self.transport.close()
 
     def on_message_complete(self) -> None:
         self._stop_timer()

@@ -66,8 +66,7 @@ class OwnRoute:
                 carry(context)
                 await self._litellm(scope, body.again(messages, receive), send)
                 return
-            values = await body.parse(scope, messages)
-            body_guard.check_bounds(values)
+            values = await body.parse(scope, messages, body_guard.check_bounds)
             surface, model = found or (None, "")
             model = model or _model(values)
             body_guard.check_model_name(model)
