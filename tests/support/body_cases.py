@@ -1,0 +1,112 @@
+"""Bodies of chat requests at and over each bound."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core import wire
+
+CHAT = "/v1/chat/completions"
+MAX_BODY = 8_000_000
+"""The gateway's TOOLGATE_MAX_BODY_BYTES for these cases."""
+LIMITS = wire.Limits(
+    max_model_len=4096, max_logprobs=20, max_grammars=64, vocabulary=1000, max_token_bytes=100
+)
+ROOM = 4096 * 100
+"""Bytes of text that may fit into the context."""
+
+
+def chat(content: str = "hi", **more: Any) -> bytes:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": content}]} | more
+    return json.dumps(body).encode()
+
+
+def tool(parameters: object) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+
+
+def one_of(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"oneOf": [schema, {"type": "integer"}]}
+    return schema
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def bias(tokens: range) -> dict[str, int]:
+    return {str(token): 1 for token in tokens}
+
+
+@dataclass(frozen=True)
+class Case:
+    make: Callable[[], bytes]
+    statuses: tuple[int, ...]
+    code: str | None = None
+    path: str = CHAT
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+CASES = {
+    "one token": Case(lambda: chat(logit_bias={"1": 1}), (200,)),
+    "biases at the vocabulary": Case(lambda: chat(logit_bias=bias(range(1000))), (200,)),
+    "biases outside": Case(lambda: chat(logit_bias=bias(range(500, 1100))), (400,)),
+    "200,000 biases": Case(lambda: chat(logit_bias=bias(range(100_000, 300_000))), (400, 413)),
+    "190,000 biases": Case(lambda: chat(logit_bias=bias(range(100_000, 290_000))), (400,)),
+    "all tokens allowed": Case(lambda: chat(allowed_token_ids=list(range(1000))), (200,)),
+    "190,000 allowed": Case(lambda: chat(allowed_token_ids=list(range(190_000))), (400,)),
+    "190,000 stop tokens": Case(lambda: chat(stop_token_ids=list(range(190_000))), (400,)),
+    "long stop string": Case(lambda: chat(stop=["s" * 1_000_000]), (400,)),
+    "long bad word": Case(lambda: chat(bad_words=["b" * 1_000_000]), (400,)),
+    "long cache salt": Case(lambda: chat(cache_salt="c" * 1_000_000), (400,)),
+    "1 MB model": Case(lambda: chat(model="m" * 1_000_000), (400,), "invalid_request"),
+    "256 characters of model": Case(lambda: chat(model="m" * 256), (400, 404)),
+    "long name": Case(lambda: chat(**{"p" * 1_000_000: 1}), (400,), "unsupported_parameter"),
+    "long role": Case(lambda: chat(messages=[{"role": 3, "content": "r" * 10**6}]), (400,)),
+    "10,001 messages": Case(lambda: chat(messages=[{}] * 10_001), (400,)),
+    "1,001 tools": Case(lambda: chat(tools=tool({}) * 1_001), (400,)),
+    "10,000 anyOf": Case(
+        lambda: chat(tools=tool({"anyOf": [{"const": at} for at in range(10_000)]})), (200, 400)
+    ),
+    "60 oneOf": Case(lambda: chat(tools=tool(one_of(60))), (200, 400)),
+    "deep oneOf": Case(lambda: chat(tools=tool(one_of(190))), (400,)),
+    "200 levels": Case(lambda: chat(metadata=nested(197)), (200,)),
+    "201 levels": Case(lambda: chat(metadata=nested(201)), (400,)),
+    "900 levels": Case(lambda: chat(metadata=nested(900)), (400,)),
+    "100,000 brackets": Case(lambda: b"[" * 100_000, (400,)),
+    "text over the context": Case(lambda: chat("t" * ROOM), (400,), "context_length_exceeded"),
+    "7 MB of text": Case(lambda: chat("t" * 7_000_000), (400,), "context_length_exceeded"),
+    "7 MB of quotes": Case(lambda: chat('"' * 3_500_000), (400,), "context_length_exceeded"),
+    "over the limit": Case(lambda: chat("t" * MAX_BODY), (413,), "request_too_large"),
+    "4 million numbers": Case(
+        lambda: b'{"a":[' + b"1," * 3_900_000 + b"1]}", (413,), "request_too_large"
+    ),
+    "2.5 million objects": Case(
+        lambda: b'{"a":[' + b"{}," * 2_500_000 + b"1]}", (413,), "request_too_large"
+    ),
+    "LiteLLM's route over the limit": Case(
+        lambda: b"x" * (MAX_BODY + 1), (413,), "request_too_large", "/v1/moderations"
+    ),
+    "compressed": Case(
+        lambda: gzip.compress(b" " * 10**8 + chat()),
+        (415,),
+        "unsupported_encoding",
+        headers={"content-encoding": "gzip"},
+    ),
+    "compressed, LiteLLM's route": Case(
+        lambda: gzip.compress(b" " * 10**8),
+        (415,),
+        "unsupported_encoding",
+        "/v1/moderations",
+        {"content-encoding": "gzip"},
+    ),
+}
