@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from vllm.config import ModelConfig, VllmConfig
 from vllm.renderers import renderer_from_config
@@ -106,3 +107,62 @@ async def test_a_resumed_request_gets_the_same_truncated_prompt(
     ids, budget = await prompt_and_budget(service, engine, again)
     assert ids == [*first, 5, 6, 7, 8, 9]
     assert budget == 15
+
+
+def chat(content: Any, **more: Any) -> wire.GenerateRequest:
+    messages = ({"role": "user", "content": content},)
+    prompt = wire.ChatPrompt(messages=messages, **more)
+    return wire.GenerateRequest(
+        request_id="r", model="tiny", prompt=prompt, sampling=wire.Sampling(max_tokens=1)
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        lambda room: chat("t" * (room + 1)),
+        lambda room: chat("é" * (room // 2 + 1)),
+        lambda room: chat([{"type": "text", "text": "t"}] * (room + 1)),
+        lambda room: chat("t", tools=({"type": "function", "function": {"a": "d" * room}},)),
+        lambda room: chat("t", template_kwargs={"name": "t" * room}),
+    ],
+    ids=["ascii", "utf-8", "parts", "tools", "template"],
+)
+async def test_text_beyond_the_context_is_refused_before_it_is_rendered(
+    service: Service, engine: Engine, monkeypatch: pytest.MonkeyPatch, request_: Any
+) -> None:
+    """Rendered and tokenized, 50 MB of text would take 5 GB of memory."""
+    room = CONTEXT * (service.info().limits.max_token_bytes or 0)
+    rendered: list[Any] = []
+
+    async def render(conversations: Any, *arguments: Any) -> Any:
+        rendered.append(conversations)
+        raise AssertionError
+
+    monkeypatch.setattr(engine.renderer, "render_chat_async", render)
+    with pytest.raises(ContextLengthExceeded) as refused:
+        await anext(service.generate(request_(room)))
+    assert (refused.value.status, refused.value.param) == (400, "messages")
+    assert not rendered
+    assert not engine.asked
+
+
+async def test_text_within_the_context_is_rendered(service: Service, engine: Engine) -> None:
+    """The tokenizer decides then."""
+    longest = service.info().limits.max_token_bytes or 0
+    assert longest >= 1
+    with pytest.raises(ContextLengthExceeded, match="tokens"):
+        await anext(service.generate(chat("t" * (CONTEXT * longest - 100))))
+    async for _ in service.generate(chat("t")):
+        pass
+    assert engine.asked
+
+
+async def test_refused_texts_take_no_memory(service: Service) -> None:
+    process = psutil.Process()
+    text = "t" * 50_000_000
+    before = process.memory_info().rss
+    for _ in range(20):
+        with pytest.raises(ContextLengthExceeded):
+            await anext(service.generate(chat(text)))
+    assert process.memory_info().rss < before + 60_000_000
