@@ -4,7 +4,7 @@
 .PHONY: help setup tiny tiny-qwen3-vocab demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface compat
+	bench-interference bench-affinity bench-schemas conformance surface chaos compat
 
 PORT ?= 4000
 ARGS ?=
@@ -139,6 +139,10 @@ conformance: setup ## Run the black-box evaluation (ARGS='--contender toolgate -
 
 surface: tiny ## Compare each parameter with vLLM's own server; writes docs/parameters-vllm.md
 	@python -m bench surface --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
+
+# Takes 8 to 14 minutes, most of it for restarts of vLLM and LiteLLM.
+chaos: tiny ## Kill and stop each process of a fleet under load, and check every response
+	@python -m bench chaos .cache/models/tiny $(ARGS)
 
 trace: setup ## List the files that one streamed request enters (ARGS=--limits)
 	@python scripts/trace_request.py $(ARGS)

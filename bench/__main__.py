@@ -19,6 +19,7 @@ BENCHMARKS = {
     "memory": "growth.memory",
     "gateway-overhead": "gateway_overhead.run",
     "masks": "micro.masks",
+    "codec-masks": "micro.codec_masks",
     "gpu-masks": "micro.gpu_masks",
     "grammars": "micro.grammars",
     "drafts": "micro.drafts",
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "surface": "surface.run",
     "conformance": "conformance.run",
     "fuzz": "fuzz.run",
+    "chaos": "chaos.run",
 }
 """Module of each benchmark. Its `main()` parses the options and returns the exit status."""
 
