@@ -5,8 +5,9 @@
 The registry and the store of a backend load N schemas, none of which is like another: names, enums,
 bounds and nesting are random. So neither the cache of grammars nor that of xgrammar's rules helps.
 Every schema is new and examined, as after the quarantine. No engine runs; the limits are the
-defaults. Reported is the resident memory of the process, minus that before the first schema. It
-has reached its bound if the last rows do not grow.
+defaults. Reported are the resident memory of the process and the memory that is allocated in it
+(glibc's mallinfo2), both minus those before the first schema. The memory has reached its bound if
+the last rows do not grow. The difference between the two is fragmentation.
 """
 
 import argparse
@@ -62,9 +63,13 @@ async def grow(model: str, count: int, every: int) -> None:
     cache = workers.store._compiler._xgrammar._compiler
     process, drawn = psutil.Process(), random.Random(1)
     before = last = process.memory_info().rss
+    allocated_before = allocated()
     print(f"Vocabulary: {vocabulary.size:,} entries. {configured.max_grammars:,} grammars kept.\n")
-    print("| schemas | in the store | memory, MB | xgrammar's cache, MB | KB per new schema |")
-    print("|" + " --- |" * 5, flush=True)
+    print(
+        "| schemas | in the store | memory, MB | allocated, MB | xgrammar's cache, MB "
+        "| KB per new schema |"
+    )
+    print("|" + " --- |" * 6, flush=True)
     loaded = 0
     while loaded < count:
         for _ in range(every // BATCH):
@@ -75,6 +80,7 @@ async def grow(model: str, count: int, every: int) -> None:
         rss = process.memory_info().rss
         print(
             f"| {loaded:,} | {len(workers.store):,} | {(rss - before) / 2**20:,.0f} "
+            f"| {(allocated() - allocated_before) / 2**20:,.0f} "
             f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} |",
             flush=True,
         )
@@ -83,6 +89,26 @@ async def grow(model: str, count: int, every: int) -> None:
     ctypes.CDLL(None).malloc_trim(0)
     trimmed = (process.memory_info().rss - before) / 2**20
     print(f"\nAfter malloc_trim, which returns freed memory to the system: {trimmed:,.0f} MB.")
+
+
+class _MallInfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def allocated() -> int:
+    """Bytes that are allocated in all arenas and in mappings of their own."""
+    read = ctypes.CDLL(None).mallinfo2
+    read.restype = _MallInfo
+    found = read()
+    return int(found.uordblks + found.hblkhd)
 
 
 def tool(drawn: random.Random, number: int) -> dict[str, Any]:
