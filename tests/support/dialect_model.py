@@ -35,11 +35,15 @@ _LIKES = frozenset(b'"}],<>/\n') | frozenset(b"calstrgohun")
 
 
 class DialectModel:
-    """`tokens` are the marks that are special tokens; all other marks are text. Conversations have
-    five earlier calls."""
+    """`tokens` are the marks that are tokens; all other marks are text. `special`: whether the
+    tokenizer calls them special. Conversations have five earlier calls."""
 
     def __init__(
-        self, dialect: Dialect, tokens: Sequence[str] = (), offered: Sequence[Any] = tools.ALL
+        self,
+        dialect: Dialect,
+        tokens: Sequence[str] = (),
+        offered: Sequence[Any] = tools.ALL,
+        special: bool = True,
     ) -> None:
         import transformers
 
@@ -47,7 +51,9 @@ class DialectModel:
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
         size = transformers.AutoConfig.from_pretrained(directory).vocab_size
         ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-        added = [transformers.AddedToken(text, special=True, normalized=False) for text in tokens]
+        added = [
+            transformers.AddedToken(text, special=special, normalized=False) for text in tokens
+        ]
         tokenizer.add_tokens(added)
         size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
         self.dialect = dialect

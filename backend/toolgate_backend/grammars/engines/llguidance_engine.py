@@ -31,11 +31,18 @@ UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 def tokenizer_text(tokenizer: Any) -> str:
     """A fast transformers tokenizer as JSON, from which `make_tokenizer` creates llguidance's
-    tokenizer in any process. llguidance/hf.py does both at once."""
+    tokenizer in any process. llguidance/hf.py does both at once.
+
+    All added tokens become special. llguidance knows the marks among them by their ids only, and
+    otherwise decides by the form of the text: `｜DSML｜` would be text, `<tool_call>` would not.
+    """
     backend = copy(tokenizer.backend_tokenizer)
     backend.no_padding()
     backend.no_truncation()
-    return str(backend.to_str())
+    whole = json.loads(backend.to_str())
+    for token in whole["added_tokens"]:
+        token["special"] = True
+    return json.dumps(whole)
 
 
 def make_tokenizer(text: str, *, size: int, end: int) -> llguidance.LLTokenizer:
