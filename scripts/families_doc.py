@@ -70,7 +70,7 @@ COUNTS = {
 }
 SPLITS = {
     "splits of transcripts right": ("ours_right", "our_readings"),
-    "vLLM right": ("vllm_right", "readings"),
+    "vLLM right": ("vllm_right", "vllm_readings"),
 }
 
 
