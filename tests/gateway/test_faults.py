@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import jsonschema
+import psutil
 import pytest
 
 from tests import tools
@@ -198,19 +199,25 @@ async def test_requests_to_a_hanging_backend_end_with_backend_timeout(
     assert answer.status_code == 200
 
 
-async def test_requests_end_with_backend_failed_when_a_whole_backend_is_killed(
+async def test_requests_end_with_backend_failed_when_an_api_process_is_killed(
     http: httpx.AsyncClient, servers: Servers, second: Backend
 ) -> None:
-    """The module's last test: the second backend serves the others."""
+    """The engine and the quarantine end with it, although nothing supervises them. The module's
+    last test: the second backend serves the others."""
     servers.gateway("impatient_gateway", "second")
     servers.let_end("second")
-    await check_killed(http, "second", second, PLACES, "")
+    children = psutil.Process(second.pid).children(recursive=True)
+    assert any("EngineCore" in each.name() for each in children)
+    await check_killed(http, "second", second, PLACES, None)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, children, timeout=30)
+    assert not alive
 
 
 async def check_killed(
-    http: httpx.AsyncClient, model: str, backend: Backend, places: int, process: str
+    http: httpx.AsyncClient, model: str, backend: Backend, places: int, process: str | None
 ) -> None:
-    """Kill the backend's processes with requests in every state."""
+    """Kill the backend's processes whose names contain `process`, or its API process, with requests
+    in every state."""
     begun, calling, queued = StreamRead(), StreamRead(), StreamRead()
     working = [StreamRead() for _ in range(places - 3)]
     streams = [(CONTENT, begun), (CALL, calling), *((CONTENT, told) for told in working)]
@@ -223,7 +230,10 @@ async def check_killed(
     await until(lambda: backend.running() == places)
     tasks.append(asyncio.create_task(read(http, {**CONTENT, "model": model}, queued)))
     await until(lambda: backend.running() == places + 1)
-    backend.signal(signal.SIGKILL, process)
+    if process is None:
+        psutil.Process(backend.pid).kill()
+    else:
+        backend.signal(signal.SIGKILL, process)
     await asyncio.gather(*tasks)
     for told in (begun, calling, *working):
         assert told.error is not None
