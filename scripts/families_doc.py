@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from family_disagreements import DISAGREEMENTS
 from generated import write_or_check
 
 from toolgate_core.dialects.dialect import Dialect
@@ -59,6 +60,10 @@ into events at random places.
 - *vLLM right*: the same for vLLM's streaming parser (`python -m bench.families.vllm_splits`)
 
 """
+DISAGREEMENTS_HEAD = """
+Walks in which vLLM's parser finds other calls, and what it reads differently:
+
+"""
 COUNTS = {
     "walks": "walks",
     "calls": "calls",
@@ -80,7 +85,7 @@ def document(measured: Mapping[str, Mapping[str, Any]]) -> str:
     used = {each.shape for each in shown}
     parts = [HEAD + _dialects(shown)]
     if known := [(each, measured[each.name]) for each in shown if each.name in measured]:
-        parts.append(MEASURED_HEAD + _measurements(known))
+        parts.append(MEASURED_HEAD + _measurements(known) + _disagreements(known))
     return "\n".join([*parts, *(_section(name, shown) for name in SHAPES if name in used)])
 
 
@@ -113,6 +118,16 @@ def _measurements(measured: Sequence[tuple[Dialect, Mapping[str, Any]]]) -> str:
         ]
         rows.append([f"`{dialect.name}`", *counts, *splits])
     return _table(["dialect", *COUNTS.values(), *SPLITS], rows)
+
+
+def _disagreements(measured: Sequence[tuple[Dialect, Mapping[str, Any]]]) -> str:
+    """The differences between the segmenter's readings and vLLM's, by dialect."""
+    rows = [
+        [f"`{dialect.name}`", f"{found['vllm_differ']:,}", DISAGREEMENTS.get(dialect.name, "")]
+        for dialect, found in measured
+        if found.get("vllm_differ")
+    ]
+    return DISAGREEMENTS_HEAD + _table(["dialect", "walks", "vLLM's reading"], rows) if rows else ""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

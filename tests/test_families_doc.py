@@ -40,14 +40,16 @@ def test_document_has_a_row_and_a_call_for_every_dialect_with_calls(generator: A
 def test_measurements_have_a_table_of_their_own(generator: Any) -> None:
     assert "## Measurements" not in generator.document({})
     walked = {"walks": 1200, "calls": 1500, "invalid": 0, "splits": 6000, "differ": 0}
-    split = {"our_readings": 50, "ours_right": 50, "readings": 50, "vllm_right": 41}
+    split = {"our_readings": 50, "ours_right": 50, "vllm_readings": 50, "vllm_right": 41}
     measured = {
         "qwen3": walked | {"vllm_read": 600, "vllm_differ": 3, "split_transcripts": split},
         "hermes": walked,
         "removed": walked,
     }
     section = generator.document(measured).partition("## Measurements")[2].partition("\n## ")[0]
-    table = rows(section)
+    counts, _, differences = section.partition("Walks in which")
+    assert rows(differences)["qwen3"][1] == "3"
+    table = rows(counts)
     assert set(table) == {"dialect", "---", "qwen3", "hermes"}
     assert table["qwen3"][1:] == [
         *("1,200", "1,500", "0", "6,000", "0", "600", "3"),
