@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from toolgate_backend import launch, plugin
+from toolgate_backend.adapters import engine_watch
 from toolgate_backend.errors import IncompatibleServer
 
 OTHER_SERVERS = [
@@ -23,6 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
     monkeypatch.setattr(launch.os, "environ", {})
     monkeypatch.setattr(launch, "_text_config", lambda model: None)
+    monkeypatch.setattr(engine_watch, "engine_died", threading.Event())  # others may have set it
     return flags
 
 
