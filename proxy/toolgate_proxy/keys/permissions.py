@@ -7,7 +7,7 @@ import re
 ROUTES = {
     "POST": re.compile(
         r"(?:/v1)?/(?:chat/completions|completions|embeddings|responses|messages"
-        r"|messages/count_tokens)"
+        r"|messages/count_tokens)|/openai/v1/responses"
     ),
     "GET": re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL),
 }
