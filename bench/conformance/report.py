@@ -1,6 +1,8 @@
 """The results of conformance runs as one Markdown table."""
 
 import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,20 @@ COLUMNS = (
     "violations",
     "T=0 pairs equal/different",
     "grid s",
+)
+
+SUMMED = {
+    "requests": "req",
+    "choices": "choices",
+    "truncated": "trunc",
+    "bad": "bad",
+    "complete calls": "complete",
+    "schema-valid": "calls_valid",
+}
+PAIRS = ("equal", "different")
+FAMILY_COLUMNS = (
+    *("family", "adapter", "biases", *SUMMED),
+    *("violations", "T=0 pairs equal/different"),
 )
 
 
@@ -53,7 +69,7 @@ def report_row(data: dict[str, Any]) -> list[str]:
 
 
 def report(directory: Path) -> int:
-    """Print the table of all results in `directory`."""
+    """Print the tables of all results in `directory`."""
     results = [json.loads(path.read_text()) for path in directory.glob("*.json")]
     results.sort(
         key=lambda data: (
@@ -63,8 +79,32 @@ def report(directory: Path) -> int:
             ("vllm", "vllm-strict", "toolgate").index(data["run"]["contender"]),
         )
     )
-    print("| " + " | ".join(COLUMNS) + " |")
-    print("|" + "---|" * len(COLUMNS))
-    for data in results:
-        print("| " + " | ".join(report_row(data)) + " |")
+    _print(COLUMNS, [report_row(data) for data in results if not data["run"].get("adapter")])
+    families = [data for data in results if data["run"].get("adapter")]
+    if families:
+        print()
+        _print(FAMILY_COLUMNS, family_rows(families))
     return 0
+
+
+def family_rows(results: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A row for each family and adapter, with the sums over the biases."""
+    rows: list[list[str]] = []
+    runs = groupby(results, key=lambda data: (data["run"]["model"], data["run"]["adapter"]))
+    for (model, adapter), group in runs:
+        found = [data for data in group if "total" in data]
+        sums = [sum(data["total"][name] for data in found) for name in SUMMED.values()]
+        violations = sum(v["count"] for data in found for v in data["violations"].values())
+        pairs = [sum(data["pairs"].get(name, 0) for data in found) for name in PAIRS]
+        biases = ", ".join(data["run"]["bias"] for data in found)
+        counts = [f"{each:,}" for each in (*sums, violations)]
+        family = f"`{model.removeprefix('tiny-')}`"
+        rows.append([family, adapter, biases, *counts, "/".join(map(str, pairs))])
+    return rows
+
+
+def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
