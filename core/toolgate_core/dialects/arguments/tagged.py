@@ -110,6 +110,8 @@ class TaggedArguments:
         if self.finished or self._state not in (_State.RAW, _State.CDATA, _State.JSON):
             return ""
         text = self._pending
+        if any(map(self._form.marks.is_mark, text)):
+            return ""  # a mark cannot be part of a value: the text is the beginning of its end
         return text if self._state is _State.JSON else escaped(text)
 
     # --- states; each returns the JSON text that follows, or None if it needs more text ---

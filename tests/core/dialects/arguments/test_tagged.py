@@ -177,3 +177,15 @@ def test_a_call_that_is_cut_does_not_look_whole(length: int) -> None:
     assert not parser.finished
     with pytest.raises(json.JSONDecodeError):
         json.loads(written)
+
+
+@pytest.mark.parametrize(("key", "value"), [("s", "a</b"), ("o", '{"k": "</"}')])
+def test_a_mark_in_the_end_of_a_value_is_not_part_of_a_cut_value(key: str, value: str) -> None:
+    """The end of a value can be cut after its mark: `</｜DSML｜`."""
+    marks = Marks({"｜D｜": 1})
+    codec = Tagged("<｜D｜p=", ">", "</｜D｜p>\n", close="</｜D｜p>")
+    text = marks.encode(f"<｜D｜p={key}>{value}</｜D｜p>\n")
+    for length in range(len(text)):
+        parser = TaggedArguments(codec, PARAMETERS, marks)
+        written = parser.feed(text[:length]) + parser.cut()
+        written.encode()  # marks are lone surrogates, which UTF-8 cannot represent
