@@ -22,7 +22,7 @@ def in_background(work: Coroutine[Any, Any, Any]) -> None:
 
 def without_owner(task: asyncio.Task[Any]) -> None:
     """For a task that several callers await, each with a shield. If all of them are cancelled,
-    nobody reads its exception, which asyncio would report when the task is garbage-collected."""
+    its exception is not read, which asyncio would report when the task is garbage-collected."""
     task.add_done_callback(_retrieve)
 
 

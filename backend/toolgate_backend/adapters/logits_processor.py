@@ -67,7 +67,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         """Raises ValueError, which vLLM returns as a 400, for a spec that a client sent directly to
         vLLM in `vllm_xargs`."""
         try:
-            spec.from_extra_args(sampling_params.extra_args)
+            spec.from_extra_args(sampling_params.extra_args, sampling_params.seed)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(
                 "vllm_xargs.toolgate is reserved for Toolgate's gateway. Remove it from the "

@@ -2,7 +2,7 @@
 
 uvicorn waits for ever for the rest of a request. Clients that send a few bytes and stop would each
 keep a connection and its buffers. The limits on the body are enforced once more by `body.read`,
-which can send a response; here they also hold for a body that nobody reads. After a response that
+which can send a response; here they also hold for a body that is not read. After a response that
 does not need the body (a 401), the rest of the body is read and discarded, up to the time limit and
 twice the limit on its size, because closing the connection at once could destroy the response.
 """

@@ -196,11 +196,14 @@ def test_the_applied_mask_equals_the_automatons_mask(
     assert allowed(processor, vocabulary)[0] == set(unpack(row).tolist())
 
 
-@pytest.mark.parametrize("sent", ["x", 3, [], {"choice": "auto"}, {"keys": 1}])
+WITHOUT_SEED = {"choice": "auto", "keys": [], "stop_ids": [], "accepted": [], "bad_words": []}
+
+
+@pytest.mark.parametrize("sent", ["x", 3, [], {"choice": "auto"}, {"keys": 1}, WITHOUT_SEED])
 def test_client_set_extra_args_are_rejected_without_affecting_others(
     processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, sent: Any
 ) -> None:
-    given = SamplingParams(extra_args={EXTRA_ARG: sent})
+    given = SamplingParams(extra_args={EXTRA_ARG: sent}, seed=1)
     with pytest.raises(ValueError, match="vllm_xargs"):
         processor.validate_params(given)
     processor.validate_params(SamplingParams())
