@@ -104,11 +104,10 @@ def _measured(model: str, counts: Sequence[int], capacity: int) -> tuple[int, li
     return vocabulary.size, asyncio.run(_grow(vocabulary, counts, capacity))
 
 
-async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) -> list[Measured]:
-    workers = LocalWorkers(vocabulary)
-    await asyncio.to_thread(workers.wait_until_warm)
+def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int) -> GrammarRegistry:
+    """A registry that examines no schema and keeps up to `capacity` grammars."""
     configured, parts = Settings(), key_parts(vocabulary)
-    registry = GrammarRegistry(
+    return GrammarRegistry(
         WorkerRpc(workers),
         NoExaminer(),
         dialect=parts["dialect"],
@@ -118,6 +117,13 @@ async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) ->
         schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
+
+
+async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) -> list[Measured]:
+    workers = LocalWorkers(vocabulary)
+    await asyncio.to_thread(workers.wait_until_warm)
+    configured, parts = Settings(), key_parts(vocabulary)
+    registry = local_registry(workers, vocabulary, capacity)
     tools, loaded, found = small_tools(KINDS), 0, list[Measured]()
     before = psutil.Process().memory_info().rss
     for count in sorted(counts):

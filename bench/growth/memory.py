@@ -22,12 +22,10 @@ from typing import Any
 
 import psutil
 
-from bench.growth.grammars import NoExaminer
+from bench.growth.grammars import local_registry
 from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars import store
-from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
@@ -54,16 +52,7 @@ async def grow(model: str, count: int, every: int) -> None:
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
     configured, parts = Settings(), key_parts(vocabulary)
-    registry = GrammarRegistry(
-        WorkerRpc(workers),
-        NoExaminer(),
-        dialect=parts["dialect"],
-        tokenizer=parts["tokenizer"],
-        grammar_format=parts["grammar_format"],
-        capacity=configured.max_grammars,
-        schema_limits=configured.schema_limits,
-        blob_cache_bytes=configured.blob_cache_mb * 2**20,
-    )
+    registry = local_registry(workers, vocabulary, configured.max_grammars)
     cache = workers.store._compiler._xgrammar._compiler
     process, drawn = psutil.Process(), random.Random(1)
     before = last = process.memory_info().rss
