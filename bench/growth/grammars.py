@@ -122,7 +122,7 @@ def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int)
 async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) -> list[Measured]:
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
-    configured, parts = Settings(), key_parts(vocabulary)
+    parts = key_parts(vocabulary)
     registry = local_registry(workers, vocabulary, capacity)
     tools, loaded, found = small_tools(KINDS), 0, list[Measured]()
     before = psutil.Process().memory_info().rss
