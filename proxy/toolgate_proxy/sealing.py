@@ -1,0 +1,63 @@
+"""Encryption of data that the gateway gives away: responses in Redis, reasoning at clients.
+
+Data is encrypted and authenticated with AES-256-GCM (NIST SP 800-38D). It opens only for the
+purpose and the owner that it was sealed for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from .settings import Settings
+
+NONCE_BYTES = 12
+VERSION = b"\x01"
+
+
+class SealBroken(Exception):
+    """The data was not sealed by this fleet for this purpose and owner, or it was changed."""
+
+
+class Sealer:
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Sealer:
+        """Uses the fleet secret, or a secret derived from the backends' key. Without either, the
+        secret is random: nothing opens in another process or after a restart."""
+        if settings.fleet_secret is not None:
+            return cls(settings.fleet_secret.get_secret_value().encode())
+        if settings.backend_key is not None:
+            key = settings.backend_key.get_secret_value().encode()
+            return cls(hmac.digest(key, b"toolgate sealing", hashlib.sha256))
+        return cls(secrets.token_bytes(32))
+
+    def seal(self, data: bytes, *, purpose: str, owner: str) -> bytes:
+        """`purpose` names the kind of data; `owner` the key or team that may open it."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return VERSION + nonce + self._cipher(purpose).encrypt(nonce, data, _bound(owner))
+
+    def open(self, sealed: bytes, *, purpose: str, owner: str) -> bytes:
+        """Raises SealBroken."""
+        start = len(VERSION)
+        nonce, rest = sealed[start : start + NONCE_BYTES], sealed[start + NONCE_BYTES :]
+        if not sealed.startswith(VERSION) or len(nonce) < NONCE_BYTES:
+            raise SealBroken("This is not sealed data.")
+        try:
+            return self._cipher(purpose).decrypt(nonce, rest, _bound(owner))
+        except InvalidTag as error:
+            raise SealBroken("The data was changed, or sealed for another owner.") from error
+
+    def _cipher(self, purpose: str) -> AESGCM:
+        derived = hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)
+        return AESGCM(derived)
+
+
+def _bound(owner: str) -> bytes:
+    return VERSION + owner.encode()
