@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Scan
-from .candidates import CandidateSet
+from .calls.candidates import CandidateSet
 from .spec import Spec
 from .static_masks import StaticMasks
 

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ..grammars.completion import Scan
-from .candidates import CandidateSet
+from .calls.candidates import CandidateSet
 
 NO_TEXT = Scan()
 

@@ -15,12 +15,12 @@ from ..grammars.literal_grammar import EmptyGrammar
 from ..tokens import masks
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
-from .call_ids import CallIdentifiers
-from .call_prefix import CallPrefixes
-from .candidates import Candidate, CandidateSet
-from .dialect_texts import DialectTexts
-from .head_matcher import CallVocabulary
-from .text_match import TextMatch
+from .calls.call_ids import CallIdentifiers
+from .calls.call_prefix import CallPrefixes
+from .calls.candidates import Candidate, CandidateSet
+from .calls.head_matcher import CallVocabulary
+from .free_text.dialect_texts import DialectTexts
+from .free_text.text_match import TextMatch
 
 CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""

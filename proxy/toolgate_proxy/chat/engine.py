@@ -22,12 +22,12 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
-from . import request_bounds
-from .backend_request import backend_request, schema_params
-from .call_history import with_family_ids
 from .held_calls import CallCheck
-from .images import Images
-from .reasoning_switch import with_reasoning_switch
+from .request import request_bounds
+from .request.backend_request import backend_request, schema_params
+from .request.call_history import with_family_ids
+from .request.images import Images
+from .request.reasoning_switch import with_reasoning_switch
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample, choice_events, resample_request
 

@@ -76,7 +76,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         port=port,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        http="toolgate_proxy.server.http_protocol:TimedProtocol",
+        http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
         access_log=False,  # access_log.py writes one line for each request
     )
 
@@ -96,9 +96,9 @@ def create() -> Any:
     from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
     from ..litellm_host.probe import check_private_names
-    from . import access_log, log_filters
     from .authorization import ClosedRoutes
     from .lifespan import extend_lifespan
+    from .logs import access_log, log_filters
     from .own_route import OwnRoute
     from .request_scope import RequestScope
 

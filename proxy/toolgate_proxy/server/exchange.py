@@ -34,9 +34,9 @@ from ..litellm_host.errors import own_errors
 from ..litellm_host.state import model_routes, selection
 from ..routing.deployments import Deployment, Placement
 from ..state import gateway
-from . import body
-from .connection import Disconnect
-from .log_filters import frames
+from .logs.log_filters import frames
+from .transport import body
+from .transport.connection import Disconnect
 
 logger = logging.getLogger("toolgate")
 

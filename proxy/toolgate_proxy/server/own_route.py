@@ -25,11 +25,12 @@ from ..litellm_host.context import carry
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
-from . import body, body_guard, model_retrieval, stored_responses
+from . import body_guard, model_retrieval, stored_responses
 from .authorization import authenticate, authorize, route_path
-from .connection import KeepAlive
 from .exchange import Exchange
 from .refusal import refuse
+from .transport import body
+from .transport.connection import KeepAlive
 
 
 class OwnRoute:

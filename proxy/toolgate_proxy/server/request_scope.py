@@ -19,8 +19,8 @@ from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..state import gateway
-from . import access_log
-from .log_filters import note_cause
+from .logs import access_log
+from .logs.log_filters import note_cause
 from .refusal import refuse
 
 CONTROL_HEADERS = b"x-litellm-"

@@ -15,7 +15,7 @@ from tests.support.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.http_client import http_client
 from tests.support.script import Script
 from tests.support.sdk_requests import asked
-from toolgate_proxy.server.connection import COMMENT
+from toolgate_proxy.server.transport.connection import COMMENT
 
 CHAT = "/v1/chat/completions"
 

@@ -10,8 +10,9 @@ from starlette.types import Message, Scope
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.shared.parameter import unknown
-from toolgate_proxy.server import body, body_guard
+from toolgate_proxy.server import body_guard
 from toolgate_proxy.server.body_guard import check, check_controls, check_messages, check_shape
+from toolgate_proxy.server.transport import body
 
 SCOPE: Scope = {"type": "http", "headers": []}
 

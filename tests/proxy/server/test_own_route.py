@@ -12,7 +12,7 @@ from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import exchange
-from toolgate_proxy.server.connection import COMMENT
+from toolgate_proxy.server.transport.connection import COMMENT
 
 
 async def test_whole_response_has_length_type_and_call_id_headers(gateway: Gateway) -> None:

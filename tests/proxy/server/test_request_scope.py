@@ -12,7 +12,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.server import access_log, request_scope
+from toolgate_proxy.server import request_scope
+from toolgate_proxy.server.logs import access_log
 from toolgate_proxy.server.request_scope import RequestScope
 
 Handler = Callable[[RequestContext, Send], Any]

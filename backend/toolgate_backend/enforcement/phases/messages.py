@@ -7,8 +7,8 @@ which reasoning, content and calls begin. With it, the state is inside content, 
 from __future__ import annotations
 
 from ...tokens import masks
-from ..candidates import CandidateSet
-from ..free_end import FreeEnd
+from ..calls.candidates import CandidateSet
+from ..free_text.free_end import FreeEnd
 from ..state import Phase, State
 from .base import replace
 from .calls import CallPhases

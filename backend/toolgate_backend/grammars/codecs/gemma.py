@@ -13,9 +13,9 @@ from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.marks import Marks
 
 from .codec_grammar import quoted
-from .raw_strings import RawStrings
 from .rules import Rules
-from .structure import Array, Node, Object, Text, Values
+from .strings.raw_strings import RawStrings
+from .structure.nodes import Array, Node, Object, Text, Values
 from .structured import StructuredGrammar
 
 _BARE_KEY = re.compile(r"[^\s:,{}\[\]<>\"|]+")

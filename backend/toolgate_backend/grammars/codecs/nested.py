@@ -22,9 +22,9 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from .codec_grammar import quoted
-from .raw_strings import RawStrings
 from .rules import Rules
-from .structure import (
+from .strings.raw_strings import RawStrings
+from .structure.nodes import (
     NOTHING,
     Array,
     Member,

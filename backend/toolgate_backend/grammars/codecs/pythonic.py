@@ -17,9 +17,9 @@ from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
 from .codec_grammar import quoted
-from .raw_strings import patterns_of
 from .rules import Rules
-from .structure import Array, Node, Object, Text, Values
+from .strings.raw_strings import patterns_of
+from .structure.nodes import Array, Node, Object, Text, Values
 from .structured import StructuredGrammar
 
 ESCAPES = 'nrbtf\\"'

@@ -12,10 +12,10 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
-from .alternatives import without_root_references
 from .codec_grammar import encoded_literal, quoted
 from .rules import Rules
-from .structure import (
+from .structure.alternatives import without_root_references
+from .structure.nodes import (
     NOTHING,
     Array,
     Node,
@@ -29,7 +29,7 @@ from .structure import (
     is_nothing,
     structure_of,
 )
-from .writable import without_unwritable
+from .structure.writable import without_unwritable
 
 MAX_COUNTED = 64
 """Maximum number up to which members are counted, for `minProperties` and `maxProperties`."""

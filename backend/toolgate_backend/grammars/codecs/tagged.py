@@ -15,10 +15,10 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused, NotRepresentable
-from .alternatives import alternatives, listed, restricted, types, without_root_references
 from .codec_grammar import encoded_literal, quoted
-from .raw_strings import RawStrings
 from .rules import Rules
+from .strings.raw_strings import RawStrings
+from .structure.alternatives import alternatives, listed, restricted, types, without_root_references
 
 MAX_UNORDERED = 64
 """Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""

@@ -1,0 +1,1 @@
+"""Detection of texts in the tokens of free phases: reasoning and content."""

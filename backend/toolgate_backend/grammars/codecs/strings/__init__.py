@@ -1,0 +1,1 @@
+"""Strings as raw text: terminals, formats and patterns."""

@@ -1,0 +1,176 @@
+"""Strings as raw text up to an end mark, as terminals of llguidance's Lark.
+
+llguidance's lexer is greedy: it takes the longest text that any terminal matches. A terminal that
+is followed by a literal could take a part of it, so the literal is part of the terminal as far as
+it has no special token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
+from toolgate_core.dialects.marks import Marks
+
+from ....errors import GrammarRefused
+from ..codec_grammar import encoded_literal, quoted
+from ..rules import Rules
+from ..structure.alternatives import listed
+from .formats import RAW_FORMATS
+from .patterns import whole_text
+
+ANY = "/(?s:.*)/"
+SOME = "/(?s:.+)/"
+_TEXT_KEYWORDS = frozenset(
+    {"type", "enum", "const", "minLength", "maxLength", "pattern", "format", "allOf"}
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a value: `text` is part of the value's terminal, `rest` follows it."""
+
+    text: str
+    rest: str
+    """In Lark; empty if there is none."""
+
+    @classmethod
+    def of(cls, encoded: str, marks: Marks) -> End:
+        first = next((at for at, char in enumerate(encoded) if marks.is_mark(char)), len(encoded))
+        return cls(encoded[:first], encoded_literal(encoded[first:], marks))
+
+    @property
+    def lark(self) -> str:
+        """All of the end, in Lark."""
+        return " ".join(filter(None, [quoted(self.text) if self.text else "", self.rest]))
+
+
+class RawStrings:
+    """Makes the values of one codec. `close` and `end` are encoded."""
+
+    def __init__(self, rules: Rules, end: str, close: str, marks: Marks, *, cdata: bool) -> None:
+        self._rules = rules
+        self.end = End.of(end, marks)
+        self._cdata = cdata
+        looks_like = marks.decode(close)
+        self._close = looks_like
+        text = quoted(self.end.text) if self.end.text else ""
+        if self.end.rest:
+            closed = f"{ANY} {quoted(looks_like)} {ANY}"
+        else:
+            closed = f"{ANY} {quoted(looks_like)} {ANY} {text}"
+        self._closed = rules.add("CLOSED", closed)
+
+    def value(self, schema: dict[str, Any], forbidden: Sequence[str] = ()) -> str | None:
+        """The rule of a string with its end; None if no string can be written. `forbidden` are
+        regular expressions of strings that would be read as another type. Raises GrammarRefused."""
+        values = listed(schema)
+        if values is not None:
+            texts = [value for value in values if isinstance(value, str)]
+            return self._one_of(texts, forbidden)
+        beyond = schema.keys() - _TEXT_KEYWORDS - {"$defs"}
+        unknown = sorted(beyond & {"$ref", "anyOf", "oneOf", "not", "if"})
+        if unknown:
+            raise GrammarRefused(f"{unknown[0]} of a raw text is not supported", "")
+        parts = [_length(schema), *patterns_of(schema)]
+        body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
+        can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "")
+        if not self._cdata:
+            return self._terminal(body, forbidden, can_be_empty=can_be_empty)
+        plain = self._rules.add("TEXT", r"/[^<&\n\r]*/")
+        both = [
+            self._terminal(f"{body} & {plain}", forbidden, can_be_empty=can_be_empty),
+            self._character_data(body),
+        ]
+        return self._rules.add("text", " | ".join(each for each in both if each))
+
+    def scalars(self, regexes: Sequence[str]) -> str:
+        """The rule of a scalar with its end."""
+        body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
+        if self.end.rest and not self.end.text:
+            return self._rules.add("scalar", f"{body} {self.end.rest}")
+        return self._ended(self._rules.add("SCALAR", f"{body} {quoted(self.end.text)}"))
+
+    def _ended(self, terminal: str) -> str:
+        """The rule of a terminal that has the text of the end. It is lazy: nothing is matched after
+        the end, and llguidance's lexer needs to know that before a special token."""
+        attribute = "" if self.end.rest else "[lazy]"
+        name = self._rules.add("value", terminal, attribute)
+        return self._rules.add("text", f"{name} {self.end.rest}")
+
+    def _terminal(self, body: str, forbidden: Sequence[str], *, can_be_empty: bool) -> str | None:
+        end = self.end
+        excluded = [f"~{self._closed}"]
+        if forbidden:
+            text = f" {quoted(end.text)}" if end.text else ""
+            scalars = "|".join(f"(?:{each})" for each in forbidden)
+            excluded.append(f"~{self._rules.add('SCALAR', f'/{scalars}/{text}')}")
+        if end.text:
+            inner = self._rules.add("TEXT", body) if " " in body else body
+            whole = self._rules.add("TEXT", f"{inner} {quoted(end.text)}")
+            return self._ended(self._rules.add("VALUE", " & ".join([whole, *excluded])))
+        # An empty terminal is never matched.
+        some = self._rules.add("TEXT", SOME)
+        name = self._rules.add("VALUE", " & ".join([body, *excluded, some]))
+        return self._rules.add("text", f"{name}{'?' if can_be_empty else ''} {end.rest}")
+
+    def _character_data(self, body: str) -> str:
+        end = quoted(CDATA_END)
+        inner = self._rules.add("TEXT", body) if " " in body else body
+        whole = self._rules.add("TEXT", f"{inner} {end}")
+        closed = self._rules.add("CLOSED", f"{ANY} {end} {SOME}")
+        terminal = self._rules.add("VALUE", f"{whole} & ~{closed}")
+        name = self._rules.add("value", terminal, "[lazy]")
+        return self._rules.add("text", f"{quoted(CDATA)} {name} {self.end.lark}")
+
+    def _one_of(self, texts: Sequence[str], forbidden: Sequence[str]) -> str | None:
+        end = self.end
+        ways = []
+        for text in texts:
+            if self._cdata and set(text) & set("<&\n\r"):
+                if CDATA_END not in text:
+                    ways.append(f"{quoted(CDATA + text + CDATA_END)} {self.end.lark}")
+            elif self._can_be_raw(text) and not _matches(forbidden, text):
+                literal = quoted(text + end.text) if text + end.text else ""
+                ways.append(f"{literal} {end.rest}".strip())
+        return self._rules.add("text", " | ".join(ways)) if ways else None
+
+    def _can_be_raw(self, text: str) -> bool:
+        """Whether readers find the end of this text where it is."""
+        whole = text + (self.end.text if self.end.rest else self._close)
+        return whole.find(self._close) in (-1, len(text))
+
+
+def _matches(regexes: Sequence[str], text: str) -> bool:
+    return any(re.fullmatch(each, text) for each in regexes)
+
+
+def _length(schema: dict[str, Any]) -> str:
+    least, most = schema.get("minLength", 0), schema.get("maxLength", "")
+    if not least and most == "":
+        return "(?s:.*)"
+    return f"(?s:.{{{int(least)},{most if most == '' else int(most)}}})"
+
+
+def patterns_of(schema: dict[str, Any]) -> list[str]:
+    """Regular expressions of which a string of this schema matches all. Raises GrammarRefused."""
+    found = [whole_text(schema["pattern"])] if "pattern" in schema else []
+    if "format" in schema:
+        if schema["format"] not in RAW_FORMATS:
+            raise GrammarRefused(f"the format {schema['format']!r} of a raw text", "/format")
+        found.append(RAW_FORMATS[schema["format"]])
+    for each in schema.get("allOf", ()):
+        if not isinstance(each, dict) or each.keys() - {"pattern"}:
+            raise GrammarRefused("allOf of a raw text is not supported", "")
+        found += patterns_of(each)
+    return found
+
+
+def _text_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = ("minLength", "maxLength", "pattern", "format", "allOf")
+    return {keyword: schema[keyword] for keyword in kept if keyword in schema}

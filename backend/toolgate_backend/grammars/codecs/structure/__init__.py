@@ -1,0 +1,1 @@
+"""The structure of a prepared schema, from which codecs make their grammars."""

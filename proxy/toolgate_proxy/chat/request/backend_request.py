@@ -1,0 +1,55 @@
+"""The message that sends a chat request to a backend."""
+
+from __future__ import annotations
+
+from toolgate_core import grammar_key, wire
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.plan import EnforcementPlan
+
+from ...grammars.service import LoadedGrammars
+
+
+def backend_request(
+    request: ChatRequest, plan: EnforcementPlan, loaded: LoadedGrammars, request_id: str | None
+) -> wire.GenerateRequest:
+    """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
+    so the gateway's own id is appended."""
+    seed = request.sampling.seed
+    return wire.GenerateRequest(
+        request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
+        model=request.model,
+        prompt=wire.ChatPrompt(
+            messages=request.messages,
+            tools=tuple(tool.definition for tool in request.tools) or None,
+            template_kwargs=request.template_kwargs or {},
+            tokenizing=request.tokenizing,
+        ),
+        sampling=request.sampling,
+        enforcement=plan.wire(
+            loaded.keys,
+            earlier_calls=sum(len(m.get("tool_calls") or ()) for m in request.messages),
+            id_seed=request.request_id if seed is None else f"seed {seed}",
+        ),
+        # Only a stream can be closed at a stop string or an invalid call. Otherwise one response
+        # with all tokens costs less.
+        stream=request.stream
+        or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
+        return_prompt_ids=request.return_token_ids,
+        return_prompt_text=request.return_prompt_text,
+        tokens_as_ids=request.tokens_as_ids,
+        priority=request.priority,
+        cache_salt=request.cache_salt,
+    )
+
+
+def schema_params(request: ChatRequest) -> dict[str, str]:
+    """The request parameter that contains each schema, by tool name, for error messages."""
+    if request.tool_paths:
+        named = zip(request.tools, request.tool_paths, strict=True)
+        params = {tool.name: path for tool, path in named}
+    elif request.legacy_functions:
+        params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
+    else:
+        params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
+    schemas = {name: f"{param}.parameters" for name, param in params.items()}
+    return schemas | {grammar_key.CONTENT: request.content_param}

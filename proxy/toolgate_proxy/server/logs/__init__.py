@@ -1,0 +1,1 @@
+"""The access log, and filters of other logs."""

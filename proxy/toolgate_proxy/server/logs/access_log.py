@@ -1,0 +1,79 @@
+"""Access log: one line per request on standard output, without prompts, responses or keys.
+
+`error` is the code of the error response. `cause` is the type and place of the exception behind a
+server error that is not Toolgate's.
+
+The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+from ...context import RequestContext
+
+logger = logging.getLogger("toolgate.requests")
+
+MAX_TEXT = 200
+"""Maximum length of a logged value, in characters. A model's name comes from the client."""
+
+
+def set_up() -> None:
+    """Writes our lines unformatted to standard output."""
+    if not logger.handlers:
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
+def write(context: RequestContext, *, as_json: bool) -> None:
+    """Writes the line of a request. Values that a request does not have are left out."""
+    of_model = context.model is not None
+    record = {
+        "time": round(time.time(), 3),
+        "request_id": context.call_id or context.request_id,
+        "method": context.method,
+        "path": context.path,
+        "key": _name_of_key(context),
+        "team": context.key.terms.team if context.key is not None else None,
+        "model": context.model,
+        "status": context.status,
+        "error": context.error_code,
+        "cause": context.cause,
+        "prompt_tokens": context.prompt_tokens if of_model else None,
+        "completion_tokens": context.completion_tokens if of_model else None,
+        "seconds": round(time.monotonic() - context.began, 4),
+        "first_byte_seconds": context.first_byte_seconds,
+        "grammar": context.grammar_header,
+        "whole": context.sent_whole,
+    }
+    logger.info(line(record, as_json=as_json))
+
+
+def _name_of_key(context: RequestContext) -> str | None:
+    """None without a valid key, and if LiteLLM's configuration uses another authentication."""
+    if context.key is not None:
+        return context.key.alias
+    return "master" if context.authenticated else None
+
+
+def line(record: dict[str, Any], *, as_json: bool) -> str:
+    told = {name: _bounded(value) for name, value in record.items() if value is not None}
+    if as_json:
+        return json.dumps(told)
+    # json.dumps escapes newlines and quotes, so a value can't forge another line or field.
+    return " ".join(f"{name}={_quoted(value)}" for name, value in told.items())
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value) if isinstance(value, str) else str(value).lower()
+
+
+def _bounded(value: object) -> object:
+    return value[:MAX_TEXT] if isinstance(value, str) else value

@@ -1,0 +1,1 @@
+"""The connection to a client: HTTP limits, reading of bodies, keep-alives, disconnects."""

@@ -1,0 +1,167 @@
+"""Many tools at once: the look-up among their beginnings allows what their matchers would."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement.calls.call_prefix import CallPrefixes
+from toolgate_backend.enforcement.calls.candidates import CandidateSet
+from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.tools import Tool, parse_tools
+
+NAMES = ("get", "get_weather", "get_weather_now", "set", "s", "settings")
+"""Beginnings of each other."""
+
+
+def offered() -> list[dict[str, Any]]:
+    schemas = (
+        {"city": {"type": "string"}},
+        {"city": {"type": "string", "maxLength": 4}},  # held by the other engine
+        {},
+    )
+    return [
+        tools.tool(name, schemas[at % len(schemas)], required=[]) for at, name in enumerate(NAMES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def grammars(compile_tool: Callable[[Tool], CompiledGrammar]) -> list[CompiledGrammar]:
+    return [compile_tool(tool) for tool in parse_tools(offered())]
+
+
+def by_matchers(
+    grammars: list[CompiledGrammar], tokens: list[int], vocabulary: Vocabulary
+) -> set[int]:
+    """The OR of the masks of all matchers that take `tokens`, less the special tokens."""
+    found: set[int] = set()
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    for grammar in grammars:
+        matcher = grammar.matcher()
+        if all(matcher.accept(token) for token in tokens) and not matcher.finished:
+            matcher.fill(row)
+            found |= set(masks.unpack(row).tolist())
+    return found - vocabulary.special
+
+
+def hold(
+    now: set[int], grammars: list[CompiledGrammar], tokens: list[int], vocabulary: Vocabulary
+) -> None:
+    """`now` is what the matchers' masks say. Where text is forced, llguidance's mask has one way to
+    spell it only; its matcher takes all ways, and so do we."""
+    expected = by_matchers(grammars, tokens, vocabulary)
+    assert expected <= now
+    for token in now - expected:
+        matchers = [grammar.matcher() for grammar in grammars]
+        assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
+
+
+def begun(static_masks: StaticMasks, grammars: list[CompiledGrammar]) -> CandidateSet:
+    """The candidates after the mark that begins a call."""
+    trigger = static_masks.texts.trigger
+    assert trigger is not None
+    return static_masks.first_calls(grammars, "", trigger.text)
+
+
+def allowed(candidate_set: CandidateSet, vocabulary: Vocabulary) -> set[int]:
+    row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
+    masks.render(candidate_set.mask(), row, vocabulary.size)
+    return set(masks.unpack(row).tolist())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_mask_equals_the_union_of_the_matchers_at_every_step(
+    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+) -> None:
+    rng = random.Random(seed)
+    candidate_set, tokens = begun(static_masks, grammars), list[int]()
+    while not candidate_set.finished and len(tokens) < 40:
+        now = allowed(candidate_set, vocabulary)
+        hold(now, grammars, tokens, vocabulary)
+        token = rng.choice(sorted(now))
+        refused = rng.randrange(vocabulary.size)
+        if refused not in now:
+            assert not candidate_set.accept(refused)
+        assert candidate_set.accept(token)
+        tokens.append(token)
+    assert len(tokens) > 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rollback_from_arguments_into_names_restores_the_mask(
+    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+) -> None:
+    rng = random.Random(seed)
+    candidate_set, tokens = begun(static_masks, grammars), list[int]()
+    for _ in range(120):
+        if candidate_set.finished or (tokens and rng.random() < 0.3):
+            back = rng.randint(1, len(tokens))
+            del tokens[-back:]
+            candidate_set.truncate(len(tokens))
+        now = allowed(candidate_set, vocabulary)
+        hold(now, grammars, tokens, vocabulary)
+        tokens.append(rng.choice(sorted(now)))
+        assert candidate_set.accept(tokens[-1])
+
+
+def test_forced_text_is_the_common_prefix_of_all_candidates(
+    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary
+) -> None:
+    candidate_set = begun(static_masks, grammars[:3])
+    assert candidate_set.grammars == grammars[:3]
+    assert candidate_set.forced() == b'\n{"name": "get'
+    for token in vocabulary.encode('\n{"name": "get_weather'):
+        assert candidate_set.accept(token)
+    assert candidate_set.count == 2
+    assert candidate_set.grammars == grammars[1:3]
+    assert all(
+        m.accept(vocabulary.encode("_")[0]) for _, m in candidate_set.matchers(grammars[2:3])
+    )
+    assert candidate_set.forced() == b""
+    assert candidate_set.accept(vocabulary.encode('"')[0])
+    assert candidate_set.count == 1
+    assert b'"arguments": {' in candidate_set.forced()
+
+
+def test_prepared_prefixes_are_not_recomputed_during_a_step(
+    static_masks: StaticMasks,
+    grammars: list[CompiledGrammar],
+    vocabulary: Vocabulary,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offered = grammars[1:5]  # a set that no other test has
+    static_masks.prepare_prefixes(offered)
+    static_masks.prepare_prefixes([])
+    monkeypatch.setattr(CallPrefixes, "_position", None)
+    candidate_set = begun(static_masks, offered)
+    assert candidate_set.forced() == b'\n{"name": "'
+    assert candidate_set.count == 4
+
+
+def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
+    static_masks: StaticMasks,
+    compile_tool: Callable[[Tool], CompiledGrammar],
+    vocabulary: Vocabulary,
+) -> None:
+    """llguidance's mask allows only the special token where its text is forced."""
+    short = {"type": "string", "maxLength": 5}
+    tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
+    candidate_set = begun(static_masks, [compile_tool(each) for each in parse_tools([tool])])
+    for token in vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "'):
+        assert candidate_set.accept(token)
+    rest = b'<think>": "'
+    while rest:
+        now = allowed(candidate_set, vocabulary)
+        assert not now & vocabulary.special
+        fitting = [each for each in now if rest.startswith(vocabulary.token_bytes[each])]
+        token = max(fitting, key=lambda each: len(vocabulary.token_bytes[each]))
+        assert candidate_set.accept(token)
+        rest = rest.removeprefix(vocabulary.token_bytes[token])

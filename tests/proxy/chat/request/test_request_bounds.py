@@ -1,0 +1,71 @@
+"""Bounds by the context length and the vocabulary of the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.fake_backend import INFO
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
+from toolgate_proxy.api.chat_completions.request import parse_request
+from toolgate_proxy.chat.request.request_bounds import check
+
+LIMITS = wire.Limits(
+    max_model_len=10, max_logprobs=20, max_grammars=64, vocabulary=1000, max_token_bytes=20
+)
+BOUNDED = INFO.model_copy(update={"limits": LIMITS})
+ROLE = len("role" + "user" + "content")
+
+
+def request(text: str = "hi", **more: Any) -> ChatRequest:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": text}]}
+    return parse_request(body | more, model="tiny")
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "😀"])
+def test_text_that_can_not_fit_the_context_is_refused(letter: str) -> None:
+    room = (200 - ROLE) // len(letter.encode())
+    check(request(letter * room), BOUNDED)
+    with pytest.raises(ContextLengthExceeded, match="200 bytes"):
+        check(request(letter * (room + 1)), BOUNDED)
+
+
+def test_tools_and_template_arguments_count() -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "d" * 200}}
+    for more in ({"tools": [tool]}, {"chat_template_kwargs": {"a": ["b" * 200]}}):
+        with pytest.raises(ContextLengthExceeded):
+            check(request(**more), BOUNDED)
+
+
+def test_images_do_not_count() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 500}}
+    sent = replace(request(), messages=({"role": "user", "content": [image]},))
+    check(sent, BOUNDED)
+
+
+def test_text_in_the_form_of_an_image_counts() -> None:
+    with pytest.raises(ContextLengthExceeded):
+        check(request("data:" + "A" * 500), BOUNDED)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("logit_bias", lambda token: {str(token): 1}),
+        ("allowed_token_ids", lambda token: [1, token]),
+        ("stop_token_ids", lambda token: [1, token]),
+    ],
+)
+def test_tokens_outside_the_vocabulary_are_refused(name: str, value: Any) -> None:
+    check(request(**{name: value(999)}), BOUNDED)
+    with pytest.raises(InvalidRequest, match="1000") as refusal:
+        check(request(**{name: value(1000)}), BOUNDED)
+    assert refusal.value.param == name
+
+
+def test_backend_that_reports_no_bounds_is_not_checked() -> None:
+    check(request("a" * 10_000, stop_token_ids=[10**6]), INFO)

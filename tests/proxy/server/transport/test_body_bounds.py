@@ -1,0 +1,155 @@
+"""Bounds on bodies: bytes, time, JSON values, nesting, entries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import orjson
+import pytest
+from starlette.types import Message, Receive, Scope
+
+from toolgate_core.errors import (
+    InvalidRequest,
+    RequestTimeout,
+    RequestTooLarge,
+    ToolgateError,
+    UnsupportedEncoding,
+)
+from toolgate_proxy.server import body_guard
+from toolgate_proxy.server.transport import body
+
+PLAIN: Scope = {"type": "http", "headers": []}
+
+
+def sends(*parts: bytes) -> Receive:
+    waiting = iter(parts)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": next(waiting), "more_body": True}
+
+    return receive
+
+
+async def refused(content: bytes) -> ToolgateError:
+    with pytest.raises(ToolgateError) as refusal:
+        await body.parse(PLAIN, [{"type": "http.request", "body": content}])
+    return refusal.value
+
+
+async def test_chunked_body_is_refused_at_the_part_that_exceeds_the_limit() -> None:
+    """Later parts are not read: `next` would raise StopIteration."""
+    with pytest.raises(RequestTooLarge, match="100 bytes"):
+        await body.read(PLAIN, sends(b"a" * 60, b"a" * 41), limit=100, seconds=5)
+
+
+async def test_content_length_over_the_limit_is_refused_before_the_body_is_read() -> None:
+    scope = {"type": "http", "headers": [(b"content-length", b"101")]}
+    with pytest.raises(RequestTooLarge):
+        await body.read(scope, sends(), limit=100, seconds=5)
+
+
+async def test_body_at_the_limit_is_read() -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"a" * 100}
+
+    scope = {"type": "http", "headers": [(b"content-length", b"100")]}
+    (message,) = await body.read(scope, receive, limit=100, seconds=5)
+    assert len(message["body"]) == 100
+
+
+async def test_stalled_body_is_a_timeout() -> None:
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(RequestTimeout, match="TOOLGATE_BODY_TIMEOUT"):
+        await body.read(PLAIN, receive, limit=100, seconds=0.01)
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"br", b"identity, gzip", b"GZIP"])
+async def test_compressed_body_is_refused(encoding: bytes) -> None:
+    scope = {"type": "http", "headers": [(b"content-encoding", encoding)]}
+    with pytest.raises(UnsupportedEncoding):
+        await body.read(scope, sends(), limit=100, seconds=5)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a":[' + b",".join([b"1"] * (body.MAX_VALUES + 1)) + b"]}",
+        b'{"a":[' + b",".join([b"{}"] * (body.MAX_VALUES + 1)) + b"]}",
+        b'{"a":[' + b",".join([rb'"\""'] * (body.MAX_VALUES + 1)) + b"]}",
+        b"{" + b",".join(b'"%d":1' % at for at in range(body.MAX_VALUES + 1)) + b"}",
+    ],
+    ids=["numbers", "objects", "strings", "members"],
+)
+async def test_too_many_values_are_refused_before_they_are_parsed(
+    content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(_: bytes) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(orjson, "loads", never)
+    assert (await refused(content)).code == RequestTooLarge.code
+
+
+async def test_commas_and_brackets_inside_strings_are_not_values() -> None:
+    text = '[{,\\"' * body.MAX_VALUES
+    content = json.dumps({"a": text, "b": [1, 2]}).encode()
+    values = await body.parse(PLAIN, [{"type": "http.request", "body": content}])
+    assert values == {"a": text, "b": [1, 2]}
+
+
+@pytest.mark.parametrize(("size", "off_loop"), [(10, False), (body.LARGE + 10, True)])
+async def test_large_bodies_are_parsed_in_a_thread(
+    size: int, off_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    parse = orjson.loads
+
+    def noted(content: bytes) -> Any:
+        threads.append(threading.get_ident())
+        return parse(content)
+
+    monkeypatch.setattr(orjson, "loads", noted)
+    content = json.dumps({"a": "x" * size}).encode()
+    await body.parse(PLAIN, [{"type": "http.request", "body": content}])
+    assert [each != threading.get_ident() for each in threads] == [off_loop]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return dict(value)
+
+
+def test_nesting_is_bounded() -> None:
+    body_guard.check_bounds(nested(body_guard.MAX_DEPTH))
+    with pytest.raises(InvalidRequest, match="levels"):
+        body_guard.check_bounds(nested(body_guard.MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize("kind", [list, dict.fromkeys])
+@pytest.mark.parametrize("name", ["messages", "metadata", "tools", "unheard_of"])
+def test_number_of_entries_is_bounded(name: str, kind: Any) -> None:
+    body_guard.check_bounds({name: kind(map(str, range(body_guard.MAX_ENTRIES)))})
+    with pytest.raises(InvalidRequest) as refusal:
+        body_guard.check_bounds({name: kind(map(str, range(body_guard.MAX_ENTRIES + 1)))})
+    assert refusal.value.param == name
+
+
+def test_name_of_the_model_is_bounded() -> None:
+    body_guard.check_model_name("m" * body_guard.MAX_MODEL_NAME)
+    with pytest.raises(InvalidRequest) as refusal:
+        body_guard.check_model_name("m" * (body_guard.MAX_MODEL_NAME + 1))
+    assert refusal.value.param == "model"
+
+
+def test_name_of_a_parameter_is_not_repeated_at_length() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        body_guard.check_bounds({"p" * 1_000_000: 1})
+    assert len(orjson.dumps(refusal.value.body())) < 3_000
