@@ -12,10 +12,7 @@ from litellm.proxy import proxy_server
 from tests.support.litellm_router import Row, reset_litellm, row, use
 from tests.support.model_routes import reason, route_of
 from toolgate_proxy.litellm_host.deployments import model_route as module
-from toolgate_proxy.litellm_host.deployments.model_route import (
-    ModelRoutes,
-    litellm_reason,
-)
+from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, litellm_reason
 from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.settings import Settings
 

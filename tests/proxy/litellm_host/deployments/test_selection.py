@@ -11,10 +11,7 @@ import pytest
 from tests.support.litellm_router import Row, foreign, reset_litellm, row
 from toolgate_proxy.litellm_host.deployments.model_route import target_of
 from toolgate_proxy.litellm_host.deployments.router import Target, placement_of
-from toolgate_proxy.litellm_host.deployments.selection import (
-    OWN_STRATEGIES,
-    Selection,
-)
+from toolgate_proxy.litellm_host.deployments.selection import OWN_STRATEGIES, Selection
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
