@@ -20,6 +20,7 @@ BENCHMARKS = {
     "gateway-overhead": "gateway_overhead.run",
     "masks": "micro.masks",
     "codec-masks": "micro.codec_masks",
+    "codec-throughput": "growth.codecs",
     "gpu-masks": "micro.gpu_masks",
     "grammars": "micro.grammars",
     "drafts": "micro.drafts",

@@ -2,6 +2,7 @@
 end-of-turn tokens.
 
     python -m tests.models.tiny_family OUT_DIR --family NAME [--marks named|all|none]
+        [--tokenizer DIR]
 
 The model is that of tiny_random.py, with another tokenizer. `--marks` selects the marks that are
 special tokens: those of the family's tokenizers (default), all, or none. All other marks are text.
@@ -54,9 +55,10 @@ def end_tokens(dialect: Dialect) -> tuple[str, ...]:
     return tuple(dict.fromkeys((turn.after_content, turn.after_calls, *end_texts(dialect))))
 
 
-def tokenizer(dialect: Dialect, marks: MarkTokens) -> Tokenizer:
-    """The tokenizer of tiny_random.py with the marks of the dialect in place of Qwen3's."""
-    base = json.loads((tiny_model() / "tokenizer.json").read_text())
+def tokenizer(dialect: Dialect, marks: MarkTokens, source: Path | None = None) -> Tokenizer:
+    """The tokenizer in `source` (default: that of tiny_random.py), with the marks of the dialect in
+    place of its own."""
+    base = json.loads(((source or tiny_model()) / "tokenizer.json").read_text())
     base["added_tokens"] = []
     special = special_tokens(dialect, marks)
     vocabulary: dict[str, int] = base["model"]["vocab"]
@@ -74,9 +76,11 @@ def tokenizer(dialect: Dialect, marks: MarkTokens) -> Tokenizer:
     return made
 
 
-def files(dialect: Dialect, marks: MarkTokens) -> tuple[dict[str, str], int]:
+def files(
+    dialect: Dialect, marks: MarkTokens, source: Path | None = None
+) -> tuple[dict[str, str], int]:
     """The model's files by name, without its weights, and its vocabulary size."""
-    made = tokenizer(dialect, marks)
+    made = tokenizer(dialect, marks, source)
     rows = (made.get_vocab_size() + 63) // 64 * 64
     ends = [made.token_to_id(text) for text in end_tokens(dialect)]
     pad = made.token_to_id(PAD)
@@ -103,10 +107,13 @@ def files(dialect: Dialect, marks: MarkTokens) -> tuple[dict[str, str], int]:
     }, rows
 
 
-def build(out: Path, dialect: Dialect, marks: MarkTokens = "named") -> None:
+def build(
+    out: Path, dialect: Dialect, marks: MarkTokens = "named", source: Path | None = None
+) -> None:
     """Write the model to the directory `out`, which is created or replaced. Does nothing if it is
-    up to date. Raises FileExistsError if `out` has other files."""
-    texts, rows = files(dialect, marks)
+    up to date. `source`: the directory of the tokenizer to build over. Raises FileExistsError if
+    `out` has other files."""
+    texts, rows = files(dialect, marks, source)
     mark = hashlib.sha256(json.dumps([texts, rows, SEED]).encode()).hexdigest()
     fingerprint = out / FINGERPRINT
     if fingerprint.exists() and fingerprint.read_text() == mark:
@@ -135,9 +142,11 @@ def main() -> None:
     names = [name for name, each in DIALECTS.items() if each.calls]
     parser.add_argument("--family", required=True, choices=names, metavar="NAME")
     parser.add_argument("--marks", choices=get_args(MarkTokens), default="named")
+    parser.add_argument("--tokenizer", type=Path, help="directory of the tokenizer to build over")
     arguments = parser.parse_args()
+    dialect = DIALECTS[arguments.family]
     try:
-        build(arguments.out.resolve(), DIALECTS[arguments.family], arguments.marks)
+        build(arguments.out.resolve(), dialect, arguments.marks, arguments.tokenizer)
     except FileExistsError as error:
         sys.exit(str(error))
     print(f"{arguments.out} is up to date")
