@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -82,4 +82,6 @@ class ChatRequest:
     omitted_tools: tuple[str, ...] = ()
     """The types of hosted tools in the request, which the model is not offered."""
     repeated: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the request's body that the response repeats, for APIs that repeat them."""
+    """Fields of the request's body that the response repeats or depends on."""
+    sign_reasoning: Callable[[str], str] | None = None
+    """Returns the signature of reasoning, for APIs whose clients send it back signed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from .settings import Settings
 
 NONCE_BYTES = 12
+FINGERPRINT_BYTES = 6
 VERSION = b"\x01"
 
 
@@ -54,9 +56,32 @@ class Sealer:
         except InvalidTag as error:
             raise SealBroken("The data was changed, or sealed for another owner.") from error
 
+    def fingerprint(self, purpose: str) -> bytes:
+        """Identifies the secret, to distinguish data of another fleet from data that was changed."""
+        label = b"toolgate fingerprint\0" + purpose.encode()
+        return hmac.digest(self._secret, label, hashlib.sha256)[:FINGERPRINT_BYTES]
+
     def _cipher(self, purpose: str) -> AESGCM:
         derived = hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)
         return AESGCM(derived)
+
+
+@dataclass(frozen=True)
+class OwnerSeal:
+    """Seals data for one owner."""
+
+    sealer: Sealer
+    owner: str
+
+    def seal(self, data: bytes, *, purpose: str) -> bytes:
+        return self.sealer.seal(data, purpose=purpose, owner=self.owner)
+
+    def open(self, sealed: bytes, *, purpose: str) -> bytes:
+        """Raises SealBroken."""
+        return self.sealer.open(sealed, purpose=purpose, owner=self.owner)
+
+    def fingerprint(self, purpose: str) -> bytes:
+        return self.sealer.fingerprint(purpose)
 
 
 def _bound(owner: str) -> bytes:

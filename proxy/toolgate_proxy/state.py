@@ -12,6 +12,7 @@ from .keys.sync import KeySync
 from .limits.limiter import Limiter
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
+from .sealing import Sealer
 from .settings import Settings, settings
 
 
@@ -26,6 +27,7 @@ class GatewayState:
             self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
         self.deployments = Deployments(settings)
         self.engine = Engine(settings)
+        self.sealer = Sealer.from_settings(settings)
         self.affinity = PrefixAffinity(self.deployments) if settings.prefix_affinity else None
 
     async def aclose(self) -> None:

@@ -8,12 +8,27 @@ surfaces. Code that several surfaces need is in `shared/`: surfaces do not impor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ..chat.response import ChatResponse, ResponseEvent
+from ..sealing import OwnerSeal
+
+
+@dataclass(frozen=True)
+class Client:
+    """The sender of a request, as far as a surface needs it."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The request's headers that select features of an API, by lower-case name."""
+    seal: OwnerSeal | None = None
+    """Seals data that the client keeps and sends back."""
+
+
+ANY_CLIENT = Client()
 
 
 class Stream(Protocol):
@@ -64,6 +79,7 @@ class Surface(Protocol):
         model: str,
         open_objects: bool = False,
         omit_hosted: bool = True,
+        client: Client = ANY_CLIENT,
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
         tools out, if the API has any, instead of refusing them.

@@ -34,6 +34,7 @@ from ..litellm_host.errors import own_errors
 from ..litellm_host.state import model_routes, selection
 from ..routing.deployments import Deployment, Placement
 from ..state import gateway
+from .client import client_of
 from .logs.log_filters import frames
 from .transport import body
 from .transport.connection import Disconnect
@@ -119,6 +120,7 @@ class Exchange:
             model=target.placement.model,
             open_objects=here.settings.open_objects,
             omit_hosted=here.settings.hosted_tools == "omit",
+            client=client_of(self._scope, context),
         )
         request = await asyncio.to_thread(parse) if self._is_large() else parse()
         self._request, context.omitted_tools = request, request.omitted_tools

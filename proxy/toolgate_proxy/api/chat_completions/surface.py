@@ -12,7 +12,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
-from ..surface import data_event
+from ..surface import ANY_CLIENT, Client, data_event
 from .chunks import DONE, Chunks, server_sent
 from .parameters import BY_NAME
 from .request import parse_request
@@ -62,6 +62,7 @@ class ChatCompletions:
         model: str,
         open_objects: bool = False,
         omit_hosted: bool = True,
+        client: Client = ANY_CLIENT,
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects)
 

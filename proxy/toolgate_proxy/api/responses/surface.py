@@ -12,6 +12,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse
+from ..surface import ANY_CLIENT, Client
 from .defaults import with_defaults
 from .error_words import in_own_words
 from .output.stream import ResponseStream, WholeResponse, server_sent
@@ -43,6 +44,7 @@ class Responses:
         model: str,
         open_objects: bool = False,
         omit_hosted: bool = True,
+        client: Client = ANY_CLIENT,
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects, omit_hosted=omit_hosted)
 

@@ -1,0 +1,36 @@
+"""The sender of a request, as surfaces see it."""
+
+from __future__ import annotations
+
+import hashlib
+
+from starlette.types import Scope
+
+from ..api.surface import Client
+from ..context import RequestContext
+from ..keys.header import key_of
+from ..sealing import OwnerSeal
+from ..state import gateway
+
+FEATURES = (b"anthropic-beta",)
+"""Headers that select features of an API."""
+
+
+def client_of(scope: Scope, context: RequestContext) -> Client:
+    headers = {
+        name.decode(): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in FEATURES
+    }
+    return Client(headers, OwnerSeal(gateway().sealer, owner_of(scope, context)))
+
+
+def owner_of(scope: Scope, context: RequestContext) -> str:
+    """Who may use the data that a request creates: the team of its key, or the key."""
+    key = context.key
+    if key is not None:
+        return f"team {key.terms.team}" if key.terms.team else f"key {key.id}"
+    if context.authenticated:
+        return "master key"
+    secret = key_of(scope["headers"]) or ""
+    return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
