@@ -15,7 +15,7 @@ from toolgate_core.errors import (
     TemplateRefused,
     UnsupportedParameter,
 )
-from toolgate_core.text_size import text_bytes
+from toolgate_core.prompt_bounds import check_text
 from toolgate_core.wire import (
     ChatPrompt,
     Prompt,
@@ -40,7 +40,13 @@ class Renderer:
         if not isinstance(prompt, ChatPrompt):
             return self._tokens(prompt)
         refuse_media_urls(prompt)
-        refuse_long_text(prompt, context=self._context, max_token_bytes=self.max_token_bytes)
+        check_text(
+            prompt.messages,
+            prompt.tools,
+            prompt.template_kwargs,
+            context=self._context,
+            max_token_bytes=self.max_token_bytes,
+        )
         template_kwargs: dict[str, Any] = {"add_generation_prompt": True, **prompt.template_kwargs}
         if prompt.tools:
             template_kwargs["tools"] = list(prompt.tools)
@@ -112,19 +118,6 @@ def max_token_bytes(vocabulary: Vocabulary) -> int:
     """Largest number of bytes of text that one token stands for."""
     added = (len(text.encode()) for text in vocabulary.tokenizer.get_added_vocab())
     return max(max(map(len, vocabulary.token_bytes)), *added, 1)
-
-
-def refuse_long_text(prompt: ChatPrompt, *, context: int, max_token_bytes: int) -> None:
-    """Raises ContextLengthExceeded for text that exceeds the context even if every token is as long
-    as the longest one. Rendering and tokenizing it would take a hundred times its size in memory.
-    """
-    most = context * max_token_bytes
-    if text_bytes(prompt.messages, prompt.tools, prompt.template_kwargs, limit=most) > most:
-        raise ContextLengthExceeded(
-            f"The messages and tools have more than {most:,} bytes of text, which can't fit into "
-            f"this model's context of {context:,} tokens. Shorten them.",
-            param="messages",
-        )
 
 
 def refuse_media_urls(prompt: ChatPrompt) -> None:

@@ -13,6 +13,7 @@ from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, S
 
 from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
+from toolgate_core.prompt_bounds import check_token_ids
 
 from ..adapters import vllm_host
 from ..enforcement.spec import ReasoningStart, Spec
@@ -99,7 +100,7 @@ def sampling_params(
 ) -> SamplingParams:
     """vLLM's parameters, based on the model's own generation_config. `hooked` selects the automaton
     as vLLM's native grammar. Raises InvalidRequest."""
-    _check_token_ids(sampling, vocabulary)
+    check_token_ids(sampling, vocabulary.size)
     _check_allowed(sampling, spec, vocabulary)
     params = defaults | sampling.model_dump(exclude_none=True)
     if sampling.repetition_detection is not None:
@@ -144,19 +145,6 @@ def sampling_params(
 def client_error(error: Exception) -> InvalidRequest:
     """vLLM's rejection of a parameter, as an error of the client."""
     return InvalidRequest(str(error), param=getattr(error, "parameter", None))
-
-
-def _check_token_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> None:
-    """Raises InvalidRequest. vLLM's error would list all ids."""
-    for name in ("logit_bias", "allowed_token_ids", "logprob_token_ids", "stop_token_ids"):
-        tokens = getattr(sampling, name) or ()
-        outside = next((token for token in tokens if not 0 <= token < vocabulary.size), None)
-        if outside is not None:
-            raise InvalidRequest(
-                f"{name!r} contains {outside}, but the vocabulary has only {vocabulary.size} "
-                "tokens. Remove it.",
-                param=name,
-            )
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
