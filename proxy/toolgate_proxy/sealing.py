@@ -29,6 +29,11 @@ class Sealer:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
+    @staticmethod
+    def is_shared(settings: Settings) -> bool:
+        """Whether other processes with these settings have the same secret."""
+        return settings.fleet_secret is not None or settings.backend_key is not None
+
     @classmethod
     def from_settings(cls, settings: Settings) -> Sealer:
         """Uses the fleet secret, or a secret derived from the backends' key. Without either, the
@@ -57,9 +62,15 @@ class Sealer:
             raise SealBroken("The data was changed, or sealed for another owner.") from error
 
     def fingerprint(self, purpose: str) -> bytes:
-        """Identifies the secret, to distinguish data of another fleet from data that was changed."""
+        """Identifies the secret: data of another fleet differs from data that was changed."""
         label = b"toolgate fingerprint\0" + purpose.encode()
         return hmac.digest(self._secret, label, hashlib.sha256)[:FINGERPRINT_BYTES]
+
+    def digest(self, text: str, *, purpose: str) -> str:
+        """32 hexadecimal digits that stand for `text` in names. They tell nothing about it without
+        the secret."""
+        message = b"toolgate digest\0" + purpose.encode() + b"\0" + text.encode()
+        return hmac.digest(self._secret, message, hashlib.sha256).hex()[:32]
 
     def _cipher(self, purpose: str) -> AESGCM:
         derived = hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)

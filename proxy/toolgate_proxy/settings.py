@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
@@ -51,6 +51,24 @@ class ResponsesSettings(Section):
     """Handling of hosted tools (web_search, code_interpreter, mcp …), which clients such as Codex
     send with each request. `omit`: the model is not offered them, and the header
     `x-toolgate-omitted-tools` lists them. `refuse`: the request gets a 400."""
+    responses_ttl: float = Field(default=30 * 86_400, ge=1)
+    """Time for which a response is stored, in seconds."""
+    responses_quota: int = Field(default=10_000, ge=0)
+    """Maximum number of stored responses of one key or team. At the maximum, those that were used
+    least recently are dropped. 0: no response is stored."""
+    responses_quota_bytes: int = Field(default=256_000_000, ge=1)
+    """Maximum size of the stored responses of one key or team, in bytes. Responses are compressed.
+    At the maximum, those that were used least recently are dropped."""
+    response_max_bytes: int = Field(default=8_000_000, ge=1)
+    """Maximum size of one stored response with its input and events, in bytes. Larger ones are not
+    stored, and say so."""
+    responses_memory: int = Field(default=64_000_000, ge=1)
+    """Maximum size of the responses that a process without Redis stores, in bytes."""
+    responses_redis_url: SecretStr | None = None
+    """URL of another Redis for stored responses, so that they do not take memory from keys and
+    limits. Without it, `TOOLGATE_REDIS_URL` is used."""
+    responses_redis_timeout: float = Field(default=1.0, gt=0)
+    """Time limit of a Redis command for stored responses, in seconds."""
 
 
 class BodyLimitSettings(Section):
@@ -108,14 +126,15 @@ class RedisSettings(Section):
     """Redis"""
 
     redis_url: SecretStr | None = None
-    """URL of the Redis that all gateways share for grammars, keys and limits. Without it each
-    process has its own grammars and limits, and there are no keys in Redis."""
+    """URL of the Redis that all gateways share for grammars, keys, limits and stored responses.
+    Without it each process has its own grammars, limits and responses, and there are no keys in
+    Redis."""
     redis_timeout: float = Field(default=0.05, gt=0)
     """Time limit of a Redis command during a request, in seconds. After it the request continues
     without Redis."""
     fleet_secret: SecretStr | None = None
-    """Secret that signs the grammar records in Redis. Without it, the secret is derived from
-    `TOOLGATE_BACKEND_KEY`."""
+    """Secret that signs the grammar records in Redis and encrypts stored responses. Without it, the
+    secret is derived from `TOOLGATE_BACKEND_KEY`."""
 
 
 class KeySettings(Section):
@@ -239,15 +258,16 @@ class Settings(
             raise ValueError(f"TOOLGATE_OPEN_ROUTES has {wrong!r}. Routes begin with `/`.")
         return routes
 
-    @field_validator("redis_url")
+    @field_validator("redis_url", "responses_redis_url")
     @classmethod
-    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
+    def _is_url(cls, url: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         try:
             parse_url(url.get_secret_value() if url else "redis://")
         except ValueError:
             # The message of that error is left out, because it contains the password.
             raise ValueError(
-                "TOOLGATE_REDIS_URL is not a valid redis://, rediss:// or unix:// URL. "
+                f"TOOLGATE_{str(info.field_name).upper()} is not a valid redis://, rediss:// or "
+                "unix:// URL. "
                 "In its password, use percent-encoding for / ? # @ : and % (%2F for /)."
             ) from None
         return url

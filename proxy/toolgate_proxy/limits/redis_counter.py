@@ -12,17 +12,14 @@ leases of its requests. The leases of a gateway that was killed expire.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from importlib import resources
 from typing import cast
-
-from redis.exceptions import NoScriptError
 
 from ..keys.limit_kinds import SLICES
 from ..redis.batch import RedisBatch
-from ..redis.client import Argument, Command, SharedRedis
+from ..redis.client import Argument, SharedRedis
+from ..redis.script import Script
 from .counter import (
     AdmissionRequest,
     AdmissionResult,
@@ -41,31 +38,7 @@ MAX_LOGGED = 1_000
 """Reasons that are remembered."""
 
 
-class _Script:
-    def __init__(self, name: str) -> None:
-        self._text = resources.files(__package__).joinpath(name).read_text()
-        self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
-
-    async def run(self, redis: RedisBatch, keys: list[str], *arguments: Argument) -> object:
-        """Raises NoResponse and CommandRefused."""
-        rest = (len(keys), *keys, *arguments)
-        reply = await _reply(redis, ("EVALSHA", self._sha, *rest))
-        if isinstance(reply, NoScriptError):
-            reply = await _reply(redis, ("EVAL", self._text, *rest))
-        if isinstance(reply, Exception):
-            reason = str(reply).removesuffix(".")[:REASON_LENGTH]
-            raise CommandRefused(f"Redis refused the command: {reason}") from reply
-        return reply
-
-
-async def _reply(redis: RedisBatch, command: Command) -> object:
-    reply = await redis.run(command)
-    if reply is None:
-        raise NoResponse
-    return reply
-
-
-ADMIT, UPDATE = _Script("admit.lua"), _Script("update.lua")
+ADMIT, UPDATE = (Script(__package__, name) for name in ("admit.lua", "update.lua"))
 
 
 class RedisCounter:
@@ -85,8 +58,8 @@ class RedisCounter:
             keys.append(cost.kind.redis_key(request.key_id))
             arguments += (window.type, window.milliseconds, limit, cost.amount)
         try:
-            reply = await ADMIT.run(
-                self._redis, keys, request.request_id, self._lease_ms, SLICES, *arguments
+            reply = await self._run(
+                ADMIT, keys, request.request_id, self._lease_ms, SLICES, *arguments
             )
         except CommandRefused as error:
             self._log(error.reason)
@@ -110,14 +83,22 @@ class RedisCounter:
             arguments += (window.type, window.milliseconds, change.amount, change.period)
         lease = 0 if update.ended else self._lease_ms
         try:
-            reply = await UPDATE.run(
-                self._redis, keys, update.request_id, lease, SLICES, *arguments
-            )
+            reply = await self._run(UPDATE, keys, update.request_id, lease, SLICES, *arguments)
         except CommandRefused as error:
             self._log(error.reason)
             raise
         for wrong in cast(list[bytes | str], reply):
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
+
+    async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
+        """Raises NoResponse and CommandRefused."""
+        reply = await script.run(self._redis.run, keys, *arguments)
+        if reply is None:
+            raise NoResponse
+        if isinstance(reply, Exception):
+            reason = str(reply).removesuffix(".")[:REASON_LENGTH]
+            raise CommandRefused(f"Redis refused the command: {reason}") from reply
+        return reply
 
     def _log(self, reason: str) -> None:
         now = time.monotonic()

@@ -1,0 +1,14 @@
+"""What keeps a response from being stored or read."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+NotStored = Literal["unavailable", "too_large", "exists"]
+"""Why a response is not stored: Redis does not respond or refuses the write; it exceeds
+TOOLGATE_RESPONSE_MAX_BYTES or the quota alone; there is a response with the ID that the client set.
+"""
+
+
+class StoreUnavailable(Exception):
+    """Redis does not respond, or refuses the command."""

@@ -1,0 +1,49 @@
+-- Stores one response of an owner. At the owner's quota, the responses that were used least recently
+-- are dropped.
+-- KEYS: record, events, index, total.
+-- ARGV: record, events ("" for none), lifetime in ms, maximum number, maximum bytes, digest of the
+--       ID, beginning of the names of records.
+-- Returns: 1, or 0 if there is a response with that ID; number of responses dropped.
+-- index: sorted set, `<digest>:<bytes>` → time of last use in ms. total: bytes of all of them.
+local record, events, index, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local life, most, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local digest, prefix = ARGV[6], ARGV[7]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local size = #ARGV[1] + #ARGV[2]
+
+if redis.call('EXISTS', record) == 1 then
+    return { 0, 0 }
+end
+-- First, so that Redis without memory refuses it before anything is dropped.
+redis.call('SET', record, ARGV[1], 'PX', life)
+if ARGV[2] ~= '' then
+    redis.call('SET', events, ARGV[2], 'PX', life)
+end
+
+local count = redis.call('ZCARD', index)
+local used = tonumber(redis.call('GET', total) or 0)
+local function drop(member)
+    local name, length = string.match(member, '^(%x+):(%d+)$')
+    redis.call('ZREM', index, member)
+    count = count - 1
+    if name then
+        used = math.max(0, used - tonumber(length))
+        if name ~= digest then -- otherwise the entry of an expired record with the same ID
+            redis.call('DEL', prefix .. name, prefix .. name .. ':events')
+        end
+    end
+end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', now - life, 'LIMIT', 0, 100)) do
+    drop(member) -- expired
+end
+local dropped = 0
+while count > 0 and (count + 1 > most or used + size > bytes) do
+    drop(redis.call('ZRANGE', index, 0, 0)[1])
+    dropped = dropped + 1
+end
+
+redis.call('ZADD', index, now, digest .. ':' .. size)
+redis.call('SET', total, string.format('%d', used + size), 'PX', life)
+redis.call('PEXPIRE', index, life)
+return { 1, dropped }

@@ -1,0 +1,151 @@
+"""The record of one stored response, and its encrypted form.
+
+`json` and not orjson: clients may send integers of any length and lone surrogates.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..sealing import SealBroken, Sealer
+
+PURPOSE, EVENTS_PURPOSE = "response", "response events"
+COMPRESSED_FROM = 256
+"""Bytes from which a record is compressed."""
+LEVEL = 1
+"""zlib's fastest level. Higher ones save a few percent."""
+PLAIN, DEFLATED = b"\0", b"\1"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredResponse:
+    """A response that has ended, with the items that its own request sent. The items of earlier
+    turns are in the records that `previous` leads to."""
+
+    id: str
+    body: Json
+    """The response object as it was sent."""
+    input: Sequence[Any]
+    """The items of `input`; a text is a message of the user."""
+    previous: str | None = None
+    """The response that this one continues."""
+    created: int = 0
+    """Seconds since 1970."""
+
+    @property
+    def items(self) -> list[Any]:
+        """The items of this turn: input and output."""
+        return [*self.input, *self.body["output"]]
+
+
+@dataclass(frozen=True)
+class SealedResponse:
+    """A record as a store holds it."""
+
+    id: str
+    previous: str | None
+    record: bytes
+    events: bytes = b""
+    """The stream's events, if the response was streamed."""
+
+    @property
+    def size(self) -> int:
+        return len(self.record) + len(self.events)
+
+
+@dataclass
+class EventLog:
+    """The events of a stream between its first two and its last one. Deltas that follow each other
+    differ in their text only, so they are one entry with many texts."""
+
+    start: Json
+    """The response object of the first events."""
+    entries: list[Json] = field(default_factory=list)
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        if not event["type"].endswith(".delta") or event.get("logprobs"):
+            self.entries.append(dict(event))
+            return
+        rest = {name: value for name, value in event.items() if name != "delta"}
+        last = self.entries[-1] if self.entries else {}
+        if last.get("rest") == rest:
+            last["deltas"].append(event["delta"])
+        else:
+            self.entries.append({"rest": rest, "deltas": [event["delta"]]})
+
+    def events(self) -> list[Json]:
+        made: list[Json] = []
+        for entry in self.entries:
+            if "rest" in entry:
+                made += ({**entry["rest"], "delta": delta} for delta in entry["deltas"])
+            else:
+                made.append(entry)
+        return made
+
+
+def seal(
+    sealer: Sealer, owner: str, response: StoredResponse, log: EventLog | None
+) -> SealedResponse:
+    def sealed(value: Json, purpose: str) -> bytes:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        data = _compressed(text.encode("utf-8", "surrogatepass"))
+        return sealer.seal(data, purpose=purpose, owner=owner)
+
+    return SealedResponse(
+        response.id,
+        response.previous,
+        sealed(asdict(response), PURPOSE),
+        sealed({"id": response.id, **asdict(log)}, EVENTS_PURPOSE) if log is not None else b"",
+    )
+
+
+class RecordTooLarge(Exception):
+    """The record has more bytes than may be read."""
+
+
+def open_record(
+    sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int
+) -> tuple[StoredResponse, int]:
+    """The response, and the size of its JSON in bytes, which is at most `most`. Raises
+    RecordTooLarge, and SealBroken, also if the record is another response's."""
+    text = _opened(sealer, owner, PURPOSE, sealed, most)
+    response = StoredResponse(**_parsed(text))
+    if response.id != response_id:
+        raise SealBroken("The record is another response's.")
+    return response, len(text)
+
+
+def open_events(sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int) -> EventLog:
+    """Raises RecordTooLarge and SealBroken."""
+    values = _parsed(_opened(sealer, owner, EVENTS_PURPOSE, sealed, most))
+    if values.pop("id") != response_id:
+        raise SealBroken("The events are another response's.")
+    return EventLog(**values)
+
+
+def _opened(sealer: Sealer, owner: str, purpose: str, sealed: bytes, most: int) -> bytes:
+    data = sealer.open(sealed, purpose=purpose, owner=owner)
+    if not data.startswith(DEFLATED):
+        return data[1:]
+    reader = zlib.decompressobj()
+    text = reader.decompress(data[1:], most + 1)
+    if len(text) > most:
+        raise RecordTooLarge
+    return text
+
+
+def _parsed(text: bytes) -> Json:
+    value: Json = json.loads(text.decode("utf-8", "surrogatepass"))
+    return value
+
+
+def _compressed(data: bytes) -> bytes:
+    if len(data) < COMPRESSED_FROM:
+        return PLAIN + data
+    return DEFLATED + zlib.compress(data, LEVEL)

@@ -1,0 +1,163 @@
+"""Stores, reads and deletes responses. Only their owner, a key or a team, can open them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..sealing import SealBroken, Sealer
+from ..settings import Settings
+from .errors import NotStored
+from .memory_store import MemoryResponses
+from .metrics import BROKEN, STORED
+from .record import (
+    EventLog,
+    RecordTooLarge,
+    StoredResponse,
+    open_events,
+    open_record,
+    seal,
+)
+from .redis_store import RedisResponses
+from .sealed_store import Kept, SealedStore
+
+logger = logging.getLogger(__name__)
+
+INFLATED = 4
+"""Most bytes of the JSON of a conversation, by those that a request may have. Records repeat tools
+and instructions, which are no part of the conversation."""
+MAX_TURNS = 1_000
+"""Most responses of one conversation."""
+IN_THREAD = 50_000
+"""Size from which records are sealed and opened in a thread, so that other requests continue:
+bytes of sealed records, or characters of a response."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A response and those that it continues, the oldest first."""
+
+    turns: Sequence[StoredResponse]
+    missing: str | None = None
+    """The ID of the response before them, if it is not stored any more."""
+    too_long: bool = False
+    """There are more than MAX_TURNS, or more bytes than a request may have."""
+
+    @property
+    def items(self) -> list[Any]:
+        return [item for turn in self.turns for item in turn.items]
+
+
+class ResponseStore:
+    def __init__(self, store: SealedStore, sealer: Sealer, max_bytes: int) -> None:
+        """`max_bytes`: of one conversation."""
+        self._store = store
+        self._sealer = sealer
+        self._max_bytes = max_bytes
+
+    @classmethod
+    def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
+        """Without Redis, or without a secret that all gateways have, each process stores its own
+        responses."""
+        redis = None
+        if Sealer.is_shared(settings):
+            redis = RedisResponses.from_settings(settings, sealer)
+        elif settings.responses_redis_url or settings.redis_url:
+            logger.warning(
+                "Responses are not stored in Redis, because they can't be encrypted. Set "
+                "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
+            )
+        return cls(redis or MemoryResponses(settings), sealer, settings.max_body_bytes)
+
+    @property
+    def kept(self) -> Kept:
+        return self._store.kept
+
+    async def put(
+        self, owner: str, response: StoredResponse, log: EventLog | None
+    ) -> NotStored | None:
+        """Returns why the response was not stored."""
+        work = partial(seal, self._sealer, owner, response, log)
+        large = _is_large(response.body) or _is_large(response.input)
+        sealed = await asyncio.to_thread(work) if large else work()
+        reason = await self._store.put(owner, sealed)
+        STORED.labels(reason or "stored").inc()
+        return reason
+
+    async def find(self, owner: str, response_id: str) -> StoredResponse | None:
+        """Raises StoreUnavailable."""
+        turns = (await self._read(owner, response_id, most=1)).turns
+        return turns[0] if turns else None
+
+    async def conversation(self, owner: str, response_id: str) -> Conversation:
+        """Raises StoreUnavailable."""
+        return await self._read(owner, response_id, most=MAX_TURNS)
+
+    async def events(self, owner: str, response_id: str) -> EventLog | None:
+        """Those of a streamed response. Raises StoreUnavailable."""
+        sealed = await self._store.events(owner, response_id)
+        if not sealed:
+            return None
+        try:
+            most = INFLATED * self._max_bytes
+            return open_events(self._sealer, owner, response_id, sealed, most)
+        except (SealBroken, RecordTooLarge):
+            BROKEN.inc()
+            return None
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        """Whether there was such a response. Raises StoreUnavailable."""
+        return await self._store.delete(owner, response_id)
+
+    async def aclose(self) -> None:
+        await self._store.aclose()
+
+    async def _read(self, owner: str, response_id: str, *, most: int) -> Conversation:
+        found = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
+        work = partial(self._opened, owner, response_id, found, most)
+        large = sum(map(len, found)) > IN_THREAD
+        return await asyncio.to_thread(work) if large else work()
+
+    def _opened(
+        self, owner: str, response_id: str, found: Sequence[bytes], most: int
+    ) -> Conversation:
+        """A record that does not open counts as missing: someone with write access to Redis can
+        delete it as well."""
+        turns: list[StoredResponse] = []
+        wanted: str | None = response_id
+        left = INFLATED * self._max_bytes
+        for sealed in found:
+            if not sealed:
+                return Conversation(turns[::-1], too_long=True)
+            if wanted is None:
+                break
+            try:
+                turn, size = open_record(self._sealer, owner, wanted, sealed, left)
+            except RecordTooLarge:
+                return Conversation(turns[::-1], too_long=True)
+            except SealBroken:
+                BROKEN.inc()
+                break
+            turns.append(turn)
+            left -= size
+            wanted = turn.previous
+        too_long = wanted is not None and len(turns) == most
+        return Conversation(turns[::-1], None if too_long else wanted, too_long)
+
+
+def _is_large(value: object) -> bool:
+    """Whether its texts have more than IN_THREAD characters."""
+    total, left = 0, [value]
+    while left and total <= IN_THREAD:
+        each = left.pop()
+        if isinstance(each, str):
+            total += len(each)
+        elif isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            left += each
+    return total > IN_THREAD
