@@ -34,7 +34,7 @@ def records(redis: RedisServer) -> list[bytes]:
     return [key for key in redis.client.scan_iter() if len(key.split(b":")[-1]) == DIGEST]
 
 
-def value(redis: RedisServer, name: bytes) -> bytes:
+def held_at(redis: RedisServer, name: bytes) -> bytes:
     held = redis.client.get(name)
     assert isinstance(held, bytes)
     return held
@@ -71,7 +71,7 @@ async def test_a_changed_record_counts_as_missing(
     await store.put(OWNER, response("resp_1"), None)
     client = redis_at_hand.client
     one, other = records(redis_at_hand)
-    held, theirs = value(redis_at_hand, one), value(redis_at_hand, other)
+    held, theirs = held_at(redis_at_hand, one), held_at(redis_at_hand, other)
     match change:
         case "flip":
             for key, value in ((one, held), (other, theirs)):
@@ -94,7 +94,7 @@ async def test_a_changed_pointer_does_not_join_conversations(
     (first,) = records(redis_at_hand)
     await store.put(OWNER, response("resp_1"), None)
     (key,) = set(records(redis_at_hand)) - {first}
-    client.set(key, first.split(b":")[-1] + value(redis_at_hand, key)[DIGEST:])
+    client.set(key, first.split(b":")[-1] + held_at(redis_at_hand, key)[DIGEST:])
     found = await store.conversation(OWNER, "resp_1")
     assert [turn.id for turn in found.turns] == ["resp_1"]
     assert found.missing is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ async def test_memory_is_bounded_over_all_owners() -> None:
 
 def test_deltas_with_logprobs_are_kept_one_by_one() -> None:
     made = EventLog({})
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "a.delta", "delta": "x", "logprobs": [{"token": "x"}]},
         {"type": "a.delta", "delta": "y", "logprobs": []},
         {"type": "a.delta", "delta": "z", "logprobs": []},
