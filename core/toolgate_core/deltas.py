@@ -33,10 +33,21 @@ class CallStart:
     logprobs: tuple[TokenLogprob, ...] = ()
     id: str | None = None
     """The id that the model wrote, in the form of the API; None if the dialect has no ids."""
+    custom: bool = False
+    """Whether the tool is a custom tool, so that `InputDelta` events follow."""
 
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
+    index: int
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True)
+class InputDelta:
+    """Plain text of a custom tool's input."""
+
     index: int
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
@@ -62,4 +73,4 @@ class Finish:
     """The effect of `max_tokens` on the last call: `cut` (incomplete) or `closed` (end forced)."""
 
 
-Event = ReasoningDelta | ContentDelta | CallStart | ArgumentsDelta | CallEnd | Finish
+Event = ReasoningDelta | ContentDelta | CallStart | ArgumentsDelta | InputDelta | CallEnd | Finish

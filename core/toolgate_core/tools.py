@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from . import grammar_key
+from .custom_tools import custom_parameters, function_definition, read_grammar
 from .errors import InvalidRequest, InvalidTools
 from .schema.additional_properties import with_open_objects
 from .schema.canonical import EMPTY_PARAMETERS, TEXT, canonical_parameters, canonical_schema
@@ -30,7 +31,7 @@ _NO_PROPERTIES: dict[str, Any] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True)
 class Tool:
-    """A function tool, or the schema of the content as a tool without a name."""
+    """A function, a custom tool, or the schema of the content as a tool without a name."""
 
     name: str
     parameters: dict[str, Any]
@@ -40,6 +41,10 @@ class Tool:
     """The client's definition, for the chat template."""
     strict: bool = False
     """Whether residual keywords are refused instead of validated."""
+    custom: bool = False
+    """Whether it is a custom tool, whose only argument is text."""
+    namespace: str = ""
+    """The namespace of the Responses API with which the name begins."""
 
 
 def parse_tools(
@@ -54,11 +59,16 @@ def parse_tools(
         if tool.name in seen:
             raise InvalidTools(
                 f"Two tools have the name {tool.name!r}. Give each tool a unique name.",
-                param=f"{param}[{index}].function.name",
+                param=f"{param}[{index}].{'custom' if tool.custom else 'function'}.name",
             )
         seen.add(tool.name)
         parsed.append(tool)
     return tuple(parsed)
+
+
+def parameters_path(tool: Tool) -> str:
+    """The path of the schema or the grammar in an entry of `tools` of chat completions."""
+    return "custom.format.grammar.definition" if tool.custom else "function.parameters"
 
 
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
@@ -80,19 +90,22 @@ def text_format(kind: Literal["choice", "regex"], value: list[str] | str) -> Too
 
 
 def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
-    if not isinstance(entry, dict) or entry.get("type") != "function":
-        raise InvalidTools(f'{param} must be an object with "type": "function".', param=param)
-    function = entry.get("function")
-    if not isinstance(function, dict):
+    kind = entry.get("type") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or kind not in ("function", "custom"):
         raise InvalidTools(
-            f"{param}.function is missing or not an object.", param=f"{param}.function"
+            f'{param} must be an object with "type": "function" or "custom".', param=param
         )
+    function = entry.get(kind)
+    if not isinstance(function, dict):
+        raise InvalidTools(f"{param}.{kind} is missing or not an object.", param=f"{param}.{kind}")
     name = function.get("name")
     if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         raise InvalidTools(
-            f"{param}.function.name must have 1 to 128 characters, each one of A-Z a-z 0-9 _ . -",
-            param=f"{param}.function.name",
+            f"{param}.{kind}.name must have 1 to 128 characters, each one of A-Z a-z 0-9 _ . -",
+            param=f"{param}.{kind}.name",
         )
+    if kind == "custom":
+        return _custom_tool(name, function, f"{param}.custom")
     where = f"{param}.function.parameters"
     parameters, tool_hash = _canonical(name, function.get("parameters"), where, open_objects)
     strict = function.get("strict")
@@ -101,6 +114,18 @@ def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
             f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
         )
     return Tool(name, parameters, tool_hash, entry, strict is True)
+
+
+def _custom_tool(name: str, custom: dict[str, Any], param: str) -> Tool:
+    description = custom.get("description")
+    if description is not None and not isinstance(description, str):
+        raise InvalidTools(f"{param}.description must be a string.", param=f"{param}.description")
+    grammar = read_grammar(custom.get("format"), f"{param}.format")
+    parameters = custom_parameters(grammar)
+    definition = function_definition(name, description, grammar)
+    tool_hash = grammar_key.tool_hash(name, parameters)
+    # There is no other text that the model could be asked for, so nothing is left to validation.
+    return Tool(name, parameters, tool_hash, definition, strict=True, custom=True)
 
 
 def _canonical(

@@ -113,6 +113,12 @@ def accumulated(made: list[Event]) -> list[dict[str, Any]]:
 
 
 def _apply(name: str, event: Event, item: dict[str, Any]) -> None:
+    if name.startswith("custom_tool_call_input"):
+        if name.endswith("delta"):
+            item["input"] += event["delta"]
+        else:
+            assert event["input"] == item["input"]
+        return
     if name.startswith("function_call_arguments"):
         if name.endswith("delta"):
             item["arguments"] += event["delta"]

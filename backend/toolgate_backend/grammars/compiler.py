@@ -17,6 +17,7 @@ from typing import Any
 import xgrammar
 
 from toolgate_core import grammar_key
+from toolgate_core.custom_tools import validation_schema
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
@@ -200,7 +201,7 @@ class Compiler:
         """The fields of the verdict, and the grammar if the verdict is `ready`."""
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
-            schema = json.loads(parameters)
+            schema = validation_schema(json.loads(parameters))
             if name == grammar_key.CONTENT and TEXT in schema:
                 choice, compiled = self._compile_text(schema)
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:

@@ -30,6 +30,13 @@ TEXT = "x-toolgate-text"
 """The only keyword of the schema of content that is not JSON. Its value is {"choice": [text, …]} or
 {"regex": pattern}."""
 
+GRAMMAR = "x-toolgate-grammar"
+"""The keyword of the grammar that the input of a custom tool has to match. Its value is
+{"syntax": "lark" or "regex", "definition": text}."""
+
+OWN_KEYWORDS = frozenset({TEXT, GRAMMAR})
+"""They are removed from the schemas of clients."""
+
 EMPTY_REQUIRED: tuple[str, list[str]] = ("required", [])
 """Equivalent to no `required` (JSON Schema validation §6.5.3)."""
 
@@ -78,7 +85,7 @@ def canonical_json(value: object) -> str:
 def _schema(schema: object) -> Any:
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else _data(schema)
-    kept = sorted((str(k), v) for k, v in schema.items() if k not in ANNOTATIONS and k != TEXT)
+    kept = sorted((str(k), v) for k, v in schema.items() if k not in ANNOTATIONS | OWN_KEYWORDS)
     return {key: _keyword(key, value) for key, value in kept if (key, value) != EMPTY_REQUIRED}
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.grammar_key import tool_hash
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import Tool, parameters_path, parse_tools
 
 from ..grammars.loader import GrammarResult
 from ..grammars.redis_cache import RedisCache
@@ -114,7 +114,7 @@ def parse_entries(
     for at, entry in enumerate(entries):
         try:
             (tool,) = parse_tools([entry], open_objects=settings.open_objects)
-            check_tool(tool, settings.schema_limits, f"tools[{at}].function.parameters")
+            check_tool(tool, settings.schema_limits, f"tools[{at}].{parameters_path(tool)}")
             tools[tool.hash] = tool
         except SchemaNotEnforceable as error:
             invalid.append(_invalid(entry, "refused", error, error.pointer))
@@ -126,7 +126,8 @@ def parse_entries(
 def _invalid(
     entry: Any, status: str, error: ToolgateError, pointer: str | None = None
 ) -> ToolReport:
-    function = entry.get("function") if isinstance(entry, dict) else None
+    kind = "custom" if isinstance(entry, dict) and entry.get("type") == "custom" else "function"
+    function = entry.get(kind) if isinstance(entry, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return ToolReport(
         name=str(name), status=status, code=error.code, reason=error.message, pointer=pointer

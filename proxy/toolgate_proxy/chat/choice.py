@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
+from toolgate_core.custom_calls import CustomCalls
 from toolgate_core.deltas import CallStart, ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.plan import EnforcementPlan
@@ -47,6 +48,7 @@ class Choice:
         self._calls = calls
         self._retries = retries
         self._names = frozenset(tool.name for tool in plan.candidates)
+        self._custom = CustomCalls(tool.name for tool in plan.candidates if tool.custom)
         # A stop string in the text before a required call would prevent the call.
         stopping = plan.choice != "required"
         self._stop_ids = frozenset(request.sampling.stop_token_ids) if stopping else frozenset()
@@ -160,7 +162,7 @@ class Choice:
             self.resample = self._retries.resample(invalid, self.token_count)
             self._segmenter, self._stops = self._retries.state_before_call()
             self.finished = False
-        return released
+        return self._custom.converted(released)
 
     def _check_plan(self, events: list[Event]) -> list[Event]:
         """Verifies the plan, which masks enforce. Detects a backend that did not apply them."""

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, ReasoningDelta
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallStart,
+    ContentDelta,
+    InputDelta,
+    ReasoningDelta,
+)
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan
@@ -223,6 +229,11 @@ def _merge(events: list[ChoiceEvent]) -> list[ChoiceEvent]:
                 ArgumentsDelta(same, b, b_logprobs),
             ) if index == same and _fits(a, b):
                 merged[-1] = ArgumentsDelta(index, a + b, a_logprobs + b_logprobs)
+            case (
+                InputDelta(index, a, a_logprobs),
+                InputDelta(same, b, b_logprobs),
+            ) if index == same and _fits(a, b):
+                merged[-1] = InputDelta(index, a + b, a_logprobs + b_logprobs)
             case _, ContentDelta("", ()):
                 pass  # the rest of a delta that begins with a stop string
             case _:

@@ -232,7 +232,7 @@ def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
 
 
 def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:
-    pointer = verdict.pointer or ""
+    pointer = "" if tool.custom else verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
     is_complex = verdict.code == SchemaTooComplex.code
     kind = SchemaTooComplex if is_complex else SchemaNotEnforceable
@@ -253,6 +253,12 @@ def _check_strict(
     for tool in candidates:
         keywords = residual[tool.hash]
         if keywords and (tool.strict or not tool.name):
+            if tool.custom:
+                raise SchemaNotEnforceable(
+                    f"{_subject(tool)} can't be enforced. Simplify it.",
+                    pointer="",
+                    param=param_of[tool.name],
+                )
             instead = ", or remove `strict`; calls are then validated before they are sent"
             raise SchemaNotEnforceable(
                 f"{_subject(tool)} contain {keywords[0].keyword!r}, which masks can't enforce. "
@@ -268,4 +274,6 @@ def _pointer(param: str) -> str:
 
 
 def _subject(tool: Tool) -> str:
+    if tool.custom:
+        return f"The grammar of {tool.name!r}"
     return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"

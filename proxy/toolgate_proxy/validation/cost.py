@@ -15,8 +15,8 @@ from urllib.parse import unquote
 UNBOUNDED = 10**12
 """Larger than any limit."""
 
-_LOOKAROUND = re.compile(r"\(\?(?!:)|\\[1-9k]")
-"""Also matches back references."""
+_LOOKAROUND = re.compile(r"\(\?(?!:|[ims]+[:)])|\\[1-9k]")
+"""Also matches back references. Flags such as `(?s)` are no lookaround."""
 _COUNT = re.compile(r"\{(\d*),?(\d*)\}")
 MAX_PATTERN = 1_000
 """Maximum length of a pattern multiplied by its repetition counts."""

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toolgate_core.custom_tools import validation_schema
 from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import Tool
@@ -102,8 +103,9 @@ class ValidationService:
 
     def _add(self, tool: Tool) -> _CachedSchema:
         """Raises InvalidSchema."""
-        cost = steps(tool.parameters)
-        validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
+        schema = validation_schema(tool.parameters)
+        cost = steps(schema)
+        validator = Validator(schema) if cost <= MAX_COMPILED else None
         cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))
         if len(self._cache) > self._capacity:
             self._cache.popitem(last=False)
@@ -111,7 +113,7 @@ class ValidationService:
 
     async def _run(self, tool: Tool, arguments: str | None, *, unique: bool = False) -> JobResult:
         job = Job(
-            tool_schema=tool.parameters,
+            tool_schema=validation_schema(tool.parameters),
             arguments=arguments,
             unique=unique,
             cpu_seconds=self._pool.cpu_seconds,

@@ -10,7 +10,14 @@ from typing import Any
 
 import orjson
 
-from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallStart,
+    ContentDelta,
+    Finish,
+    InputDelta,
+    ReasoningDelta,
+)
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
@@ -79,6 +86,14 @@ class Chunks:
                 return {"reasoning_content": text}
             case CallStart(_, name) if self._legacy:
                 return {"function_call": {"name": name, "arguments": ""}}
+            case CallStart(index, name, custom=True):
+                custom = {"name": name, "input": ""}
+                call_id = self._response.call_id(event)
+                return {
+                    "tool_calls": [
+                        {"index": index, "id": call_id, "type": "custom", "custom": custom}
+                    ]
+                }
             case CallStart(index, name):
                 function = {"name": name, "arguments": ""}
                 call_id = self._response.call_id(event)
@@ -88,6 +103,8 @@ class Chunks:
                 return {"function_call": {"arguments": text}}
             case ArgumentsDelta(index, text):
                 return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+            case InputDelta(index, text):
+                return {"tool_calls": [{"index": index, "custom": {"input": text}}]}
             case _:
                 return None  # CallEnd: the next call or the finish_reason implies it
 

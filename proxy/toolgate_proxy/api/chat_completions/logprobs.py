@@ -17,6 +17,7 @@ from toolgate_core.deltas import (
     CallStart,
     ContentDelta,
     Event,
+    InputDelta,
     ReasoningDelta,
 )
 
@@ -61,6 +62,7 @@ def event_logprobs(event: Event | object) -> Logprobs | None:
         case (
             CallStart(index, _, logprobs)
             | ArgumentsDelta(index, _, logprobs)
+            | InputDelta(index, _, logprobs)
             | CallEnd(index, logprobs)
         ) if logprobs:
             return Logprobs(calls={index: list(logprobs)})

@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ..shared.messages import in_order_of_calls, is_object
+from ..shared.messages import function_call, in_order_of_calls, is_object
 
 
 def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
@@ -112,9 +112,12 @@ def _call(call: object, param: str) -> dict[str, Any]:
     if not isinstance(call, dict):
         raise invalid_value(param, "an object", call)
     fields = Fields(call, param)
+    if call.get("type") == "custom":
+        return _custom_call(call, fields)
     if call.get("type", "function") != "function":
         raise UnsupportedParameter(
-            f"A call of the type {call.get('type')!r} is not supported. Use the type function.",
+            f"A call of the type {call.get('type')!r} is not supported. Use the type function or "
+            "custom.",
             param=fields.path("type"),
         )
     function = fields.mapping("function")
@@ -131,6 +134,21 @@ def _call(call: object, param: str) -> dict[str, Any]:
         # Templates iterate over the members, so incomplete JSON can't be rendered.
         raise named.wrong("arguments", "a JSON object, or a string that contains one")
     return call | {"type": "function", "function": function | {"arguments": arguments or "{}"}}
+
+
+def _custom_call(call: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """A call of a custom tool as the call of a function, which templates can render."""
+    custom = fields.mapping("custom")
+    if custom is None:
+        raise fields.wrong("custom", "an object with a name and an input")
+    named = Fields(custom, fields.path("custom"))
+    name, text = named.text("name"), named.text("input")
+    if not name:
+        raise named.wrong("name", "a non-empty string")
+    if text is None:
+        raise named.wrong("input", "a string")
+    rest = {key: value for key, value in call.items() if key not in ("type", "custom")}
+    return rest | {"type": "function", "function": function_call(name, text)}
 
 
 def _refuse(fields: Fields, *names: str) -> None:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Finish, ReasoningDelta
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallStart,
+    ContentDelta,
+    Finish,
+    InputDelta,
+    ReasoningDelta,
+)
 
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
@@ -21,7 +28,23 @@ from .logprobs import Logprobs, event_logprobs
 class _Call:
     name: str
     id: str
+    custom: bool
     arguments: list[str] = field(default_factory=list)
+    """The parts of the arguments, or of a custom tool's input."""
+
+    def shaped(self) -> dict[str, Any]:
+        text = "".join(self.arguments)
+        if self.custom:
+            return {
+                "id": self.id,
+                "type": "custom",
+                "custom": {"name": self.name, "input": text},
+            }
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": text},
+        }
 
 
 @dataclass
@@ -43,8 +66,8 @@ class _Choice:
             case ReasoningDelta(text):
                 self.reasoning.append(text)
             case CallStart(_, name):
-                self.calls.append(_Call(name, self.call_id(event)))
-            case ArgumentsDelta(_, text):
+                self.calls.append(_Call(name, self.call_id(event), event.custom))
+            case ArgumentsDelta(_, text) | InputDelta(_, text):
                 self.calls[-1].arguments.append(text)
             case TokenIds(ids):
                 self.token_ids = [*(self.token_ids or ()), *ids]
@@ -106,14 +129,7 @@ class WholeResponse:
         if choice.reasoning:
             message["reasoning_content"] = "".join(choice.reasoning)
         if choice.calls and self._legacy:
-            message["function_call"] = _function(choice.calls[0])
+            message["function_call"] = choice.calls[0].shaped()["function"]
         elif choice.calls:
-            message["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": _function(call)}
-                for call in choice.calls
-            ]
+            message["tool_calls"] = [call.shaped() for call in choice.calls]
         return message
-
-
-def _function(call: _Call) -> dict[str, Any]:
-    return {"name": call.name, "arguments": "".join(call.arguments)}

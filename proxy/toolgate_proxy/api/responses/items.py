@@ -12,8 +12,9 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ..shared.messages import in_order_of_calls, is_object
+from ..shared.messages import function_call, in_order_of_calls, is_object
 from .content import Content, as_text, check_fields, read_content
+from .tools import full_name
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
@@ -21,8 +22,10 @@ STATUSES = ("in_progress", "completed", "incomplete")
 COMMON = ("id", "type", "status")
 FIELDS = {
     "message": ("role", "content", "phase"),
-    "function_call": ("call_id", "name", "arguments"),
-    "function_call_output": ("call_id", "output", "name"),
+    "function_call": ("call_id", "name", "arguments", "namespace", "caller"),
+    "function_call_output": ("call_id", "output", "name", "namespace", "caller"),
+    "custom_tool_call": ("call_id", "name", "input", "namespace", "caller"),
+    "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
 }
 """By type of item: its fields."""
@@ -69,7 +72,9 @@ def _add(item: object, path: str, turns: _Turns) -> None:
             turns.message(role, read_content(fields, "content", role), path)
         case "function_call":
             turns.call(_call(fields), path)
-        case "function_call_output":
+        case "custom_tool_call":
+            turns.call(_custom_call(fields), path)
+        case "function_call_output" | "custom_tool_call_output":
             call_id = _required(fields, "call_id")
             turns.result(call_id, read_content(fields, "output", "tool"), path)
         case _:
@@ -80,8 +85,6 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
     if kind == "item_reference":
         reason = "Items are not stored, so they can't be referred to. Send the item itself, or set "
         reason += "the client to `store: false`."
-    elif kind.startswith("custom_tool_call"):
-        reason = "Custom tools are not supported."
     else:
         reason = f"Use {', '.join(FIELDS)}."
     return UnsupportedParameter(
@@ -96,6 +99,12 @@ def _required(fields: Fields, name: str) -> str:
     return text
 
 
+def _name(fields: Fields) -> str:
+    """The name of a call's tool that the model sees."""
+    name, namespace = _required(fields, "name"), fields.text("namespace")
+    return full_name(namespace, name) if namespace else name
+
+
 def _call(fields: Fields) -> dict[str, Any]:
     arguments = fields.values.get("arguments")
     if isinstance(arguments, dict):
@@ -103,7 +112,15 @@ def _call(fields: Fields) -> dict[str, Any]:
     if not isinstance(arguments, str) or not is_object(arguments):
         # Templates iterate over the members, so incomplete JSON can't be rendered.
         raise fields.wrong("arguments", "a string that contains a JSON object")
-    function = {"name": _required(fields, "name"), "arguments": arguments or "{}"}
+    function = {"name": _name(fields), "arguments": arguments or "{}"}
+    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+
+
+def _custom_call(fields: Fields) -> dict[str, Any]:
+    text = fields.text("input")
+    if text is None:
+        raise fields.wrong("input", "a string")
+    function = function_call(_name(fields), text)
     return {"id": _required(fields, "call_id"), "type": "function", "function": function}
 
 

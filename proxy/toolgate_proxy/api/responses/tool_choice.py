@@ -7,7 +7,7 @@ from toolgate_core.errors import UnknownTool, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
 
-TOOL_CHOICES = '"none", "auto", "required" or an object that names a function'
+TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
 
 
 def read_tool_choice(choice: object) -> ToolChoice:
@@ -22,7 +22,7 @@ def read_tool_choice(choice: object) -> ToolChoice:
     kind = fields.text("type")
     if kind == "allowed_tools":
         return _allowed_tools(fields)
-    return NamedTool(_function(fields))
+    return NamedTool(_tool(fields))
 
 
 def _allowed_tools(choice: Fields) -> AllowedTools:
@@ -39,20 +39,21 @@ def _allowed_tools(choice: Fields) -> AllowedTools:
     for at, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
-        names.append(_function(Fields(entry, f"{path}[{at}]")))
+        names.append(_tool(Fields(entry, f"{path}[{at}]")))
     return AllowedTools(mode, tuple(dict.fromkeys(names)))
 
 
-def _function(fields: Fields) -> str:
-    """The name in `{"type": "function", "name": …}`."""
+def _tool(fields: Fields) -> str:
+    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`."""
     kind = fields.text("type")
-    if kind != "function":
+    if kind not in ("function", "custom"):
         path = fields.path("type")
         raise UnsupportedParameter(
-            f"{path!r} must name a function, but is {kind!r}. Only functions can be called here.",
+            f"{path!r} must be 'function' or 'custom', but is {kind!r}. Only functions and custom "
+            "tools can be called here.",
             param=path,
         )
     name = fields.text("name")
     if not name:
-        raise fields.wrong("name", "the name of a function")
+        raise fields.wrong("name", "the name of a tool")
     return name

@@ -1,18 +1,27 @@
-"""`tools` of the Responses API: functions, and hosted tools, which no model is offered."""
+"""`tools` of the Responses API: functions, custom tools, namespaces of both, and hosted tools,
+which no model is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
-from ..shared.tools import read_functions
+from ..shared.tools import read_tools as read_nested_tools
 
-FUNCTION_FIELDS = ("type", "name", "description", "parameters", "strict")
+FIELDS = {
+    "function": ("type", "name", "description", "parameters", "strict"),
+    "custom": ("type", "name", "description", "format"),
+    "namespace": ("type", "name", "description", "tools"),
+}
+"""By type of tool: its fields."""
+IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
+"""Deferred tools are offered at once, because there is no tool search."""
 HOSTED = (
     "apply_patch",
     "code_interpreter",
@@ -23,7 +32,9 @@ HOSTED = (
     "image_generation",
     "local_shell",
     "mcp",
+    "programmatic_tool_calling",
     "shell",
+    "tool_search",
     "web_search",
     "web_search_preview",
 )
@@ -35,44 +46,130 @@ DATED = ("web_search_", "web_search_preview_", "computer_use_preview_")
 @dataclass(frozen=True)
 class RequestedTools:
     functions: tuple[Tool, ...]
+    """The functions and custom tools."""
     paths: tuple[str, ...]
-    """The path of each function in the request's body."""
+    """The path of each of them in the request's body."""
     shown: tuple[dict[str, Any], ...]
-    """The functions as the response repeats them."""
+    """The tools as the response repeats them."""
     omitted: tuple[str, ...]
     """Types of the hosted tools, each once."""
+
+
+def full_name(namespace: str, name: str) -> str:
+    """The name of a tool of a namespace that the model sees."""
+    return f"{namespace}.{name}"
 
 
 def read_tools(tools: Sequence[object], *, open_objects: bool, omit_hosted: bool) -> RequestedTools:
     """Raises InvalidTools and UnsupportedParameter, which name the entry. `omit_hosted`: leave
     hosted tools out instead of refusing them."""
-    functions: list[dict[str, Any]] = []
-    paths: list[str] = []
-    omitted: list[str] = []
-    for at, entry in enumerate(tools):
-        path = f"tools[{at}]"
+    reader = _Reader(omit_hosted)
+    shown = [reader.read(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
+    return RequestedTools(
+        functions=reader.parsed(open_objects=open_objects),
+        paths=tuple(reader.paths),
+        shown=tuple(tool for tool in shown if tool is not None),
+        omitted=tuple(dict.fromkeys(reader.omitted)),
+    )
+
+
+@dataclass
+class _Reader:
+    omit_hosted: bool
+    nested: list[dict[str, Any]] = field(default_factory=list)
+    """The functions and custom tools in the form of chat completions."""
+    paths: list[str] = field(default_factory=list)
+    namespaces: list[str] = field(default_factory=list)
+    """The namespace of each of them, or an empty text."""
+    omitted: list[str] = field(default_factory=list)
+
+    def read(self, entry: object, path: str, namespace: str = "") -> dict[str, Any] | None:
+        """The tool as the response repeats it; None if it is left out."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         kind = entry.get("type")
-        if kind == "function":
-            functions.append(_function(entry, path))
-            paths.append(path)
-        elif isinstance(kind, str) and _is_hosted(kind):
-            if not omit_hosted:
+        if kind in ("function", "custom"):
+            self._add(kind, entry, path, namespace)
+            return _shown(kind, entry)
+        if kind == "namespace" and not namespace:
+            return self._read_namespace(entry, path)
+        if isinstance(kind, str) and _is_hosted(kind):
+            if not self.omit_hosted:
                 raise UnsupportedParameter(
                     f"{path!r} is the hosted tool {kind!r}, which this gateway does not have. "
                     "Remove it, or offer a function.",
                     param=path,
                 )
-            omitted.append(kind)
-        else:
-            raise _unknown_type(kind, path)
-    return RequestedTools(
-        functions=_parsed(functions, paths, open_objects=open_objects),
-        paths=tuple(paths),
-        shown=tuple(_shown(function) for function in functions),
-        omitted=tuple(dict.fromkeys(omitted)),
-    )
+            self.omitted.append(kind)
+            return None
+        raise _unknown_type(kind, path)
+
+    def _read_namespace(self, entry: dict[str, Any], path: str) -> dict[str, Any]:
+        _check_fields("namespace", entry, path)
+        fields = Fields(entry, path)
+        name, description = fields.text("name"), fields.text("description")
+        if not name:
+            raise InvalidTools(f"{path}.name must be a non-empty string.", param=f"{path}.name")
+        entries = fields.items("tools")
+        if not entries:
+            raise InvalidTools(
+                f"{path}.tools must be a non-empty array of functions and custom tools.",
+                param=f"{path}.tools",
+            )
+        tools = [
+            self.read(each, f"{path}.tools[{at}]", namespace=name)
+            for at, each in enumerate(entries)
+        ]
+        shown = [tool for tool in tools if tool is not None]
+        return {"type": "namespace", "name": name, "description": description, "tools": shown}
+
+    def _add(self, kind: str, entry: dict[str, Any], path: str, namespace: str) -> None:
+        _check_fields(kind, entry, path)
+        Fields(entry, path).text("description")
+        # In the order of the request, as templates show it.
+        kept = {
+            name: value
+            for name, value in entry.items()
+            if name in FIELDS[kind] and name != "type" and value is not None
+        }
+        if namespace and isinstance(kept.get("name"), str):
+            kept["name"] = full_name(namespace, kept["name"])
+        if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
+            inner = {key: value for key, value in form.items() if key != "type"}
+            kept["format"] = {"type": "grammar", "grammar": inner}
+        self.nested.append({"type": kind, kind: kept})
+        self.paths.append(path)
+        self.namespaces.append(namespace)
+
+    def parsed(self, *, open_objects: bool) -> tuple[Tool, ...]:
+        try:
+            tools = read_nested_tools(self.nested, param="tools", open_objects=open_objects)
+        except InvalidRequest as error:
+            raise self._in_own_words(error) from error
+        return tuple(
+            replace(tool, namespace=namespace)
+            for tool, namespace in zip(tools, self.namespaces, strict=True)
+        )
+
+    def _in_own_words(self, error: InvalidRequest) -> InvalidRequest:
+        """The error with the path of the request. The path of `error` counts functions and custom
+        tools only, and has the members of chat completions."""
+        param = error.param or ""
+        for at, path in enumerate(self.paths):
+            place = f"tools[{at}]"
+            if param != place and not param.startswith(f"{place}."):
+                continue
+            own, message = param.replace(place, path, 1), error.message.replace(place, path)
+            for inner in (".function", ".custom"):
+                own = own.replace(f"{path}{inner}", path, 1)
+                message = message.replace(f"{path}{inner}", path)
+            grammar = f"{path}.format.grammar"
+            own = own.replace(grammar, f"{path}.format", 1)
+            message = message.replace(grammar, f"{path}.format")
+            renamed = copy(error)
+            renamed.message, renamed.param = message, own
+            return renamed
+        return error
 
 
 def _is_hosted(kind: str) -> bool:
@@ -83,55 +180,33 @@ def _unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParamete
     path = f"{path}.type"
     if not isinstance(kind, str):
         return InvalidTools(f'{path!r} must be a string, for example "function".', param=path)
-    if kind == "custom":
-        return UnsupportedParameter(
-            f"{path!r} is 'custom'. Custom tools are not supported. Offer a function whose "
-            "argument is the text.",
-            param=path,
-        )
     return UnsupportedParameter(
-        f'{path!r} is {kind!r}, which is not supported. Use the type "function".', param=path
+        f'{path!r} is {kind!r}, which is not supported. Use the type "function", "custom" or '
+        '"namespace".',
+        param=path,
     )
 
 
-def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
-    """The function without its type, in the order of the request, as templates show it."""
+def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
+    known = FIELDS[kind]
     for name, value in entry.items():
-        if name not in FUNCTION_FIELDS and value not in (None, False):
+        if name not in (*known, *IGNORED_FIELDS) and value not in (None, False):
             raise UnsupportedParameter(
-                f"{f'{path}.{name}'!r} is not supported. A function has "
-                f"{', '.join(FUNCTION_FIELDS[:-1])} and {FUNCTION_FIELDS[-1]}.",
+                f"{f'{path}.{name}'!r} is not supported. A tool of the type {kind!r} has "
+                f"{', '.join(known[:-1])} and {known[-1]}.",
                 param=f"{path}.{name}",
             )
-    Fields(entry, path).text("description")
-    return {
-        name: value
-        for name, value in entry.items()
-        if name in FUNCTION_FIELDS and name != "type" and value is not None
-    }
+    callers = entry.get("allowed_callers")
+    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
+        raise UnsupportedParameter(
+            f"{f'{path}.allowed_callers'!r} must contain 'direct'. Programs of the model can't "
+            "call tools here.",
+            param=f"{path}.allowed_callers",
+        )
 
 
-def _shown(function: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": function["name"],
-        "description": function.get("description"),
-        "parameters": function.get("parameters"),
-        "strict": function.get("strict"),
-    }
-
-
-def _parsed(
-    functions: list[dict[str, Any]], paths: list[str], *, open_objects: bool
-) -> tuple[Tool, ...]:
-    try:
-        return read_functions(functions, param="tools", open_objects=open_objects)
-    except InvalidTools as error:
-        # Its path counts functions only; the request may have hosted tools before them.
-        for at, path in enumerate(paths):
-            place = f"tools[{at}]"
-            if error.param == place or (error.param or "").startswith(f"{place}."):
-                message = error.message.replace(place, path)
-                param = (error.param or "").replace(place, path, 1)
-                raise InvalidTools(message, param=param) from error
-        raise
+def _shown(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: entry.get(name) for name in FIELDS[kind]}
+    if kind == "custom" and shown["format"] is None:
+        shown["format"] = {"type": "text"}
+    return shown

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from toolgate_core.custom_tools import INPUT
+
 Message = dict[str, Any]
 
 
@@ -28,6 +30,11 @@ def in_order_of_calls(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _sorted(results: list[Message], order: dict[str, int]) -> list[Message]:
     return sorted(results, key=lambda each: order.get(str(each.get("tool_call_id")), len(order)))
+
+
+def function_call(name: str, text: str) -> dict[str, Any]:
+    """The call of a custom tool as that of the function that the model is offered."""
+    return {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
 
 
 def is_object(text: str) -> bool:

@@ -16,7 +16,8 @@ TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
 def read_tools(
     tools: Sequence[object], *, param: str = "tools", open_objects: bool = False
 ) -> tuple[Tool, ...]:
-    """Tools as `{"type": "function", "function": {…}}`. Raises InvalidTools."""
+    """Tools as `{"type": "function", "function": {…}}` and `{"type": "custom", "custom": {…}}`.
+    Raises InvalidTools and UnsupportedParameter."""
     try:
         return parse_tools(tools, param=param, open_objects=open_objects)
     except RecursionError as error:
@@ -50,25 +51,25 @@ def read_tool_choice(choice: object) -> ToolChoice:
     kind = choice.get("type")
     if kind == "allowed_tools":
         return _allowed_tools(Fields(choice, "tool_choice"))
-    if kind != "function":
+    if kind not in ("function", "custom"):
         raise UnsupportedParameter(
-            f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\" or "
-            '"allowed_tools".',
+            f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\", "
+            '"custom" or "allowed_tools".',
             param="tool_choice",
         )
     name = function_name(choice)
     if name is None:
         raise invalid_value(
-            "tool_choice", "an object with the tool's name in function.name", choice
+            "tool_choice", f"an object with the tool's name in {kind}.name", choice
         )
     return NamedTool(name)
 
 
 def function_name(entry: object) -> str | None:
-    """The name in `{"function": {"name": …}}` or in `{"name": …}`."""
+    """The name in `{"function": {"name": …}}`, `{"custom": {"name": …}}` or `{"name": …}`."""
     if not isinstance(entry, dict):
         return None
-    function = entry.get("function", entry)
+    function = entry.get("custom" if entry.get("type") == "custom" else "function", entry)
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else None
 

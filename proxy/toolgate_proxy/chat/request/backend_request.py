@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolgate_core import grammar_key, wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan
+from toolgate_core.tools import parameters_path
 
 from ...grammars.service import LoadedGrammars
 
@@ -43,13 +44,18 @@ def backend_request(
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:
-    """The request parameter that contains each schema, by tool name, for error messages."""
+    """The request parameter that contains each schema or grammar, by tool name, for error
+    messages."""
     if request.tool_paths:
-        named = zip(request.tools, request.tool_paths, strict=True)
-        params = {tool.name: path for tool, path in named}
+        params = {
+            tool.name: f"{path}.{'format.definition' if tool.custom else 'parameters'}"
+            for tool, path in zip(request.tools, request.tool_paths, strict=True)
+        }
     elif request.legacy_functions:
-        params = {tool.name: f"functions[{at}]" for at, tool in enumerate(request.tools)}
+        params = {tool.name: f"functions[{at}].parameters" for at, tool in enumerate(request.tools)}
     else:
-        params = {tool.name: f"tools[{at}].function" for at, tool in enumerate(request.tools)}
-    schemas = {name: f"{param}.parameters" for name, param in params.items()}
-    return schemas | {grammar_key.CONTENT: request.content_param}
+        params = {
+            tool.name: f"tools[{at}].{parameters_path(tool)}"
+            for at, tool in enumerate(request.tools)
+        }
+    return params | {grammar_key.CONTENT: request.content_param}

@@ -124,7 +124,7 @@ def test_messages_that_no_template_can_render_are_rejected(message: Any, param: 
         ),
         ({"role": "assistant", "audio": {"id": "1"}}, "messages[0].audio"),
         (
-            {"role": "assistant", "tool_calls": [{"type": "custom"}]},
+            {"role": "assistant", "tool_calls": [{"type": "mcp"}]},
             "messages[0].tool_calls[0].type",
         ),
     ],

@@ -164,7 +164,7 @@ def test_an_invalid_value_is_rejected_with_the_parameter_name(name: str, value: 
         ("audio", {"voice": "alloy"}),
         ("prediction", {}),
         ("verbosity", "low"),
-        ("tool_choice", {"type": "custom"}),
+        ("tool_choice", {"type": "mcp"}),
         ("use_beam_search", True),
         ("mm_processor_kwargs", {"a": 1}),
         ("guided_json", {}),

@@ -14,12 +14,23 @@ from toolgate_core.deltas import (
     CallStart,
     ContentDelta,
     Finish,
+    InputDelta,
     ReasoningDelta,
 )
 
 from ....chat.choice import TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from .items import MESSAGE, REASONING, SUMMARY, CallItem, Event, TextItem, TextKind
+from .items import (
+    CUSTOM,
+    FUNCTION,
+    MESSAGE,
+    REASONING,
+    SUMMARY,
+    CallItem,
+    Event,
+    TextItem,
+    TextKind,
+)
 
 Item = TextItem | CallItem
 
@@ -30,6 +41,7 @@ class Output:
     def __init__(self, response: ChatResponse, *, summarized: bool) -> None:
         self._response = response
         self._reasoning = SUMMARY if summarized else REASONING
+        self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
         self._items: list[Item] = []
         self._open: Item | None = None
         self.finish: Finish | None = None
@@ -47,11 +59,8 @@ class Output:
                     yield from self._add_text(MESSAGE, delta)
                 case CallStart() as start:
                     yield from self._close()
-                    call_id = self._response.call_id(start)
-                    yield from self._begin(
-                        CallItem(self._response.head.id, len(self._items), start.name, call_id)
-                    )
-                case ArgumentsDelta() as delta:
+                    yield from self._begin(self._call(start))
+                case ArgumentsDelta() | InputDelta() as delta:
                     assert isinstance(self._open, CallItem)
                     yield from self._open.add(delta)
                 case CallEnd():
@@ -62,6 +71,17 @@ class Output:
                     self.token_ids += ids
                 case Finish() as finish:
                     yield from self._finish(finish)
+
+    def _call(self, start: CallStart) -> CallItem:
+        namespace = self._namespaces.get(start.name, "")
+        return CallItem(
+            kind=CUSTOM if start.custom else FUNCTION,
+            response_id=self._response.head.id,
+            index=len(self._items),
+            name=start.name.removeprefix(f"{namespace}.") if namespace else start.name,
+            call_id=self._response.call_id(start),
+            namespace=namespace,
+        )
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""

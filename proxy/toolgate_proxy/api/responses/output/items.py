@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolgate_core import wire
-from toolgate_core.deltas import ArgumentsDelta, ContentDelta, ReasoningDelta
+from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
 from .logprobs import event_logprobs, part_logprobs
 
@@ -134,21 +134,42 @@ class TextItem:
         return {"type": f"{self.kind.text_event}.{name}", **self._place(), **more}
 
 
+@dataclass(frozen=True)
+class CallKind:
+    """A call of one kind of tool."""
+
+    type: str
+    prefix: str
+    """Beginning of the item's id."""
+    text: str
+    """The item's field that has the arguments."""
+    event: str
+    """Beginning of the types of events."""
+    named: bool
+    """Whether the event that the arguments are complete has the tool's name."""
+
+
+FUNCTION = CallKind("function_call", "fc", "arguments", "response.function_call_arguments", True)
+CUSTOM = CallKind("custom_tool_call", "ctc", "input", "response.custom_tool_call_input", False)
+
+
 @dataclass
 class CallItem:
-    """A call of a function. A call that is cut stays without its `done` events: clients execute
+    """A call of a tool. A call that is cut stays without its `done` events: clients execute
     a call when they see the item's."""
 
+    kind: CallKind
     response_id: str
     index: int
     name: str
     call_id: str
+    namespace: str
     status: Status = "in_progress"
     _arguments: list[str] = field(default_factory=list)
 
     @property
     def id(self) -> str:
-        return item_id("fc", self.response_id, self.index)
+        return item_id(self.kind.prefix, self.response_id, self.index)
 
     def begin(self) -> Iterator[Event]:
         yield {
@@ -157,11 +178,11 @@ class CallItem:
             "item": self.body(),
         }
 
-    def add(self, event: ArgumentsDelta) -> Iterator[Event]:
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         self._arguments.append(event.text)
         if event.text:
             yield {
-                "type": "response.function_call_arguments.delta",
+                "type": f"{self.kind.event}.delta",
                 "item_id": self.id,
                 "output_index": self.index,
                 "delta": event.text,
@@ -171,11 +192,11 @@ class CallItem:
         """The call is complete and valid."""
         self.status = "completed"
         yield {
-            "type": "response.function_call_arguments.done",
+            "type": f"{self.kind.event}.done",
             "item_id": self.id,
             "output_index": self.index,
-            "name": self.name,
-            "arguments": "".join(self._arguments),
+            **({"name": self.name} if self.kind.named else {}),
+            self.kind.text: "".join(self._arguments),
         }
         yield {
             "type": "response.output_item.done",
@@ -186,11 +207,12 @@ class CallItem:
     def body(self) -> dict[str, Any]:
         return {
             "id": self.id,
-            "type": "function_call",
+            "type": self.kind.type,
             "status": self.status,
             "call_id": self.call_id,
             "name": self.name,
-            "arguments": "".join(self._arguments),
+            self.kind.text: "".join(self._arguments),
+            **({"namespace": self.namespace} if self.namespace else {}),
         }
 
 
