@@ -1,7 +1,21 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
+
+from tests.support.client_packages import prepare
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("toolgate", deadline=None)
 settings.load_profile("toolgate")
+
+CLIENT_TESTS = ("test_clients", "test_codex", "test_responses_clients")
+"""Modules that install client libraries."""
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Client libraries are installed while other tests run."""
+    if not session.config.option.collectonly and any(
+        item.path.stem in CLIENT_TESTS for item in session.items
+    ):
+        prepare()

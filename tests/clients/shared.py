@@ -59,6 +59,11 @@ TOOLS = [
 ]
 
 
+def response_tools(*, strict: bool = False) -> Any:
+    """`TOOLS` in the form of the Responses API."""
+    return [{"type": "function", **tool["function"], "strict": strict} for tool in TOOLS]
+
+
 def check_call(name: str, arguments: Any) -> None:
     arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     jsonschema.validate(arguments, SCHEMAS[name])

@@ -1,24 +1,38 @@
-"""LangChain: bind_tools, invoke, stream, structured output, a loop of two turns."""
+"""LangChain: bind_tools, invoke, stream, structured output, a loop of two turns.
+
+With the argument `responses`, on the Responses API. The cases run at once.
+"""
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import shared
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
+RESPONSES = "responses" in sys.argv
 model = ChatOpenAI(
     model=shared.MODEL,
     base_url=shared.URL,
     api_key=shared.KEY,
     max_tokens=shared.MAX_TOKENS,
     max_retries=0,
-    seed=5,
-    extra_body=shared.BODY,
+    extra_body={**shared.BODY, "seed": 5},
     stream_usage=True,
+    **({"use_responses_api": True, "store": False} if RESPONSES else {}),
+)
+REASONING: dict[str, Any] = (
+    {"reasoning": {"effort": "high"}} if RESPONSES else {"reasoning_effort": "high"}
 )
 USER = [HumanMessage(shared.QUESTION)]
+
+
+def is_cut(answer: Any) -> bool:
+    metadata = answer.response_metadata
+    return metadata.get("finish_reason") == "length" or metadata.get("status") == "incomplete"
 
 
 def collected(bound: Any) -> Any:
@@ -35,12 +49,14 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("named", {"tool_choice": "set_tags"}),
     ("none", {"tool_choice": "none"}),
     ("one call", {"tool_choice": "required", "parallel_tool_calls": False}),
-    ("reasoning", {"tool_choice": "required", "reasoning_effort": "high"}),
+    ("reasoning", {"tool_choice": "required", **REASONING}),
 ]
-for name, how in CASES:
+
+
+def check_case(name: str, how: dict[str, Any]) -> None:
     bound = model.bind_tools(shared.TOOLS, **how)
     for answer in (bound.invoke(USER), collected(bound)):
-        cut = answer.response_metadata.get("finish_reason") == "length"
+        cut = is_cut(answer)
         assert not answer.invalid_tool_calls or cut
         for call in answer.tool_calls if not cut else []:
             shared.check_call(call["name"], call["args"])
@@ -53,14 +69,25 @@ for name, how in CASES:
         assert answer.usage_metadata["output_tokens"] > 0
     shared.done(f"{name}, invoke and stream")
 
-for method in ("json_schema", "function_calling"):
+
+def check_structured(method: str) -> None:
     structured = model.with_structured_output(shared.Weather, method=method)
     assert isinstance(structured.invoke(USER), shared.Weather)
     shared.done(f"with_structured_output by {method}")
 
-first = model.bind_tools(shared.TOOLS, tool_choice="set_tags").invoke(USER)
-assert isinstance(first, AIMessage)
-results = [ToolMessage("done", tool_call_id=call["id"]) for call in first.tool_calls]
-second = model.bind_tools(shared.TOOLS).invoke([*USER, first, *results])
-assert second.response_metadata["finish_reason"]
-shared.done("a loop of two turns")
+
+def check_loop() -> None:
+    first = model.bind_tools(shared.TOOLS, tool_choice="set_tags").invoke(USER)
+    assert isinstance(first, AIMessage)
+    results = [ToolMessage("done", tool_call_id=call["id"]) for call in first.tool_calls]
+    second = model.bind_tools(shared.TOOLS).invoke([*USER, first, *results])
+    assert second.usage_metadata["output_tokens"] > 0
+    shared.done("a loop of two turns")
+
+
+with ThreadPoolExecutor() as pool:
+    running = [pool.submit(check_case, name, how) for name, how in CASES]
+    running += [pool.submit(check_structured, way) for way in ("json_schema", "function_calling")]
+    running.append(pool.submit(check_loop))
+    for each in running:
+        each.result()

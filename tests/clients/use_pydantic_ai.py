@@ -1,8 +1,12 @@
-"""pydantic-ai: outputs by tool and by schema, tools, streams, a loop of two turns."""
+"""pydantic-ai: outputs by tool and by schema, tools, streams, a loop of two turns.
+
+With the argument `responses`, on the Responses API. The cases run at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import shared
@@ -10,13 +14,16 @@ from pydantic_ai import Agent, NativeOutput, ToolDefinition, ToolOutput
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelRequest, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-model = OpenAIChatModel(
+RESPONSES = "responses" in sys.argv
+model = (OpenAIResponsesModel if RESPONSES else OpenAIChatModel)(
     shared.MODEL, provider=OpenAIProvider(base_url=shared.URL, api_key=shared.KEY)
 )
-SETTINGS: Any = {"max_tokens": shared.MAX_TOKENS, "extra_body": shared.BODY, "seed": 9}
+SETTINGS: Any = {"max_tokens": shared.MAX_TOKENS, "extra_body": {**shared.BODY, "seed": 9}}
+if RESPONSES:
+    SETTINGS["openai_store"] = False
 DEFINITIONS = [
     ToolDefinition(name=name, description=name, parameters_json_schema=schema)
     for name, schema in shared.SCHEMAS.items()
@@ -24,35 +31,37 @@ DEFINITIONS = [
 USER = ModelRequest.user_text_prompt(shared.QUESTION)
 
 
-async def main() -> None:
-    for output in (ToolOutput(shared.Weather), NativeOutput(shared.Weather)):
-        agent = Agent(model, output_type=output, model_settings=SETTINGS)
-        assert isinstance((await agent.run(shared.QUESTION)).output, shared.Weather)
-        async with agent.run_stream(shared.QUESTION) as run:
-            assert isinstance(await run.get_output(), shared.Weather)
-        shared.done(f"{type(output).__name__}, run and run_stream")
+async def check_output(output: Any) -> None:
+    agent = Agent(model, output_type=output, model_settings=SETTINGS)
+    assert isinstance((await agent.run(shared.QUESTION)).output, shared.Weather)
+    async with agent.run_stream(shared.QUESTION) as run:
+        assert isinstance(await run.get_output(), shared.Weather)
+    shared.done(f"{type(output).__name__}, run and run_stream")
 
-    for choice in ("auto", "required", "none", ["set_tags"]):
-        settings = {**SETTINGS, "tool_choice": choice, "parallel_tool_calls": False}
-        offered = ModelRequestParameters(function_tools=DEFINITIONS)
-        whole = await model_request(
-            model, [USER], model_settings=settings, model_request_parameters=offered
-        )
-        async with model_request_stream(
-            model, [USER], model_settings=settings, model_request_parameters=offered
-        ) as stream:
-            async for _ in stream:
-                pass
-            streamed = stream.get()
-        for answer in (whole, streamed):
-            calls = [part for part in answer.parts if isinstance(part, ToolCallPart)]
-            assert len(calls) <= 1
-            assert calls or choice in ("auto", "none")
-            assert not calls or choice != "none"
-            for call in calls if answer.finish_reason != "length" else []:
-                shared.check_call(call.tool_name, call.args_as_dict())
-        shared.done(f"tool_choice {choice}")
 
+async def check_choice(choice: Any) -> None:
+    settings = {**SETTINGS, "tool_choice": choice, "parallel_tool_calls": False}
+    offered = ModelRequestParameters(function_tools=DEFINITIONS)
+    whole = await model_request(
+        model, [USER], model_settings=settings, model_request_parameters=offered
+    )
+    async with model_request_stream(
+        model, [USER], model_settings=settings, model_request_parameters=offered
+    ) as stream:
+        async for _ in stream:
+            pass
+        streamed = stream.get()
+    for answer in (whole, streamed):
+        calls = [part for part in answer.parts if isinstance(part, ToolCallPart)]
+        assert len(calls) <= 1
+        assert calls or choice in ("auto", "none")
+        assert not calls or choice != "none"
+        for call in calls if answer.finish_reason != "length" else []:
+            shared.check_call(call.tool_name, call.args_as_dict())
+    shared.done(f"tool_choice {choice}")
+
+
+async def check_loop() -> None:
     settings = {**SETTINGS, "tool_choice": ["set_tags"]}
     first = await model_request(
         model,
@@ -73,6 +82,14 @@ async def main() -> None:
     )
     assert second.finish_reason
     shared.done("a loop of two turns")
+
+
+async def main() -> None:
+    await asyncio.gather(
+        *map(check_output, (ToolOutput(shared.Weather), NativeOutput(shared.Weather))),
+        *map(check_choice, ("auto", "required", "none", ["set_tags"])),
+        check_loop(),
+    )
 
 
 asyncio.run(main())

@@ -1,19 +1,27 @@
-// The Vercel AI SDK: generateText, streamText, generateObject, a loop of two turns.
+// The Vercel AI SDK: generateText, streamText, generateObject, a loop of two turns. With the argument
+// `responses`, by its default provider for OpenAI, on the Responses API. The cases run at once.
 
 import assert from "node:assert/strict";
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
 const body = { logit_bias: JSON.parse(process.env.GATEWAY_BIAS), reasoning_budget: 20 };
-const provider = createOpenAICompatible({
+const where = { baseURL: `${process.env.GATEWAY_URL}/v1`, apiKey: process.env.GATEWAY_KEY };
+const responses = process.argv.includes("responses");
+const chat = createOpenAICompatible({
+  ...where,
   name: "gateway",
-  baseURL: `${process.env.GATEWAY_URL}/v1`,
-  apiKey: process.env.GATEWAY_KEY,
   supportsStructuredOutputs: true,
   transformRequestBody: (sent) => ({ ...sent, ...body }),
 });
-const model = provider("tiny");
+const openai = createOpenAI({
+  ...where,
+  fetch: (url, { body: sent, ...rest }) =>
+    fetch(url, { ...rest, body: JSON.stringify({ ...JSON.parse(sent), ...body, seed: 5 }) }),
+});
+const model = (responses ? openai : chat)("tiny");
 const weather = z.object({ city: z.string(), unit: z.enum(["celsius", "fahrenheit"]).optional() });
 const tools = {
   get_weather: tool({ description: "weather", inputSchema: weather }),
@@ -32,7 +40,7 @@ const asked = {
   prompt: "What's the weather in Beijing and Shanghai?",
   maxOutputTokens: 800,
   maxRetries: 0,
-  seed: 5,
+  ...(responses ? { providerOptions: { openai: { store: false } } } : { seed: 5 }),
 };
 const named = { type: "tool", toolName: "set_tags" };
 
@@ -47,7 +55,7 @@ function check(calls, reason, choice) {
   }
 }
 
-for (const toolChoice of ["auto", "required", "none", named]) {
+async function choose(toolChoice) {
   const whole = await generateText({ ...asked, tools, toolChoice });
   check(whole.toolCalls, whole.finishReason, toolChoice);
   const stream = streamText({ ...asked, tools, toolChoice });
@@ -56,23 +64,29 @@ for (const toolChoice of ["auto", "required", "none", named]) {
   console.log("checked:", JSON.stringify(toolChoice), "generateText and streamText");
 }
 
-const { object } = await generateObject({ ...asked, schema: weather });
-weather.parse(object);
-console.log("checked: generateObject");
+async function generate() {
+  const { object } = await generateObject({ ...asked, schema: weather });
+  weather.parse(object);
+  console.log("checked: generateObject");
+}
 
-const acting = {
-  ...tools,
-  set_tags: { ...tools.set_tags, execute: async () => "done" },
-};
-let turns = 0;
-const loop = await generateText({
-  ...asked,
-  tools: acting,
-  stopWhen: stepCountIs(2),
-  prepareStep: ({ stepNumber }) => {
-    turns += 1;
-    return stepNumber === 0 ? { toolChoice: named } : { toolChoice: "none" };
-  },
-});
-assert(loop.steps[0].finishReason === "length" || turns === 2);
-console.log("checked: a loop of two turns");
+async function loop() {
+  const acting = {
+    ...tools,
+    set_tags: { ...tools.set_tags, execute: async () => "done" },
+  };
+  let turns = 0;
+  const result = await generateText({
+    ...asked,
+    tools: acting,
+    stopWhen: stepCountIs(2),
+    prepareStep: ({ stepNumber }) => {
+      turns += 1;
+      return stepNumber === 0 ? { toolChoice: named } : { toolChoice: "none" };
+    },
+  });
+  assert(result.steps[0].finishReason === "length" || turns === 2);
+  console.log("checked: a loop of two turns");
+}
+
+await Promise.all([...["auto", "required", "none", named].map(choose), generate(), loop()]);

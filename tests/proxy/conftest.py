@@ -20,6 +20,7 @@ def backend_of_session() -> Iterator[FakeBackend]:
 def backend(backend_of_session: FakeBackend) -> FakeBackend:
     """The session's backend without scripts and records of earlier tests."""
     backend_of_session.scripts.clear()
+    backend_of_session.turns.clear()
     backend_of_session.requests.clear()
     backend_of_session.loads.clear()
     backend_of_session.left.clear()

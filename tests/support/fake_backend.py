@@ -1,6 +1,7 @@
 """A backend that answers by script: the wire of `toolgate_core.wire`, with faults on demand.
 
-A request is answered by the script whose name is its last user message.
+A request is answered by the script whose name is its last message, or by the next one of `turns`
+if there is none.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class FakeBackend:
 
     def __init__(self) -> None:
         self.scripts: dict[str, Script] = {}
+        self.turns: list[Script] = []
+        """Answers, in turn, to clients whose messages a test doesn't know."""
         self.requests: list[wire.GenerateRequest] = []
         self.loads: list[tuple[str, ...]] = []
         self.loaded: set[str] = set()
@@ -143,7 +146,8 @@ class FakeBackend:
             error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
             return JSONResponse({"error": error}, 409)
         assert isinstance(message.prompt, wire.ChatPrompt)
-        script = self.scripts[str(message.prompt.messages[-1]["content"])]
+        asked = str(message.prompt.messages[-1]["content"])
+        script = self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
         if script.error_status is not None:
             return JSONResponse({"error": script.error}, script.error_status)
         if message.stream:

@@ -1,0 +1,135 @@
+"""The OpenAI Agents SDK on the Responses API: a tool loop, a handoff, streams, a session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Literal
+
+import openai
+import shared
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIResponsesModel,
+    Runner,
+    SQLiteSession,
+    function_tool,
+    set_tracing_disabled,
+)
+from agents.items import HandoffOutputItem, ToolCallItem, ToolCallOutputItem
+
+set_tracing_disabled(True)
+client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
+model = OpenAIResponsesModel(shared.MODEL, openai_client=client)
+called: list[str] = []
+
+
+def settings(choice: str, **more: Any) -> ModelSettings:
+    return ModelSettings(
+        tool_choice=choice,
+        max_tokens=shared.MAX_TOKENS,
+        store=False,
+        extra_body={**shared.BODY, "seed": 7},
+        **more,
+    )
+
+
+@function_tool
+def get_weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> str:
+    """Return the weather in a city."""
+    called.append("get_weather")
+    return f"Sunny in {city}, in {unit}."
+
+
+@function_tool
+def set_tags(tags: list[str]) -> str:
+    """Set tags."""
+    called.append("set_tags")
+    return f"{len(tags)} tags are set."
+
+
+def items(result: Any, kind: type) -> list[Any]:
+    return [item for item in result.new_items if isinstance(item, kind)]
+
+
+async def loop_with_tools() -> None:
+    """The first turn must call; the SDK then sets the choice back to auto."""
+    agent = Agent(
+        "caller",
+        instructions="Call a tool.",
+        model=model,
+        tools=[get_weather, set_tags],
+        model_settings=settings("required", parallel_tool_calls=False),
+        tool_use_behavior="stop_on_first_tool",
+    )
+    result = await Runner.run(agent, shared.QUESTION)
+    [call], [output] = items(result, ToolCallItem), items(result, ToolCallOutputItem)
+    json.loads(call.raw_item.arguments)
+    assert output.output == result.final_output
+    assert called
+    shared.done("a tool is run")
+
+    streamed = Runner.run_streamed(agent, shared.QUESTION)
+    raw = [event.data.type async for event in streamed.stream_events() if "raw" in event.type]
+    assert "response.function_call_arguments.delta" in raw
+    assert raw[-1] == "response.completed"
+    assert items(streamed, ToolCallOutputItem)
+    shared.done("a tool is run in a stream")
+
+
+async def handoff() -> None:
+    """With the handoff as the only tool, a required call is the handoff."""
+    speaker = Agent("speaker", instructions="Speak.", model=model, model_settings=settings("none"))
+    clerk = Agent(
+        "clerk",
+        instructions="Hand off.",
+        model=model,
+        handoffs=[speaker],
+        model_settings=settings("required", parallel_tool_calls=False),
+    )
+    result = await Runner.run(clerk, shared.QUESTION)
+    assert items(result, HandoffOutputItem)
+    assert result.last_agent is speaker
+    assert isinstance(result.final_output, str)
+    streamed = Runner.run_streamed(clerk, shared.QUESTION)
+    agents = [e.new_agent.name async for e in streamed.stream_events() if "agent" in e.type]
+    assert agents == ["clerk", "speaker"]
+    shared.done("a handoff, run and run_streamed")
+
+
+async def session() -> None:
+    """The second run sends the items of the first: reasoning, call, result."""
+    memory = SQLiteSession("memory")
+    tags = Agent(
+        "tagger",
+        model=model,
+        tools=[set_tags],
+        model_settings=settings("set_tags", reasoning={"effort": "high"}),
+        tool_use_behavior="stop_on_first_tool",
+    )
+    speaker = Agent("speaker", model=model, tools=[set_tags], model_settings=settings("none"))
+    await Runner.run(tags, shared.QUESTION, session=memory)
+    kinds = [item.get("type") for item in await memory.get_items()]
+    assert "function_call" in kinds
+    assert kinds[-1] == "function_call_output"
+    result = await Runner.run(speaker, "And now?", session=memory)
+    assert isinstance(result.final_output, str)
+    assert len(await memory.get_items()) > len(kinds) + 1
+    shared.done("a session of two runs")
+
+
+async def output_type() -> None:
+    agent = Agent(
+        "writer", model=model, output_type=shared.Weather, model_settings=settings("auto")
+    )
+    result = await Runner.run(agent, shared.QUESTION)
+    assert isinstance(result.final_output, shared.Weather)
+    shared.done("output_type")
+
+
+async def main() -> None:
+    await asyncio.gather(loop_with_tools(), handoff(), session(), output_type())
+
+
+asyncio.run(main())

@@ -1,0 +1,110 @@
+"""Client libraries in environments of their own, below .cache/clients. They are installed once and
+kept until the list of packages changes. `prepare` installs them while servers start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+CLIENTS = Path(__file__).parents[1] / "clients"
+CACHE = Path(__file__).parents[2] / ".cache" / "clients"
+INSTALL_SECONDS = 300
+
+
+def client_python() -> Path:
+    """The interpreter of a virtual environment with `requirements.txt` of the clients. Skips the
+    test if it can't be made."""
+    return _made(_make_python).result()
+
+
+def node_folder() -> Path:
+    """A folder with the packages of the clients' `package.json` and with their programs."""
+    return _made(_make_node_folder).result()
+
+
+def codex_command() -> Path:
+    """Codex CLI, in a folder of its own because it takes 400 MB."""
+    return _made(_make_codex).result()
+
+
+def prepare() -> None:
+    """Starts the installation of everything."""
+    for make in (_make_node_folder, _make_codex, _make_python):
+        _made(make)
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1)
+
+
+@cache
+def _made(make: Callable[[], Path]) -> Future[Path]:
+    return _thread().submit(make)
+
+
+def _make_python() -> Path:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    uv = Path(sys.executable).with_name("uv")
+    interpreter = CACHE / "venv" / "bin" / "python"
+    requirements = CLIENTS / "requirements.txt"
+    make = [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(CACHE / "venv")]
+    # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each program would compile it all anew.
+    fill = [str(uv), "pip", "install", "--quiet", "--compile-bytecode"]
+    fill += ["--python", str(interpreter), "-r", str(requirements)]
+    stamp = CACHE / "venv" / "compiled-requirements.txt"
+    if not stamp.exists() or stamp.read_text() != requirements.read_text():
+        _install(make, fill, cwd=CACHE)
+        shutil.copy(requirements, stamp)
+    return interpreter
+
+
+def _make_node_folder() -> Path:
+    folder = _node_packages(CLIENTS, CACHE / "node")
+    for program in CLIENTS.glob("*.mjs"):
+        shutil.copy(program, folder)
+    return folder
+
+
+def _make_codex() -> Path:
+    folder = _node_packages(CLIENTS / "codex", CACHE / "codex")
+    return folder / "node_modules" / ".bin" / "codex"
+
+
+def _node_packages(source: Path, folder: Path) -> Path:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = (source / "package.json").read_text()
+    stamp = folder / "installed.json"
+    shutil.copy(source / "package.json", folder)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        _install(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=folder)
+        stamp.write_text(wanted)
+    return folder
+
+
+def _install(*commands: list[str], cwd: Path) -> None:
+    """Skips the test if the packages can't be installed."""
+    for command in commands:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=cwd,
+                env={**os.environ, "npm_config_update_notifier": "false"},
+                capture_output=True,
+                text=True,
+                timeout=INSTALL_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            pytest.skip(f"{command[0]}: {error}")
+        if done.returncode:
+            pytest.skip(f"{' '.join(command[:3])} failed: {done.stderr[-300:]}")

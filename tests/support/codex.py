@@ -1,0 +1,78 @@
+"""Codex CLI against a gateway: an empty home, no network but the gateway, its events as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.client_packages import codex_command
+
+CONFIGURATION = """\
+model = "tiny"
+model_provider = "gateway"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.gateway]
+name = "gateway"
+base_url = "{url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+NOWHERE = "http://127.0.0.1:9"
+RUN_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class CodexRun:
+    folder: Path
+    """The working directory."""
+    events: list[dict[str, Any]]
+    """What `codex exec --json` printed."""
+    errors: str
+
+    def items(self, kind: str) -> list[dict[str, Any]]:
+        """The completed items of a type: `command_execution`, `file_change`, `agent_message` …"""
+        done = [event["item"] for event in self.events if event["type"] == "item.completed"]
+        return [item for item in done if item["type"] == kind]
+
+
+def run_codex(url: str, key: str, folder: Path, task: str, *options: str) -> CodexRun:
+    """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`."""
+    command = codex_command()
+    home, work = folder / "home", folder / "work"
+    home.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(CONFIGURATION.format(url=url))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CODEX_HOME": str(home),
+        "GATEWAY_KEY": key,
+        "HTTP_PROXY": NOWHERE,
+        "HTTPS_PROXY": NOWHERE,
+        "NO_PROXY": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [
+            *(str(command), "exec", "--json", "--skip-git-repo-check"),
+            *("--sandbox", "danger-full-access", *options, task),
+        ],
+        cwd=work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return CodexRun(work, events, done.stderr[-4000:])
