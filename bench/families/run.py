@@ -1,4 +1,5 @@
-"""Random walks of every dialect, read by our segmenter and by vLLM's parser of the family.
+"""Random walks of every dialect, read by our segmenter, by a reader of complete texts, and by
+vLLM's parser of the family.
 
     python -m bench.families.run [--walks 2000] [--splits 20] [--dialects a,b] [--out FILE]
 
@@ -16,7 +17,8 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from tests import tools
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS
 
+from .text_reader import calls_of
 from .vllm_parsers import PARSERS, VllmParser
 
 OUT = Path(__file__).parents[2] / "docs" / "families.json"
@@ -36,6 +39,8 @@ LIMIT = 300
 """Maximum number of tokens of a walk."""
 SHOWN = 3
 """Number of disagreements that are shown for each dialect."""
+COUNTED = ("walks", "calls", "invalid", "splits", "differ", "text_differ")
+Calls = list[tuple[str, Any]]
 EDIT = tools.tool(
     "edit",
     {
@@ -60,7 +65,7 @@ def measure(dialect: Dialect, walks: int, splits: int) -> dict[str, Any]:
     for text in shown:
         print(f"   {text}")
     read = ("vllm_read", "vllm_differ") if counts["vllm_read"] else ()
-    return {key: counts[key] for key in ("walks", "calls", "invalid", "splits", "differ", *read)}
+    return {key: counts[key] for key in (*COUNTED, *read)}
 
 
 def _walk_all(
@@ -85,27 +90,33 @@ def _walk_all(
             at = [dice.randrange(len(tokens)) for _ in range(4)]
             counts["splits"] += 1
             counts["differ"] += calls_in(model.segment(tokens, at, required=True)) != calls
+        text = model.text(tokens)
+        expected = [(name, json.loads(arguments)) for name, arguments in calls]
+        read = partial(calls_of, text, dialect, schemas)
+        _compare("text", read, text, expected, counts, shown)
         if reader is not None:
-            _compare(reader, model.text(tokens), calls, counts, shown)
+            _compare("vllm", partial(reader.whole, text), text, expected, counts, shown)
 
 
 def _compare(
-    reader: VllmParser,
+    reader: str,
+    read: Callable[[], Calls],
     text: str,
-    calls: Sequence[tuple[str, str]],
+    expected: Calls,
     counts: Counter[str],
     shown: list[str],
 ) -> None:
-    expected = [(name, json.loads(arguments)) for name, arguments in calls]
     try:
-        found: Any = reader.whole(text)
+        found: Any = read()
     except Exception as error:  # noqa: BLE001 - what a parser raises is its result
         found = f"{type(error).__name__}: {error}"
-    counts["vllm_read"] += 1
+    counts[f"{reader}_read"] += 1
     if found != expected:
-        counts["vllm_differ"] += 1
+        counts[f"{reader}_differ"] += 1
         if len(shown) < SHOWN:
-            shown.append(f"{text[:300]!r}\n      ours {expected!r:.300}\n      vLLM {found!r:.300}")
+            shown.append(
+                f"{text[:300]!r}\n      ours {expected!r:.300}\n      {reader} {found!r:.300}"
+            )
 
 
 def _is_valid(schema: dict[str, Any], arguments: str) -> bool:
