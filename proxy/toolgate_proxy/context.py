@@ -36,6 +36,8 @@ REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
 
+RateLimitHeaders = Literal["openai", "anthropic"]
+"""Whose names the rate-limit headers have."""
 Tier = Literal["memory", "redis", "compiled"]
 TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
 """Sources of a grammar, the fastest first."""
@@ -75,6 +77,9 @@ class RequestContext:
     """The limits of the key admitted the request."""
     on_settle: Callable[[], Awaitable[None]] | None = None
     """Settles the reservation by the tokens used. None after it was called."""
+    rate_limits: RateLimitHeaders = "openai"
+    request_id_header: str | None = None
+    """A further header with the request's id."""
     extra_headers: dict[str, str] = field(default_factory=dict)
     """Further response headers: rate limits."""
 
@@ -164,6 +169,8 @@ class RequestContext:
     def headers(self) -> dict[str, str]:
         """The response headers that Toolgate adds."""
         headers = {} if self.request_id is None else {REQUEST_ID: self.request_id}
+        if self.request_id_header is not None and self.request_id is not None:
+            headers[self.request_id_header] = self.request_id
         headers |= self.extra_headers
         if self.omitted_tools:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)

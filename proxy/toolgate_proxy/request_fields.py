@@ -22,6 +22,11 @@ class Fields:
         self.values = values
         self._path = path
 
+    @property
+    def place(self) -> str:
+        """The path of the object."""
+        return self._path
+
     def path(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 

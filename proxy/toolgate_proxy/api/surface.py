@@ -7,7 +7,7 @@ surfaces. Code that several surfaces need is in `shared/`: surfaces do not impor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,7 +15,12 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ..chat.response import ChatResponse, ResponseEvent
+from ..context import RateLimitHeaders
+from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
+
+COMMENT = b": waiting\n\n"
+"""Clients of server-sent events ignore comments."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,8 @@ class Client:
     """The request's headers that select features of an API, by lower-case name."""
     seal: OwnerSeal | None = None
     """Seals data that the client keeps and sends back."""
+    responses: ResponseStore | None = None
+    """Stores responses for the owner of the seal."""
 
 
 ANY_CLIENT = Client()
@@ -36,6 +43,10 @@ class Stream(Protocol):
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         """Return the bytes to send for these events. The result may be empty."""
+
+    async def keep(self, client: Client) -> None:
+        """Store the response if the API stores responses. Called after the last event, before
+        `end`."""
 
     def end(self) -> bytes:
         """Return the bytes to send after the last event."""
@@ -50,6 +61,9 @@ class Whole(Protocol):
 
     def add(self, events: Iterable[ResponseEvent]) -> None: ...
 
+    async def keep(self, client: Client) -> None:
+        """As of a stream. Called before `body`."""
+
     def body(self) -> dict[str, Any]: ...
 
 
@@ -59,14 +73,30 @@ class Surface(Protocol):
     """LiteLLM's name for the operation, for its hooks and log events."""
     parameters: frozenset[str]
     """The names of its parameters."""
+    keep_alive: bytes
+    """What is sent in a stream while it is silent."""
+    rate_limits: RateLimitHeaders
+    """Whose names the rate-limit headers have."""
+    request_id_header: str | None
+    """A further name of the header `x-request-id` in responses."""
 
     def model_in_path(self, path: str) -> str | None:
         """Return the model in the path, or "" if the body names the model. Return None if the path
         does not belong to this surface."""
 
+    def owns(self, path: str, headers: Container[str]) -> bool:
+        """Whether errors at this path are in the form of this API. `headers`: the lower-case names
+        of the request's headers."""
+
     def is_streamed(self, body: Mapping[str, Any]) -> bool:
         """Whether the client requested a stream. An invalid value counts as False: `parse` reports
         it."""
+
+    async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
+        """Return the body with the earlier items of its conversation, and their number, if the API
+        stores conversations.
+
+        Raises PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
@@ -80,9 +110,11 @@ class Surface(Protocol):
         open_objects: bool = False,
         omit_hosted: bool = True,
         client: Client = ANY_CLIENT,
+        recalled: int = 0,
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
-        tools out, if the API has any, instead of refusing them.
+        tools out, if the API has any, instead of refusing them. `recalled`: the number that
+        `recall` returned.
 
         Raises InvalidRequest, whose `param` is the path of the field."""
 
@@ -91,13 +123,28 @@ class Surface(Protocol):
 
     def whole(self, response: ChatResponse, model: str) -> Whole: ...
 
-    def error(self, error: ToolgateError, request: ChatRequest | None = None) -> dict[str, Any]:
+    def error(
+        self,
+        error: ToolgateError,
+        request: ChatRequest | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
         """Return the body of an error response. `request` is the request that failed, if it was
-        parsed."""
+        parsed; `request_id` the value of `x-request-id`."""
 
     def error_event(self, body: bytes) -> bytes:
         """Return the event that reports an error in a stream that has no other events. `body` is
         the error's JSON."""
+
+
+class Stateless:
+    """Base of the surface, the streams and the whole responses of an API that stores nothing."""
+
+    async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
+        return dict(body), 0
+
+    async def keep(self, client: Client) -> None:
+        pass
 
 
 def data_event(data: bytes) -> bytes:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from .chat_completions.surface import ChatCompletions
+from .messages.surface import Messages
 from .responses.surface import Responses
 from .surface import Surface
 
-SURFACES: tuple[Surface, ...] = (ChatCompletions(), Responses())
+MESSAGES = Messages()
+SURFACES: tuple[Surface, ...] = (ChatCompletions(), Responses(), MESSAGES)
+
+
+def owner_of(path: str, headers: Container[str]) -> Surface | None:
+    """The surface in whose form errors at this path are."""
+    return next((surface for surface in SURFACES if surface.owns(path, headers)), None)

@@ -24,7 +24,11 @@ async def reserve(
         context.reserved_tokens = estimate(body, key.limits, limiter.output_estimate, output=output)
     try:
         admission = await limiter.admit(
-            key, context.call_id or "", context.reserved_tokens, context.used_tokens
+            key,
+            context.call_id or "",
+            context.reserved_tokens,
+            context.used_tokens,
+            context.rate_limits,
         )
     except RateLimited as error:
         context.extra_headers |= error.headers

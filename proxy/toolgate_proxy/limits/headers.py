@@ -1,31 +1,44 @@
-"""OpenAI's rate-limit headers, and the error for a request that exceeds a limit.
+"""Rate-limit headers of OpenAI's and Anthropic's APIs, and the error for a request that exceeds a
+limit.
 
-See platform.openai.com/docs/guides/rate-limits. The headers are in every response.
+See platform.openai.com/docs/guides/rate-limits and docs.claude.com/en/api/rate-limits. The headers
+are in every response.
 """
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 
 from toolgate_core.errors import RateLimited
 
+from ..context import RateLimitHeaders
 from .counter import AdmissionRequest, AdmissionResult, Cost
 
 RETRY_AFTER_IN_FLIGHT = 1
 """Seconds to wait for a request in flight, whose end can't be predicted."""
 
 
-def headers(request: AdmissionRequest, result: AdmissionResult) -> dict[str, str]:
+def headers(
+    request: AdmissionRequest, result: AdmissionResult, names: RateLimitHeaders = "openai"
+) -> dict[str, str]:
     """Headers for the limits of a key."""
     headers: dict[str, str] = {}
     for cost in request.costs:
         if cost.limit is not None:
             name, usage = cost.kind.header, result.usage[cost.kind.name]
-            headers[f"x-ratelimit-limit-{name}"] = str(cost.limit)
-            headers[f"x-ratelimit-remaining-{name}"] = str(max(0, cost.limit - usage.used))
+            headers[_header(names, name, "limit")] = str(cost.limit)
+            headers[_header(names, name, "remaining")] = str(max(0, cost.limit - usage.used))
             if cost.kind.window.type == "sliding":
-                headers[f"x-ratelimit-reset-{name}"] = duration(usage.reset_ms)
+                reset = duration if names == "openai" else moment
+                headers[_header(names, name, "reset")] = reset(usage.reset_ms)
     return headers
+
+
+def _header(names: RateLimitHeaders, limit: str, value: str) -> str:
+    if names == "anthropic":
+        return f"anthropic-ratelimit-{limit}-{value}"
+    return f"x-ratelimit-{value}-{limit}"
 
 
 def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
@@ -47,6 +60,13 @@ def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
         limited=kind.unit.error_type,
         retry_after=seconds,
     )
+
+
+def moment(milliseconds: int) -> str:
+    """Anthropic's notation, the time in RFC 3339: `2026-01-01T00:00:30Z`."""
+    then = datetime.now(UTC) + timedelta(milliseconds=milliseconds)
+    whole = (then + timedelta(milliseconds=999)).replace(microsecond=0)
+    return whole.isoformat().replace("+00:00", "Z")
 
 
 def duration(milliseconds: int) -> str:

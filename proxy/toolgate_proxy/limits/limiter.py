@@ -10,6 +10,7 @@ from typing import Literal
 
 from toolgate_core.errors import LimitsUnavailable
 
+from ..context import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
@@ -57,15 +58,20 @@ class Limiter:
         self.reservations = Reservations(settings.limit_lease)
 
     async def admit(
-        self, key: Key, request_id: str, tokens: Tokens, used: Callable[[], Tokens]
+        self,
+        key: Key,
+        request_id: str,
+        tokens: Tokens,
+        used: Callable[[], Tokens],
+        names: RateLimitHeaders = "openai",
     ) -> Admission:
-        """`tokens`: to reserve; `used`: returns the tokens used so far. Raises RateLimited, and
-        LimitsUnavailable if the limiter fails closed."""
+        """`tokens`: to reserve; `used`: returns the tokens used so far; `names`: of the headers.
+        Raises RateLimited, and LimitsUnavailable if the limiter fails closed."""
         if not key.limits.any:
             return self._unlimited(key, request_id, used)
         request = AdmissionRequest(key.id, request_id, costs(key.limits, tokens))
         result, counter = await self._count(request)
-        limits = headers(request, result)
+        limits = headers(request, result, names)
         if result.refused is not None:
             LIMITED.labels(result.refused.kind.label).inc()
             error = refusal(key.alias, result.refused, result)

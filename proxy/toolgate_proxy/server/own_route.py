@@ -28,7 +28,7 @@ from ..state import gateway
 from . import body_guard, model_retrieval, stored_responses
 from .authorization import authenticate, authorize, route_path
 from .exchange import Exchange
-from .refusal import refuse
+from .refusal import form_of, refuse
 from .transport import body
 from .transport.connection import KeepAlive
 
@@ -47,6 +47,7 @@ class OwnRoute:
             await self._litellm(scope, receive, send)
             return
         context = context_of(scope)
+        form = form_of(scope, context)
         found = _surface_of(scope["path"]) if scope["method"] == "POST" else None
         try:
             if found is not None:
@@ -77,7 +78,7 @@ class OwnRoute:
                 streamed = body_guard.check(scope["path"], values)
         except ToolgateError as error:
             context.error_code = error.code
-            await refuse(error, found[0] if found else None)(scope, receive, send)
+            await refuse(error, form, context.request_id)(scope, receive, send)
             if found is not None and wants_events():
                 call = RequestEvents.of_refused(scope, found[0], context)
                 in_background(call.failed("", error))
@@ -107,7 +108,9 @@ async def _answer(
         await exchange.run(receive, send)
         return
     seconds = gateway().settings.keepalive_seconds
-    async with KeepAlive(send, seconds, exchange.context, surface.error_event) as stream:
+    async with KeepAlive(
+        send, seconds, exchange.context, surface.error_event, surface.keep_alive
+    ) as stream:
         await exchange.run(receive, stream.send)
 
 

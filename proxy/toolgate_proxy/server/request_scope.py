@@ -21,7 +21,7 @@ from ..keys.header import KEY_HEADERS, Header, key_of
 from ..state import gateway
 from .logs import access_log
 from .logs.log_filters import note_cause
-from .refusal import refuse
+from .refusal import form_of, refuse
 
 CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -62,7 +62,7 @@ class RequestScope:
             key_of(scope["headers"])
         except ToolgateError as error:
             context.error_code = error.code
-            app = refuse(error)
+            app = refuse(error, form_of(scope, context), context.request_id)
         scope["headers"] = without_control_headers(scope["headers"])
         try:
             await app(scope, receive, counted)

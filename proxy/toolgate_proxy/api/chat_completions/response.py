@@ -20,6 +20,7 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
+from ..surface import Stateless
 from .fields import finish_fields, finish_reason, prompt_fields, usage
 from .logprobs import Logprobs, event_logprobs
 
@@ -75,7 +76,7 @@ class _Choice:
                 self.finish = event
 
 
-class WholeResponse:
+class WholeResponse(Stateless):
     """A chat.completion object. `model` is the name that the client sent."""
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -12,7 +12,8 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
-from ..surface import ANY_CLIENT, Client, data_event
+from ...context import RateLimitHeaders
+from ..surface import ANY_CLIENT, COMMENT, Client, Stateless, data_event
 from .chunks import DONE, Chunks, server_sent
 from .parameters import BY_NAME
 from .request import parse_request
@@ -25,7 +26,7 @@ PATH = re.compile(
 """The paths that LiteLLM accepts. Azure and OpenAI's older API have the model in the path."""
 
 
-class ChatCompletionStream:
+class ChatCompletionStream(Stateless):
     def __init__(self, response: ChatResponse, model: str) -> None:
         self._chunks = Chunks(response, model)
         self._include_usage = response.request.include_usage
@@ -40,14 +41,20 @@ class ChatCompletionStream:
         return data_event(orjson.dumps({"error": error}))
 
 
-class ChatCompletions:
+class ChatCompletions(Stateless):
     name = "chat completions"
     call_type = "acompletion"
     parameters = frozenset(BY_NAME)
+    keep_alive = COMMENT
+    rate_limits: RateLimitHeaders = "openai"
+    request_id_header: str | None = None
 
     def model_in_path(self, path: str) -> str | None:
         found = PATH.fullmatch(path)
         return None if found is None else found["model"] or ""
+
+    def owns(self, path: str, headers: Container[str]) -> bool:
+        return self.model_in_path(path) is not None
 
     def is_streamed(self, body: Mapping[str, Any]) -> bool:
         return body.get("stream") is True
@@ -63,6 +70,7 @@ class ChatCompletions:
         open_objects: bool = False,
         omit_hosted: bool = True,
         client: Client = ANY_CLIENT,
+        recalled: int = 0,
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects)
 
@@ -72,7 +80,12 @@ class ChatCompletions:
     def whole(self, response: ChatResponse, model: str) -> WholeResponse:
         return WholeResponse(response, model)
 
-    def error(self, error: ToolgateError, request: ChatRequest | None = None) -> dict[str, Any]:
+    def error(
+        self,
+        error: ToolgateError,
+        request: ChatRequest | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
         return error.body()
 
     def error_event(self, body: bytes) -> bytes:

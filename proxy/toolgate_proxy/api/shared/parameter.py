@@ -19,7 +19,7 @@ from toolgate_core.errors import UnsupportedParameter
 
 from .value_types import ValueType
 
-Origin = Literal["OpenAI", "vLLM", "LiteLLM", "Toolgate"]
+Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "Toolgate"]
 Support = Literal["supported", "ignored", "default only", "rejected"]
 
 

@@ -30,6 +30,7 @@ from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Target, placement_of, router
 from ..errors import HostRefused, host_error, own_error
 from ..names import either
+from .completions import completion_of
 from .configured import wants_post_call, without_inert
 
 logger = logging.getLogger("toolgate")
@@ -286,6 +287,8 @@ class RequestEvents:
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
     """LiteLLM's object of a response; in a Responses stream it is that of the last event."""
+    if call_type == "anthropic_messages":
+        return ModelResponse(**completion_of(whole))
     if call_type != "aresponses":
         return ModelResponse(**whole)
     response = ResponsesAPIResponse(**whole)

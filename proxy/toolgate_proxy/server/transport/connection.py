@@ -14,9 +14,9 @@ from types import TracebackType
 
 from starlette.types import Message, Receive, Send
 
+from ...api.surface import COMMENT
 from ...context import RequestContext
 
-COMMENT = b": waiting\n\n"
 START: Message = {
     "type": "http.response.start",
     "status": 200,
@@ -30,8 +30,8 @@ START: Message = {
 class KeepAlive:
     """Async context manager for one response. Use its `send` instead of the ASGI server's.
 
-    It sends a comment after each `seconds` of silence; 0 disables comments. `error_event` converts
-    an error's body to an event.
+    It sends `keep_alive` after each `seconds` of silence; 0 disables it. `error_event` converts an
+    error's body to an event.
     """
 
     def __init__(
@@ -40,8 +40,10 @@ class KeepAlive:
         seconds: float,
         context: RequestContext,
         error_event: Callable[[bytes], bytes],
+        keep_alive: bytes = COMMENT,
     ) -> None:
         self._client = client
+        self._keep_alive = keep_alive
         self._seconds = seconds
         self._context = context
         self._error_event = error_event
@@ -106,7 +108,9 @@ class KeepAlive:
         if not self._begun:
             self._begun = self._begun_here = True
             await self._client(START)
-        await self._client({"type": "http.response.body", "body": COMMENT, "more_body": True})
+        await self._client(
+            {"type": "http.response.body", "body": self._keep_alive, "more_body": True}
+        )
 
 
 class Disconnect:

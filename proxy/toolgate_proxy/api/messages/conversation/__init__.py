@@ -1,0 +1,1 @@
+"""System prompt and messages of a request, in the form of chat templates."""

@@ -1,0 +1,40 @@
+"""Ids of calls. Anthropic's form is `toolu_…`, with letters, digits, `_` and `-` only.
+
+Some families write ids of their own form into the text of a call (`functions.look:0`). Such an id
+is part of the id that the client gets, so that it returns with the call's result.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+GENERATED = re.compile(r"call_([A-Za-z0-9]{24})")
+"""An id that the gateway generated."""
+OWN = re.compile(r"toolu_([A-Za-z0-9]{24})")
+CONTAINING = re.compile(r"toolu_[0-9a-f]{12}_([A-Za-z0-9_-]+)")
+
+
+def shown_id(call_id: str, response_id: str, index: int) -> str:
+    """The id for the client. `index` is the number of the call in the response: ids that a family
+    counts anew in each turn differ by it and by the response."""
+    if found := GENERATED.fullmatch(call_id):
+        return f"toolu_{found[1]}"
+    unique = hashlib.sha256(f"{response_id}:{index}".encode()).hexdigest()[:12]
+    encoded = base64.urlsafe_b64encode(call_id.encode()).decode().rstrip("=")
+    return f"toolu_{unique}_{encoded}"
+
+
+def original_id(tool_use_id: str) -> str:
+    """The id that `shown_id` was made of; any other id is returned unchanged."""
+    if found := OWN.fullmatch(tool_use_id):
+        return f"call_{found[1]}"
+    if found := CONTAINING.fullmatch(tool_use_id):
+        encoded = found[1]
+        try:
+            padded = encoded + "=" * (-len(encoded) % 4)
+            return base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+        except ValueError:
+            pass
+    return tool_use_id

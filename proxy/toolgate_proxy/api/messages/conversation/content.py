@@ -1,0 +1,175 @@
+"""Content blocks with text, images and documents, in the form of chat templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolgate_core.errors import UnsupportedParameter
+
+from ....request_fields import Fields, invalid_value
+
+Part = dict[str, Any]
+Content = str | list[Part]
+TEXT_FIELDS = ("type", "text", "cache_control", "citations")
+IMAGE_FIELDS = ("type", "source", "cache_control")
+DOCUMENT_FIELDS = ("type", "source", "title", "context", "citations", "cache_control")
+SEARCH_RESULT_FIELDS = ("type", "source", "title", "content", "citations", "cache_control")
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+def check_fields(fields: Fields, known: Sequence[str]) -> None:
+    """Raises UnsupportedParameter for a field that is not in `known`, and InvalidRequest for an
+    invalid `cache_control`."""
+    for name, value in fields.values.items():
+        if name not in known and value is not None:
+            path = fields.path(name)
+            raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)
+    fields.mapping("cache_control")  # prefixes are cached without it
+
+
+def blocks_of(fields: Fields, name: str) -> list[tuple[Fields, str]]:
+    """The blocks of a content with their types. A text is one block. Raises InvalidRequest."""
+    content, path = fields.values.get(name), fields.path(name)
+    if isinstance(content, str):
+        return [(Fields({"type": "text", "text": content}, path), "text")]
+    if not isinstance(content, list):
+        raise invalid_value(path, "a string or an array of content blocks", content)
+    blocks = []
+    for at, block in enumerate(content):
+        if not isinstance(block, dict):
+            raise invalid_value(f"{path}[{at}]", "a content block", block)
+        inner = Fields(block, f"{path}[{at}]")
+        kind = inner.text("type")
+        if kind is None:
+            raise inner.wrong("type", "the type of a content block")
+        blocks.append((inner, kind))
+    return blocks
+
+
+def unsupported_block(fields: Fields, kind: str, where: str, known: Sequence[str]) -> Exception:
+    reason = {
+        "tool_reference": "Send the tool's definition in `tools`.",
+        "container_upload": "Files are not stored. Send the text of the file.",
+        "document": "Use text.",
+    }.get(kind, f"Use {', '.join(known)}.")
+    return UnsupportedParameter(
+        f"A content block of the type {kind!r} is not supported in {where}. {reason}",
+        param=fields.path("type"),
+    )
+
+
+def read_part(fields: Fields, kind: str) -> list[Part] | None:
+    """The parts of a block with text, an image, a document or a search result; None for a block of
+    another type. An empty text has no part."""
+    match kind:
+        case "text":
+            text = read_text(fields)
+            return [_text(text)] if text else []
+        case "image":
+            return [_image(fields)]
+        case "document":
+            return _document(fields)
+        case "search_result":
+            return [_search_result(fields)]
+    return None
+
+
+def read_text(fields: Fields) -> str:
+    check_fields(fields, TEXT_FIELDS)
+    text = fields.text("text")
+    if text is None:
+        raise fields.wrong("text", "a string")
+    return text
+
+
+def joined(parts: list[Part]) -> Content:
+    """The content of a message: one text, or the parts."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        text: str = parts[0]["text"]
+        return text
+    return parts
+
+
+def _text(text: str) -> Part:
+    return {"type": "text", "text": text}
+
+
+def _source(fields: Fields) -> tuple[Fields, str]:
+    source = fields.mapping("source")
+    if source is None:
+        raise fields.wrong("source", "an object with a type")
+    inner = Fields(source, fields.path("source"))
+    kind = inner.text("type")
+    if kind is None:
+        raise inner.wrong("type", "the type of a source")
+    if kind == "file":
+        raise UnsupportedParameter(
+            f"{inner.path('type')!r} is 'file', but files are not stored. Send the content itself.",
+            param=inner.path("type"),
+        )
+    return inner, kind
+
+
+def _image(fields: Fields) -> Part:
+    """The engine checks the image itself, and fetches it."""
+    check_fields(fields, IMAGE_FIELDS)
+    source, kind = _source(fields)
+    if kind == "url":
+        url = source.text("url")
+        if not url or url.startswith("data:"):
+            raise source.wrong("url", "an http or https URL")
+    elif kind == "base64":
+        media_type, data = source.text("media_type"), source.text("data")
+        if media_type not in IMAGE_TYPES:
+            raise source.wrong("media_type", f"one of {', '.join(IMAGE_TYPES)}")
+        if not data:
+            raise source.wrong("data", "the image in base64")
+        url = f"data:{media_type};base64,{data}"
+    else:
+        raise source.wrong("type", '"base64" or "url"')
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _document(fields: Fields) -> list[Part]:
+    check_fields(fields, DOCUMENT_FIELDS)
+    _refuse_citations(fields)
+    source, kind = _source(fields)
+    head = [text for name in ("title", "context") if (text := fields.text(name))]
+    if kind == "text":
+        data = source.text("data")
+        if data is None:
+            raise source.wrong("data", "the text of the document")
+        return [_text("\n".join([*head, data]))]
+    if kind == "content":
+        parts = [_text("\n".join(head))] if head else []
+        for block, block_kind in blocks_of(source, "content"):
+            if block_kind not in ("text", "image"):
+                raise unsupported_block(block, block_kind, "a document", ("text", "image"))
+            parts += read_part(block, block_kind) or []
+        return parts
+    raise UnsupportedParameter(
+        f"{source.path('type')!r} is {kind!r}: PDF documents are not supported. Send the text of "
+        "the document (a source of the type text), or images of its pages.",
+        param=source.path("type"),
+    )
+
+
+def _search_result(fields: Fields) -> Part:
+    check_fields(fields, SEARCH_RESULT_FIELDS)
+    _refuse_citations(fields)
+    texts = [text for name in ("title", "source") if (text := fields.text(name))]
+    for block, kind in blocks_of(fields, "content"):
+        if kind != "text":
+            raise unsupported_block(block, kind, "a search result", ("text",))
+        texts.append(read_text(block))
+    return _text("\n".join(texts))
+
+
+def _refuse_citations(fields: Fields) -> None:
+    citations = fields.mapping("citations") or {}
+    if citations.get("enabled"):
+        path = fields.path("citations")
+        raise UnsupportedParameter(
+            f"{path!r} is enabled, but open models do not write citations. Remove it.", param=path
+        )

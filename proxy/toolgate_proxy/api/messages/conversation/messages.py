@@ -1,0 +1,201 @@
+"""Convert `system` and `messages` to messages in the form of chat templates.
+
+An assistant message has blocks of text, thinking and calls. In a template it is one message. The
+results of calls are blocks of the next user message, and messages of their own in a template.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from toolgate_core.errors import InvalidRequest
+
+from ....request_fields import Fields, invalid_value
+from ....sealing import OwnerSeal
+from .call_ids import original_id
+from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
+from .signature import verified
+from .system import read_system
+from .turns import Conversation, Turns
+
+USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
+ASSISTANT_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use")
+RESULT_BLOCKS = ("text", "image", "document", "search_result")
+TOOL_USE_FIELDS = ("type", "id", "name", "input", "cache_control")
+TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
+ROLES = '"user", "assistant" or "system"'
+DIRECT = {"type": "direct"}
+"""The caller of a call that the model itself made."""
+
+
+def parse_messages(given: object, system: object, seal: OwnerSeal | None) -> Conversation:
+    """Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
+    if not isinstance(given, list) or not given:
+        raise invalid_value("messages", "a non-empty array of messages", given)
+    reader = _Reader(seal)
+    if system is not None:
+        text = read_system(Fields({"system": system}), "system")
+        reader.turns.system(text, "system")
+    for at, message in enumerate(given):
+        path = f"messages[{at}]"
+        if not isinstance(message, dict):
+            raise invalid_value(path, "an object", message)
+        reader.read(Fields(message, path), path, is_last=at == len(given) - 1)
+    reader.require_results("messages")
+    conversation = reader.turns.finished()
+    if not any(message["role"] != "system" for message in conversation.messages):
+        raise InvalidRequest(
+            "'messages' must have a message of the role user or assistant with content.",
+            param="messages",
+        )
+    return conversation
+
+
+class _Reader:
+    def __init__(self, seal: OwnerSeal | None) -> None:
+        self.turns = Turns()
+        self._seal = seal
+        self._ids: set[str] = set()
+        """The ids of all calls."""
+        self._open: dict[str, str] = {}
+        """The ids of the calls of the last assistant message that have no result yet, by path."""
+
+    def read(self, message: Fields, path: str, *, is_last: bool) -> None:
+        role = message.text("role")
+        check_fields(message, ("role", "content"))
+        if role in ("system", "developer"):
+            self.turns.system(read_system(message, "content"), path)
+        elif role == "user":
+            self._user(message, path)
+        elif role == "assistant":
+            self._assistant(message, is_last=is_last)
+        else:
+            raise message.wrong("role", ROLES)
+
+    def require_results(self, path: str) -> None:
+        """Raises InvalidRequest if calls have no result."""
+        for call_id, where in self._open.items():
+            raise InvalidRequest(
+                f"The call {call_id!r} at {where!r} has no result. Send a tool_result block for "
+                "each tool_use block in the next message.",
+                param=path,
+            )
+
+    def _user(self, message: Fields, path: str) -> None:
+        parts: list[tuple[Part, str]] = []
+        blocks = blocks_of(message, "content")
+        for block, kind in blocks:
+            if kind == "tool_result":
+                self._result(block)
+                continue
+            read = read_part(block, kind)
+            if read is None:
+                raise unsupported_block(block, kind, "a user message", USER_BLOCKS)
+            parts += [(part, block.place) for part in read]
+        self.require_results(message.path("content"))
+        if parts:
+            self.turns.user(parts, path)
+        elif not any(kind == "tool_result" for _, kind in blocks):
+            raise _empty(message.path("content"))
+
+    def _result(self, block: Fields) -> None:
+        check_fields(block, TOOL_RESULT_FIELDS)
+        call_id = _required(block, "tool_use_id")
+        if self._open.pop(call_id, None) is None:
+            where = block.path("tool_use_id")
+            raise InvalidRequest(
+                f"{where!r} names no call of the previous assistant message that has no result "
+                "yet. Send the message with the tool_use block as well, and one result for each "
+                "call.",
+                param=where,
+            )
+        path = block.place
+        parts: list[Part] = []
+        paths: list[str] = []
+        for inner, kind in blocks_of(block, "content") if "content" in block.values else ():
+            read = read_part(inner, kind)
+            if read is None:
+                raise unsupported_block(inner, kind, "the result of a call", RESULT_BLOCKS)
+            parts += read
+            paths += [inner.place] * len(read)
+        if block.flag("is_error"):
+            _mark_error(parts, paths, path)
+        content = joined(parts) if parts else ""
+        self.turns.result(original_id(call_id), content, path, paths)
+
+    def _assistant(self, message: Fields, *, is_last: bool) -> None:
+        self.require_results(message.path("content"))
+        empty = True
+        for block, kind in blocks_of(message, "content"):
+            path = block.place
+            match kind:
+                case "text":
+                    if text := read_text(block):
+                        self.turns.text({"type": "text", "text": text}, path)
+                        empty = False
+                case "thinking":
+                    self._thinking(block, path)
+                    empty = False
+                case "redacted_thinking":
+                    check_fields(block, ("type", "data"))
+                    _required(block, "data")  # only the provider that encrypted it can read it
+                    empty = False
+                case "tool_use":
+                    self.turns.call(self._call(block), path)
+                    empty = False
+                case _:
+                    raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
+        if empty and not is_last:
+            raise _empty(message.path("content"))
+
+    def _thinking(self, block: Fields, path: str) -> None:
+        check_fields(block, ("type", "thinking", "signature"))
+        text, signature = block.text("thinking"), block.text("signature")
+        if text is None:
+            raise block.wrong("thinking", "a string")
+        if signature is None:
+            raise block.wrong("signature", "the signature of the thinking block")
+        original = verified(self._seal, text, signature, path)
+        if original:
+            self.turns.reasoning(original, path)
+
+    def _call(self, block: Fields) -> dict[str, Any]:
+        values = block.values
+        if values.get("caller") == DIRECT:
+            values = {name: value for name, value in values.items() if name != "caller"}
+        check_fields(Fields(values, block.place), TOOL_USE_FIELDS)
+        call_id = _required(block, "id")
+        if call_id in self._ids:
+            where = block.path("id")
+            raise InvalidRequest(
+                f"{where!r} is the id of an earlier call. Ids must be unique.", param=where
+            )
+        given = values.get("input")
+        if not isinstance(given, dict):
+            raise block.wrong("input", "an object")
+        self._ids.add(call_id)
+        self._open[call_id] = block.place
+        arguments = json.dumps(given, ensure_ascii=False)
+        function = {"name": _required(block, "name"), "arguments": arguments}
+        return {"id": original_id(call_id), "type": "function", "function": function}
+
+
+def _mark_error(parts: list[Part], paths: list[str], path: str) -> None:
+    """Templates have no field for a failed call, so the text says it."""
+    if parts and parts[0]["type"] == "text":
+        parts[0] = {"type": "text", "text": f"Error: {parts[0]['text']}"}
+        return
+    parts.insert(0, {"type": "text", "text": "Error"})
+    paths.insert(0, path)
+
+
+def _empty(path: str) -> InvalidRequest:
+    return InvalidRequest(f"{path!r} must not be empty.", param=path)
+
+
+def _required(fields: Fields, name: str) -> str:
+    text = fields.text(name)
+    if not text:
+        raise fields.wrong(name, "a non-empty string")
+    return text

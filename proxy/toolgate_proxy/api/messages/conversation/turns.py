@@ -1,0 +1,100 @@
+"""Messages under construction, in the form of chat templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...shared.messages import in_order_of_calls
+from .content import Content, Part, joined
+
+Message = dict[str, Any]
+
+
+@dataclass
+class _Turn:
+    message: Message
+    path: str
+    """The path of the message in the request's body."""
+    parts: list[Part] = field(default_factory=list)
+    part_paths: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    messages: tuple[Message, ...]
+    paths: tuple[str, ...]
+    """The path of each message in the request's body."""
+    part_paths: tuple[tuple[str, ...], ...]
+    """The paths of the parts of each message's content."""
+
+
+class Turns:
+    """Consecutive messages of one role become one message, as in Anthropic's API."""
+
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []
+
+    def finished(self) -> Conversation:
+        for turn in self._turns:
+            if turn.parts:
+                turn.message["content"] = joined(turn.parts)
+        turns = {id(turn.message): turn for turn in self._turns}
+        ordered = [*in_order_of_calls(turn.message for turn in self._turns)]
+        found = [turns[id(message)] for message in ordered]
+        return Conversation(
+            messages=tuple(ordered),
+            paths=tuple(turn.path for turn in found),
+            part_paths=tuple(tuple(turn.part_paths) for turn in found),
+        )
+
+    def system(self, text: str, path: str) -> None:
+        if not text:
+            return
+        if len(self._turns) == 1 and self._turns[0].message["role"] == "system":
+            # Many templates accept one system message only, at the beginning.
+            content = self._turns[0].message["content"]
+            self._turns[0].message["content"] = f"{content}\n\n{text}"
+            return
+        self._turns.append(_Turn({"role": "system", "content": text}, path))
+
+    def user(self, parts: list[tuple[Part, str]], path: str) -> None:
+        self._extend(
+            self._last("user") or self._begun({"role": "user", "content": ""}, path), parts
+        )
+
+    def result(self, call_id: str, content: Content, path: str, part_paths: list[str]) -> None:
+        message = {"role": "tool", "tool_call_id": call_id, "content": content}
+        self._turns.append(_Turn(message, path, part_paths=part_paths))
+
+    def reasoning(self, text: str, path: str) -> None:
+        last = self._last("assistant")
+        if last is None or last.parts or "tool_calls" in last.message:
+            last = self._begun({"role": "assistant", "content": None}, path)
+        earlier = last.message.get("reasoning_content")
+        last.message["reasoning_content"] = f"{earlier}\n\n{text}" if earlier else text
+
+    def text(self, part: Part, path: str) -> None:
+        last = self._last("assistant")
+        if last is None or "tool_calls" in last.message:
+            last = self._begun({"role": "assistant", "content": None}, path)
+        self._extend(last, [(part, path)])
+
+    def call(self, call: dict[str, Any], path: str) -> None:
+        last = self._last("assistant")
+        if last is None:
+            last = self._begun({"role": "assistant", "content": None}, path)
+        last.message.setdefault("tool_calls", []).append(call)
+
+    def _last(self, role: str) -> _Turn | None:
+        last = self._turns[-1] if self._turns else None
+        return last if last is not None and last.message["role"] == role else None
+
+    def _begun(self, message: Message, path: str) -> _Turn:
+        self._turns.append(_Turn(message, path))
+        return self._turns[-1]
+
+    @staticmethod
+    def _extend(turn: _Turn, parts: list[tuple[Part, str]]) -> None:
+        turn.parts += [part for part, _ in parts]
+        turn.part_paths += [path for _, path in parts]

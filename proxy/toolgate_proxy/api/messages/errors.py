@@ -1,0 +1,81 @@
+"""Errors in Anthropic's form, and in the words of the Messages API.
+
+The engine and the backends name the parameters of chat completions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ToolgateError
+from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
+
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+"""By HTTP status; `api_error` for others."""
+NAMES = {
+    "max_completion_tokens": "max_tokens",
+    "response_format": "output_config.format",
+    "reasoning_effort": "output_config.effort",
+}
+NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
+SCHEMA = re.compile(r"(?<![\w.])(tools\[\d+\])\.parameters(?!\w)")
+MESSAGE = re.compile(
+    r"(?<![\w.])messages\[(?P<message>\d+)\](?:\.content\[(?P<part>\d+)\](?P<image>\.image_url)?)?"
+)
+REQUIRED = 'tool_choice "required"'
+THREAD: Mapping[str, Any] = {
+    "error_code": "thread_unsupported_request",
+    "unsupported": ["thread"],
+}
+"""Anthropic's SDKs send `thread` at first, and continue without it after this error."""
+
+
+def error_body(
+    error: ToolgateError, request: ChatRequest | None, request_id: str | None
+) -> dict[str, Any]:
+    """`request`: the request that failed, if it was parsed."""
+    given = error.body()["error"]
+    shown = {
+        **given,
+        "type": TYPES.get(error.status, "api_error"),
+        "message": shortened(_in_own_words(error.message, request), MAX_MESSAGE),
+    }
+    if error.param is not None:
+        shown["param"] = shortened(_in_own_words(error.param, request), MAX_PARAM)
+    if error.param == "thread":
+        shown["details"] = THREAD
+    return {"type": "error", "error": shown, "request_id": request_id}
+
+
+def _in_own_words(text: str, request: ChatRequest | None) -> str:
+    if request is None:
+        return text  # the error of the parser, which names the parameters of this API
+    text = NAME.sub(lambda found: NAMES[found[0]], text)
+    text = SCHEMA.sub(r"\1.input_schema", text).replace(REQUIRED, 'tool_choice "any"')
+    return MESSAGE.sub(lambda found: _path(found, request), text)
+
+
+def _path(found: re.Match[str], request: ChatRequest) -> str:
+    at, part = int(found["message"]), found["part"]
+    if at >= len(request.message_paths):
+        return found[0]
+    if part is None:
+        return request.message_paths[at]
+    paths = request.repeated["part_paths"][at]
+    path: str = paths[int(part)] if int(part) < len(paths) else request.message_paths[at]
+    return f"{path}.source" if found["image"] else path

@@ -1,0 +1,1 @@
+"""The message that a request is answered with, whole and as events."""

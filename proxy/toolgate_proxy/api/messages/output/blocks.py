@@ -1,0 +1,120 @@
+"""The content blocks of a message. Each one makes the events that announce it.
+
+An event is a dict with its `type`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Event = dict[str, Any]
+
+
+@dataclass
+class TextBlock:
+    index: int
+    _texts: list[str] = field(default_factory=list)
+
+    def begin(self) -> Iterator[Event]:
+        yield _start(self.index, {"type": "text", "text": ""})
+
+    def add(self, text: str) -> Iterator[Event]:
+        if text:
+            self._texts.append(text)
+            yield _delta(self.index, {"type": "text_delta", "text": text})
+
+    def end(self) -> Iterator[Event]:
+        yield _stop(self.index)
+
+    def body(self) -> dict[str, Any]:
+        return {"type": "text", "text": "".join(self._texts)}
+
+
+@dataclass
+class ThinkingBlock:
+    """`omitted`: the client gets the signature only."""
+
+    index: int
+    sign: Callable[[str], str]
+    omitted: bool
+    _texts: list[str] = field(default_factory=list)
+    _signature: str = ""
+
+    def begin(self) -> Iterator[Event]:
+        yield _start(self.index, {"type": "thinking", "thinking": "", "signature": ""})
+
+    def add(self, text: str) -> Iterator[Event]:
+        if text:
+            self._texts.append(text)
+            if not self.omitted:
+                yield _delta(self.index, {"type": "thinking_delta", "thinking": text})
+
+    def end(self) -> Iterator[Event]:
+        self._signature = self.sign("".join(self._texts))
+        yield _delta(self.index, {"type": "signature_delta", "signature": self._signature})
+        yield _stop(self.index)
+
+    def body(self) -> dict[str, Any]:
+        text = "" if self.omitted else "".join(self._texts)
+        return {"type": "thinking", "thinking": text, "signature": self._signature}
+
+
+@dataclass
+class ToolUseBlock:
+    """A call. `eager`: its events are sent before the call is complete; otherwise all at its end.
+
+    A call that is cut has no `content_block_stop`, and is no part of a complete message. Clients
+    parse incomplete input, and would take such a block for a call."""
+
+    index: int
+    id: str
+    name: str
+    eager: bool
+    complete: bool = False
+    _arguments: list[str] = field(default_factory=list)
+
+    def begin(self) -> Iterator[Event]:
+        if self.eager:
+            yield self._start()
+
+    def add(self, text: str) -> Iterator[Event]:
+        if text:
+            self._arguments.append(text)
+            if self.eager:
+                yield self._input(text)
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        self.complete = True
+        if not self.eager:
+            yield self._start()
+            for text in self._arguments:
+                yield self._input(text)
+        yield _stop(self.index)
+
+    def body(self) -> dict[str, Any]:
+        return self._block(json.loads("".join(self._arguments)))
+
+    def _start(self) -> Event:
+        return _start(self.index, self._block({}))
+
+    def _input(self, text: str) -> Event:
+        return _delta(self.index, {"type": "input_json_delta", "partial_json": text})
+
+    def _block(self, given: Any) -> dict[str, Any]:
+        return {"type": "tool_use", "id": self.id, "name": self.name, "input": given}
+
+
+def _start(index: int, block: dict[str, Any]) -> Event:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def _delta(index: int, delta: dict[str, Any]) -> Event:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def _stop(index: int) -> Event:
+    return {"type": "content_block_stop", "index": index}

@@ -1,0 +1,110 @@
+"""Collects the events of one response in content blocks, and makes the events that announce them.
+
+A stream sends those events, and a complete message has the blocks, so the two cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Finish,
+    ReasoningDelta,
+)
+
+from ....chat.choice import TokenIds
+from ....chat.response import ChatResponse, ResponseEvent
+from ..conversation.call_ids import shown_id
+from .blocks import Event, TextBlock, ThinkingBlock, ToolUseBlock
+
+Block = TextBlock | ThinkingBlock | ToolUseBlock
+
+
+class Content:
+    def __init__(self, response: ChatResponse) -> None:
+        self._response = response
+        repeated = response.request.repeated
+        self._eager: frozenset[str] = repeated.get("eager", frozenset())
+        self._omitted: bool = repeated.get("omitted", False)
+        self._sign = response.request.sign_reasoning or (lambda _: "")
+        self._blocks: list[Block] = []
+        self._open: Block | None = None
+        self.finish: Finish | None = None
+        self.token_ids: list[int] = []
+
+    @property
+    def has_calls(self) -> bool:
+        return any(isinstance(block, ToolUseBlock) for block in self._complete())
+
+    def blocks(self) -> list[dict[str, Any]]:
+        return [block.body() for block in self._complete()]
+
+    def add(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
+        for each in events:
+            match each.event:
+                case ReasoningDelta(text) if text:
+                    yield from self._add_thinking(text)
+                case ContentDelta(text) if text:
+                    yield from self._add_text(text)
+                case CallStart() as start:
+                    yield from self._close()
+                    yield from self._begin(self._call(start))
+                case ArgumentsDelta(_, text):
+                    assert isinstance(self._open, ToolUseBlock)
+                    yield from self._open.add(text)
+                case CallEnd():
+                    assert isinstance(self._open, ToolUseBlock)
+                    yield from self._close()
+                case TokenIds(ids):
+                    self.token_ids += ids
+                case Finish() as finish:
+                    self.finish = finish
+                    if not isinstance(self._open, ToolUseBlock):  # cut: no event says that it ended
+                        yield from self._close()
+
+    def _complete(self) -> list[Block]:
+        return [
+            block for block in self._blocks if not isinstance(block, ToolUseBlock) or block.complete
+        ]
+
+    def _call(self, start: CallStart) -> ToolUseBlock:
+        call_id = self._response.call_id(start)
+        return ToolUseBlock(
+            len(self._blocks),
+            shown_id(call_id, self._response.head.id, start.index),
+            start.name,
+            start.name in self._eager,
+        )
+
+    def _add_thinking(self, text: str) -> Iterator[Event]:
+        if not isinstance(self._open, ThinkingBlock):
+            yield from self._close()
+            block = ThinkingBlock(len(self._blocks), self._sign, self._omitted)
+            yield from self._begin(block)
+            yield from block.add(text)
+            return
+        yield from self._open.add(text)
+
+    def _add_text(self, text: str) -> Iterator[Event]:
+        if not isinstance(self._open, TextBlock):
+            yield from self._close()
+            block = TextBlock(len(self._blocks))
+            yield from self._begin(block)
+            yield from block.add(text)
+            return
+        yield from self._open.add(text)
+
+    def _begin(self, block: Block) -> Iterator[Event]:
+        self._blocks.append(block)
+        self._open = block
+        yield from block.begin()
+
+    def _close(self) -> Iterator[Event]:
+        if self._open is not None:
+            yield from self._open.end()
+        self._open = None

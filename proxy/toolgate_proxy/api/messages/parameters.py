@@ -1,0 +1,160 @@
+"""The parameter table of the Messages API. docs/parameters-messages.md is generated from it by
+`make docs`.
+
+A parameter that the table does not have is an error: the gateway drops no parameter silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..shared.collection_types import Array, JsonObject, Object, Texts
+from ..shared.content_format import CONTENT_FORMAT
+from ..shared.options import OPTIONS
+from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
+from ..shared.reasoning import REASONING
+from ..shared.sampling import MAX_STOPS, SAMPLING
+from ..shared.template import TEMPLATE
+from ..shared.unsupported import UNSUPPORTED
+from ..shared.value_types import Anything, Choice, Flag, Integer, Text
+from .tool_choice import EXPECTED
+
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+OWN: tuple[Parameter, ...] = (
+    Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
+    Parameter(
+        "messages",
+        Anything("a non-empty array of messages"),
+        note="See [messages](messages-api.md#messages).",
+    ),
+    Parameter(
+        "system",
+        Anything("a string or an array of text blocks"),
+        note="The first system message of the prompt.",
+    ),
+    Parameter(
+        "max_tokens",
+        Integer(1),
+        sampling="max_tokens",
+        note="Required. Maximum number of tokens, thinking included. It must allow a required "
+        "call.",
+    ),
+    Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
+    Parameter("tools", Array("tools"), note="See [tools](messages-api.md#tools)."),
+    Parameter(
+        "tool_choice",
+        Anything(EXPECTED),
+        note="`disable_parallel_tool_use` allows at most one call.",
+    ),
+    Parameter(
+        "thinking",
+        Object(
+            {
+                "type": Choice(("enabled", "adaptive", "disabled")),
+                "budget_tokens": Integer(1),
+                "display": Choice(("summarized", "omitted")),
+            },
+            required=("type",),
+        ),
+        note="enabled and adaptive turn reasoning on and show it. enabled requires "
+        "`budget_tokens`. Without `thinking` the model's default applies, and reasoning is not "
+        "shown. `display` omitted leaves out its text; there are no summaries.",
+    ),
+    Parameter(
+        "output_config",
+        Object({"effort": Choice(EFFORTS), "format": JsonObject()}),
+        note="The format has the type json_schema. Tools may be given as well. The effort is "
+        "passed to the model's template, and sets the budget of thinking that has none.",
+    ),
+    Parameter("output_format", JsonObject(), note="Same as `output_config.format`."),
+    Parameter(
+        "stop_sequences",
+        Texts(MAX_STOPS),
+        request="stop",
+        note="Strings that end the text. They have no effect in thinking and in tool calls.",
+    ),
+    Parameter(
+        "metadata",
+        Object({"user_id": Text(maximum=1024)}, extensible=True),
+        note="It identifies the end user.",
+    ),
+    Parameter(
+        "service_tier",
+        Choice(("auto", "standard_only")),
+        note="It has no effect: there is one tier, `standard`.",
+    ),
+    Parameter("cache_control", JsonObject(), note="Prefix caching works without it."),
+    Parameter(
+        "context_management",
+        Object({"edits": Array("edits", maximum=100)}),
+        note="Edits of the types `clear_thinking_…` and `clear_tool_uses_…` are not applied. "
+        "Others are rejected.",
+    ),
+    default_only("Anthropic", "speed", "standard", note="There is one speed."),
+    default_only("Anthropic", "mcp_servers", [], note="Call MCP servers from the client."),
+    *ignored(
+        "Anthropic",
+        anthropic_version="The API has one version.",
+        diagnostics="Causes of cache misses are not known.",
+        inference_geo="The operator chooses where the backends are.",
+        user_profile_id="It is for the client's records.",
+        workspace_id="API keys belong to teams instead.",
+    ),
+    *rejected(
+        "Anthropic",
+        billing_policy="Nothing is billed.",
+        compaction="Shorten `messages` in the client.",
+        container="Containers are not supported.",
+        fallback_credit_token="Nothing is billed.",
+        fallbacks="Name one model. The operator configures fallbacks.",
+        thread="Conversations are not stored. Send all `messages`.",
+    ),
+    Parameter(
+        "request_id",
+        Text(minimum=1, maximum=128, visible=True),
+        origin="vLLM",
+        note="Return this ID, prefixed with `msg_`. The header x-request-id is independent.",
+    ),
+)
+OTHERS = (
+    "stop",
+    "thinking",
+    "reasoning_effort",
+    "logprobs",
+    "top_logprobs",
+    "logprob_token_ids",
+    "return_tokens_as_token_ids",
+)
+"""Shared parameters that this API writes in another way, or for which its messages have no
+field."""
+NOTES = {
+    "structured_outputs": "Constrain the text, as `output_config.format` does.",
+    "best_of": "Send several requests.",
+    "guided_json": "Use `output_config.format`.",
+    "include_reasoning": "Whether the response has thinking blocks, whatever `thinking` is.",
+    "return_token_ids": "Return `token_ids` and `prompt_token_ids` with the message, or with its "
+    "last event.",
+    "return_prompt_text": "Return `prompt_text`, the prompt that the template rendered.",
+}
+"""Notes of shared parameters in the words of this API."""
+DOCUMENTED_BY_ANTHROPIC = ("temperature", "top_p", "top_k")
+
+
+def _shared(row: Parameter) -> Parameter:
+    note = NOTES.get(row.name, row.note)
+    origin: Origin = "vLLM" if row.origin == "OpenAI" else row.origin
+    if row.name in DOCUMENTED_BY_ANTHROPIC:
+        origin = "Anthropic"
+    return replace(row, note=note, origin=origin)
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    *(replace(row, origin="Anthropic") if row.origin == "OpenAI" else row for row in OWN),
+    *(
+        _shared(row)
+        for row in (*SAMPLING, *REASONING, *TEMPLATE, *CONTENT_FORMAT, *OPTIONS, *UNSUPPORTED)
+        if row.name not in OTHERS and not (row in UNSUPPORTED and row.origin == "OpenAI")
+    ),
+)
+BY_NAME = make_table(PARAMETERS)

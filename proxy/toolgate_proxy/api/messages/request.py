@@ -1,0 +1,150 @@
+"""Convert the body of a Messages request to a ChatRequest."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.tools import Tool
+
+from ...request_fields import Fields, invalid_value
+from ..shared.content_format import (
+    STRUCTURED_OUTPUTS,
+    check_plain_only,
+    read_format,
+    read_structured_outputs,
+)
+from ..shared.messages import has_images
+from ..shared.options import on_budget
+from ..shared.parameter import read_parameters
+from ..shared.sampling import make_sampling
+from ..shared.template import template_kwargs
+from ..surface import ANY_CLIENT, Client
+from .context_management import check_edits
+from .conversation.content import check_fields
+from .conversation.messages import parse_messages
+from .conversation.signature import sign
+from .conversation.turns import Conversation
+from .parameters import BY_NAME
+from .thinking import budget_of, check_thinking, is_omitted, is_shown, mode_of, with_effort
+from .tool_choice import read_tool_choice
+from .tools import read_tools
+
+FORMAT = "output_config.format"
+OLD_FORMAT = "output_format"
+
+
+def parse_request(
+    body: Mapping[str, Any],
+    *,
+    model: str,
+    open_objects: bool = False,
+    client: Client = ANY_CLIENT,
+    counting: bool = False,
+) -> ChatRequest:
+    """Convert a body. `model` is the backend's name of the model. `counting`: for the number of
+    tokens, so that `max_tokens` is not required.
+
+    Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
+    invalid field.
+    """
+    parsed = read_parameters(body, BY_NAME)
+    values, request = parsed.values, parsed.request
+    if "max_tokens" not in values and not counting:
+        raise invalid_value("max_tokens", "an integer from 1", None)
+    check_thinking(values)
+    check_edits(values.get("context_management", {}).get("edits", ()))
+    formats = {FORMAT: values.get("output_config", {}).get("format")}
+    check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
+    conversation = parse_messages(values.get("messages"), values.get("system"), client.seal)
+    tools = read_tools(
+        values.get("tools", ()),
+        open_objects=open_objects,
+        betas=client.headers.get("anthropic-beta", ""),
+    )
+    choice = read_tool_choice(values.get("tool_choice"))
+    mode = mode_of(values)
+    request["include_reasoning"] = is_shown(values, mode)
+    content_format, content_param = _content_format(values, open_objects=open_objects)
+    if "request_id" in values:
+        request["answer_id"] = f"msg_{values['request_id']}"
+    if parsed.tokenizing:
+        request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
+    return ChatRequest(
+        request_id=f"msg_{secrets.token_hex(16)}",
+        model=model,
+        messages=conversation.messages,
+        message_paths=conversation.paths,
+        images=has_images(conversation.messages),
+        tools=tools.tools,
+        tool_paths=tuple(f"tools[{at}]" for at in range(len(tools.tools))),
+        tool_choice=choice.choice,
+        parallel_tool_calls=choice.parallel,
+        reasoning=mode,
+        template_kwargs=_template_kwargs(values, mode, conversation),
+        sampling=make_sampling(parsed, stream=request.get("stream", False)),
+        reasoning_budget=budget_of(values, mode),
+        on_budget=on_budget(values),
+        content_format=content_format,
+        content_param=content_param,
+        sign_reasoning=_signer(client),
+        repeated={
+            "context_management": "context_management" in values,
+            "eager": tools.eager,
+            "omitted": is_omitted(values),
+            "part_paths": conversation.part_paths,
+        },
+        **request,
+    )
+
+
+def _signer(client: Client) -> Callable[[str], str] | None:
+    """The stream and the log event of one response have the same signatures."""
+    if client.seal is None:
+        return None
+    return lru_cache(maxsize=8)(partial(sign, client.seal))
+
+
+def _template_kwargs(
+    values: Mapping[str, Any], mode: wire.ReasoningMode, conversation: Conversation
+) -> dict[str, Any] | None:
+    """A response continues the text of a last message of the assistant."""
+    last = conversation.messages[-1]
+    prefilled = last["role"] == "assistant" and last.get("content") and "tool_calls" not in last
+    chosen = "continue_final_message" in values or "add_generation_prompt" in values
+    if prefilled and not chosen:
+        values = {**values, "continue_final_message": True}
+    return template_kwargs(with_effort(values) if mode != "off" else values, mode)
+
+
+def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> tuple[Tool | None, str]:
+    """The format, and the parameter that has its schema."""
+    given = {
+        path: value
+        for path, value in (
+            (FORMAT, values.get("output_config", {}).get("format")),
+            (OLD_FORMAT, values.get(OLD_FORMAT)),
+            (STRUCTURED_OUTPUTS, values.get(STRUCTURED_OUTPUTS)),
+        )
+        if value is not None
+    }
+    if len(given) > 1:
+        first, second, *_ = given
+        raise UnsupportedParameter(
+            f"{second!r} can't be combined with {first!r}. Remove one of them.", param=second
+        )
+    for path, value in given.items():
+        if path == STRUCTURED_OUTPUTS:
+            return read_structured_outputs(value, open_objects=open_objects), path
+        fields = Fields(value, path)
+        if fields.text("type") != "json_schema":
+            raise fields.wrong("type", '"json_schema"')
+        check_fields(fields, ("type", "schema", "name", "strict"))
+        read = read_format(value, path, nested=None, open_objects=open_objects)
+        return read, f"{path}.schema"
+    return None, FORMAT

@@ -1,0 +1,81 @@
+"""The API surface for Anthropic's Messages API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from typing import Any
+
+import orjson
+
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ToolgateError
+
+from ...chat.response import ChatResponse
+from ...context import RateLimitHeaders
+from ..surface import ANY_CLIENT, Client, Stateless
+from .defaults import with_defaults
+from .errors import error_body
+from .output.stream import MessageStream, WholeMessage, server_sent
+from .parameters import BY_NAME
+from .request import parse_request
+
+PATH = re.compile(r"/v1/messages")
+"""The path that LiteLLM accepts."""
+MODELS = re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL)
+VERSION_HEADER = "anthropic-version"
+"""A header that only clients of Anthropic's API send. Some paths are in both APIs."""
+
+
+class Messages(Stateless):
+    name = "messages"
+    call_type = "anthropic_messages"
+    parameters = frozenset(BY_NAME)
+    keep_alive = server_sent([{"type": "ping"}])
+    rate_limits: RateLimitHeaders = "anthropic"
+    request_id_header: str | None = "request-id"
+
+    def model_in_path(self, path: str) -> str | None:
+        return None if PATH.fullmatch(path) is None else ""
+
+    def owns(self, path: str, headers: Container[str]) -> bool:
+        if MODELS.fullmatch(path) is not None:
+            return VERSION_HEADER in headers
+        return path == "/v1/messages" or path.startswith("/v1/messages/")
+
+    def is_streamed(self, body: Mapping[str, Any]) -> bool:
+        return body.get("stream") is True
+
+    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        return with_defaults(body, defaults)
+
+    def parse(
+        self,
+        body: Mapping[str, Any],
+        *,
+        model: str,
+        open_objects: bool = False,
+        omit_hosted: bool = True,
+        client: Client = ANY_CLIENT,
+        recalled: int = 0,
+    ) -> ChatRequest:
+        """Tools that run on Anthropic's servers are refused, whatever `omit_hosted` is: clients
+        send them if they need them."""
+        return parse_request(body, model=model, open_objects=open_objects, client=client)
+
+    def stream(self, response: ChatResponse, model: str) -> MessageStream:
+        return MessageStream(response, model)
+
+    def whole(self, response: ChatResponse, model: str) -> WholeMessage:
+        return WholeMessage(response, model)
+
+    def error(
+        self,
+        error: ToolgateError,
+        request: ChatRequest | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
+        return error_body(error, request, request_id)
+
+    def error_event(self, body: bytes) -> bytes:
+        return server_sent([orjson.loads(body)])

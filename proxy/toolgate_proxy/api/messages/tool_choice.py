@@ -1,0 +1,42 @@
+"""`tool_choice` of the Messages API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolgate_core.chat_request import NamedTool, ToolChoice
+
+from ...request_fields import Fields, invalid_value
+from .conversation.content import check_fields
+
+TYPES = ("auto", "any", "tool", "none")
+EXPECTED = 'an object with the type "auto", "any", "tool" or "none"'
+
+
+@dataclass(frozen=True)
+class RequestedChoice:
+    choice: ToolChoice
+    parallel: bool
+    """Whether the response may have several calls."""
+
+
+def read_tool_choice(given: object) -> RequestedChoice:
+    """Raises InvalidRequest and UnsupportedParameter."""
+    if given is None:
+        return RequestedChoice("auto", parallel=True)
+    if not isinstance(given, dict):
+        raise invalid_value("tool_choice", EXPECTED, given)
+    fields = Fields(given, "tool_choice")
+    kind = fields.text("type")
+    if kind not in TYPES:
+        raise fields.wrong("type", '"auto", "any", "tool" or "none"')
+    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
+    parallel = not fields.flag("disable_parallel_tool_use")
+    if kind == "tool":
+        name = fields.text("name")
+        if not name:
+            raise fields.wrong("name", "the name of a tool")
+        return RequestedChoice(NamedTool(name), parallel)
+    if given.get("name") is not None:
+        raise fields.wrong("name", 'left out, except with the type "tool"')
+    return RequestedChoice("required" if kind == "any" else kind, parallel)  # type: ignore[arg-type]

@@ -1,0 +1,118 @@
+"""`tools` of the Messages API. Only tools with a schema of the client can be enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.tools import Tool
+
+from ...request_fields import Fields
+from ..shared.tools import read_functions
+
+FIELDS = (
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "strict",
+    "cache_control",
+    "eager_input_streaming",
+    "input_examples",
+)
+IGNORED_VALUES: dict[str, tuple[object, ...]] = {
+    "allowed_callers": (["direct"],),
+    "defer_loading": (False,),
+}
+"""Further fields, by the values that have no effect."""
+CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "browser_")
+"""Beginnings of the types of tools that Anthropic defines and clients run."""
+EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
+
+
+@dataclass(frozen=True)
+class RequestedTools:
+    tools: tuple[Tool, ...]
+    eager: frozenset[str]
+    """Names of the tools whose input is streamed before it is complete."""
+
+
+def read_tools(tools: Sequence[object], *, open_objects: bool, betas: str) -> RequestedTools:
+    """`betas`: the header `anthropic-beta`. Raises InvalidTools and UnsupportedParameter."""
+    functions, eager = [], set()
+    for at, entry in enumerate(tools):
+        path = f"tools[{at}]"
+        if not isinstance(entry, dict):
+            raise InvalidTools(f"{path!r} must be an object.", param=path)
+        functions.append(_function(entry, path))
+        if _is_eager(Fields(entry, path), betas):
+            eager.add(functions[-1]["name"])
+    return RequestedTools(_parsed(functions, open_objects=open_objects), frozenset(eager))
+
+
+def _is_eager(fields: Fields, betas: str) -> bool:
+    given = fields.flag("eager_input_streaming")
+    return EAGER_BETA in betas if given is None else given
+
+
+def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
+    """The function in OpenAI's form, as templates show it."""
+    fields = Fields(entry, path)
+    kind = fields.text("type")
+    if kind is not None and kind != "custom":
+        raise _unknown_type(kind, fields.path("type"))
+    for field, value in entry.items():
+        known = field in FIELDS or value is None or value in IGNORED_VALUES.get(field, ())
+        if not known:
+            raise _unknown_field(field, fields.path(field))
+    name = fields.text("name")
+    if not name:
+        raise InvalidTools(f"{fields.path('name')!r} is required.", param=fields.path("name"))
+    schema = entry.get("input_schema")
+    if not isinstance(schema, dict):
+        where = fields.path("input_schema")
+        problem = "is required" if schema is None else "must be an object"
+        raise InvalidTools(
+            f'{where!r} {problem}: a JSON Schema with the type "object".', param=where
+        )
+    function: dict[str, Any] = {"name": name}
+    if (description := fields.text("description")) is not None:
+        function["description"] = description
+    function["parameters"] = schema
+    if entry.get("strict") is not None:
+        function["strict"] = entry["strict"]
+    return function
+
+
+def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
+    if kind.startswith(CLIENT_TOOLS):
+        return UnsupportedParameter(
+            f"{path!r} is {kind!r}, a tool whose schema only Anthropic's models know. Offer a tool "
+            "with a name, a description and an `input_schema` instead.",
+            param=path,
+        )
+    return UnsupportedParameter(
+        f"{path!r} is {kind!r}, a tool that runs on Anthropic's servers. This gateway does not "
+        "have it. Remove it, or offer a tool of your own with an `input_schema`.",
+        param=path,
+    )
+
+
+def _unknown_field(name: str, path: str) -> UnsupportedParameter:
+    reason = {
+        "defer_loading": "Tools can't be loaded later. Offer the tool without `defer_loading`, or "
+        "leave it out.",
+        "allowed_callers": "Only the model itself calls tools. Remove it.",
+    }.get(name, f"A tool has {', '.join(FIELDS[:-1])} and {FIELDS[-1]}.")
+    return UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
+
+
+def _parsed(functions: list[dict[str, Any]], *, open_objects: bool) -> tuple[Tool, ...]:
+    try:
+        return read_functions(functions, param="tools", open_objects=open_objects)
+    except InvalidTools as error:
+        message = error.message.replace("].parameters", "].input_schema")
+        param = (error.param or "tools").replace("].parameters", "].input_schema", 1)
+        raise InvalidTools(message, param=param) from error
