@@ -74,7 +74,7 @@ RESPONSES: tuple[Parameter, ...] = (
         "text",
         Object({"format": JsonObject(), "verbosity": Choice(("low", "medium", "high"))}),
         note="The format has the type text, json_object or json_schema. Tools may be given as "
-        "well. `verbosity` must be medium.",
+        "well. `verbosity` has no effect: the templates of open models do not support it.",
     ),
     Parameter(
         "reasoning",

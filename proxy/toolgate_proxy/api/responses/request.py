@@ -86,7 +86,7 @@ def parse_request(
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest and UnsupportedParameter."""
+    """Raises InvalidRequest."""
     if "stream_options" in values and not values.get("stream"):
         raise InvalidRequest(
             "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
@@ -95,13 +95,6 @@ def _check_options(values: Mapping[str, Any]) -> None:
         if not isinstance(name, str) or name not in INCLUDES:
             expected = f"one of {', '.join(INCLUDES)}"
             raise invalid_value(f"include[{at}]", expected, name)
-    verbosity = values.get("text", {}).get("verbosity", "medium")
-    if verbosity != "medium":
-        raise UnsupportedParameter(
-            "'text.verbosity' must be \"medium\" or left out. The templates of open models do not "
-            "support it.",
-            param="text.verbosity",
-        )
 
 
 def _spread(values: dict[str, Any]) -> None:

@@ -210,7 +210,7 @@ def test_formats() -> None:
         ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
         ({"text": {"format": FORMAT | {"more": 1}}}, "text.format.more"),
         ({"text": {"format": {"type": "text"}, "more": 1}}, "text.more"),
-        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"text": {"verbosity": "least"}}, "text.verbosity"),
         ({"text": {"format": FORMAT}, "structured_outputs": {"regex": "a"}}, "structured_outputs"),
         ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
         ({"reasoning": {"summary": "brief"}}, "reasoning.summary"),

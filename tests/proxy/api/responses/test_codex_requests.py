@@ -1,0 +1,42 @@
+"""Requests as Codex CLI 0.169 sends them, with shortened texts: for a model that it does not know,
+for one with custom tools and tool search, and for one whose tools are an item of the input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolgate_core.errors import UnsupportedParameter
+from toolgate_proxy.api.responses.request import parse_request
+
+BODIES = Path(__file__).parent / "codex"
+
+
+def body(name: str) -> dict[str, Any]:
+    given = json.loads((BODIES / f"{name}.json").read_text())
+    assert isinstance(given, dict)
+    return given
+
+
+def test_namespaces_are_offered_and_hosted_tools_omitted() -> None:
+    asked = parse_request(body("functions_and_namespace"), model="tiny")
+    names = [tool.name for tool in asked.tools]
+    assert "exec_command" in names
+    assert "multi_agent_v1.spawn_agent" in names
+    assert asked.omitted_tools == ("web_search",)
+    assert asked.parallel_tool_calls
+
+
+def test_custom_tools_are_offered_and_tool_search_omitted() -> None:
+    asked = parse_request(body("custom_tool_and_tool_search"), model="tiny")
+    assert "apply_patch" in [tool.name for tool in asked.tools]
+    assert asked.omitted_tools == ("tool_search", "web_search")
+
+
+def test_tools_in_the_input_are_refused() -> None:
+    with pytest.raises(UnsupportedParameter) as refused:
+        parse_request(body("additional_tools"), model="tiny")
+    assert refused.value.param == "input[0].type"
