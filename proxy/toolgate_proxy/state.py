@@ -10,6 +10,7 @@ from .keys.failed_attempts import FailedAttempts
 from .keys.hashing import Hasher
 from .keys.sync import KeySync
 from .limits.limiter import Limiter
+from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
 from .sealing import Sealer
@@ -28,10 +29,12 @@ class GatewayState:
         self.deployments = Deployments(settings)
         self.engine = Engine(settings)
         self.sealer = Sealer.from_settings(settings)
+        self.responses = ResponseStore.from_settings(settings, self.sealer)
         self.affinity = PrefixAffinity(self.deployments) if settings.prefix_affinity else None
 
     async def aclose(self) -> None:
         await self.limiter.aclose()
+        await self.responses.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
         if self.deployments.shared_cache is not None:

@@ -118,6 +118,17 @@ class KeysUnavailable(ToolgateError):
     code = "keys_unavailable"
 
 
+class ResponsesUnavailable(ToolgateError):
+    """The request needs a stored response, and Redis does not respond or refuses the command.
+
+    Retry. The operator of the gateway must restore Redis.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "responses_unavailable"
+
+
 class LimitsUnavailable(ToolgateError):
     """The API key has limits, Redis does not respond or refuses the command, and
     `TOOLGATE_LIMITS_WITHOUT_REDIS` is `closed`. The message has the reason.

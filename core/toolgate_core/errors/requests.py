@@ -79,6 +79,38 @@ class UnsupportedParameter(InvalidRequest):
     code = "unsupported_parameter"
 
 
+class PreviousResponseNotFound(InvalidRequest):
+    """`previous_response_id` names a response that is not stored for this API key or its team: it
+    was created with `store: false`, by another key, or has been deleted, dropped or expired. Or a
+    response that it continues is not stored any more.
+
+    Send the earlier items in `input`.
+    """
+
+    code = "previous_response_not_found"
+
+
+class ResponseNotFound(InvalidRequest):
+    """There is no response with this ID that this API key or its team stored. A response can be
+    retrieved when it has ended, until it is deleted, dropped or expired.
+
+    Correct the ID, or create the response with `store: true`.
+    """
+
+    status = 404
+    code = "response_not_found"
+
+
+class ItemNotFound(InvalidRequest):
+    """An `item_reference` names an item that is not stored for this API key or its team.
+
+    Send the item itself.
+    """
+
+    status = 404
+    code = "item_not_found"
+
+
 class SchemaNotEnforceable(InvalidRequest):
     """A schema can't be enforced. Examples: a tool with `strict: true` has a keyword that masks
     can't enforce, a reference leads out of the schema, or no finite value satisfies the schema.

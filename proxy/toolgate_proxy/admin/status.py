@@ -52,6 +52,9 @@ class Status(BaseModel):
     limits: LimitsStatus
     fleet_cache: bool
     """Whether the shared cache in Redis is available."""
+    responses: Literal["fleet", "process", "unavailable"]
+    """Responses are stored for all gateways in Redis, or by this process alone. `unavailable` while
+    Redis does not respond."""
 
 
 def status(deployments: Deployments) -> Status:
@@ -73,6 +76,7 @@ def status(deployments: Deployments) -> Status:
             counted=state.limiter.counted, in_flight=state.limiter.reservations.in_flight
         ),
         fleet_cache=cache is not None and cache.available,
+        responses=state.responses.kept,
     )
 
 

@@ -22,7 +22,11 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
         for name, value in scope["headers"]
         if name in FEATURES
     }
-    return Client(headers, OwnerSeal(gateway().sealer, owner_of(scope, context)))
+    return Client(
+        headers,
+        OwnerSeal(gateway().sealer, owner_of(scope, context)),
+        gateway().responses,
+    )
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

@@ -32,6 +32,7 @@ def extend_lifespan(app: Any) -> None:
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
             _print_routes()
+            _print_response_store()
             await gateway().limiter.started()
             if (key_sync := gateway().key_sync) is not None:
                 await key_sync.started()
@@ -53,6 +54,16 @@ def _print_routes() -> None:
             print(f"Model {model}: LiteLLM's route, because of {route.reason}.", flush=True)
         elif route is not None:
             print(f"Model {model}: own route.", flush=True)
+
+
+def _print_response_store() -> None:
+    """Prints where responses are stored, if it is not Redis."""
+    if gateway().responses.kept == "process":
+        print(
+            "Responses are stored in this process: other processes can't read them, and they are "
+            "lost when it ends. Set TOOLGATE_REDIS_URL and TOOLGATE_FLEET_SECRET.",
+            flush=True,
+        )
 
 
 def _freeze_heap() -> None:

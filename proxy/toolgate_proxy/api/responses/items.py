@@ -12,8 +12,10 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
+from ...sealing import OwnerSeal
 from ..shared.messages import function_call, in_order_of_calls, is_object
 from .content import Content, as_text, check_fields, read_content
+from .state.encrypted_reasoning import decrypt
 from .tools import full_name
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -30,10 +32,14 @@ FIELDS = {
 }
 """By type of item: its fields."""
 Message = dict[str, Any]
+PREVIOUS = "previous_response_id"
 
 
-def parse_input(given: object, instructions: str | None) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages, and the path of each message in the request's body.
+def parse_input(
+    given: object, instructions: str | None, *, recalled: int = 0, seal: OwnerSeal | None = None
+) -> tuple[list[Message], tuple[str, ...]]:
+    """The messages, and the path of each message in the request's body. `recalled`: number of items
+    at the beginning that are not the request's own. `seal`: of the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = _Turns(instructions)
@@ -42,12 +48,25 @@ def parse_input(given: object, instructions: str | None) -> tuple[list[Message],
         return turns.ordered()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
-    for at, item in enumerate(given):
-        _add(item, f"input[{at}]", turns)
+    for item in given[:recalled]:
+        _add_earlier(item, turns, seal)
+    for at, item in enumerate(given[recalled:]):
+        _add(item, f"input[{at}]", turns, seal)
     return turns.ordered()
 
 
-def _add(item: object, path: str, turns: _Turns) -> None:
+def _add_earlier(item: object, turns: _Turns, seal: OwnerSeal | None) -> None:
+    try:
+        _add(item, PREVIOUS, turns, seal)
+    except InvalidRequest as error:
+        raise InvalidRequest(
+            f"The conversation of {PREVIOUS!r} can't be continued, because an item of it is not "
+            f"valid as input: {error.message} Continue an earlier response.",
+            param=PREVIOUS,
+        ) from error
+
+
+def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -78,13 +97,12 @@ def _add(item: object, path: str, turns: _Turns) -> None:
             call_id = _required(fields, "call_id")
             turns.result(call_id, read_content(fields, "output", "tool"), path)
         case _:
-            turns.reasoning(_reasoning(fields), path)
+            turns.reasoning(_reasoning(fields, seal), path)
 
 
 def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
     if kind == "item_reference":
-        reason = "Items are not stored, so they can't be referred to. Send the item itself, or set "
-        reason += "the client to `store: false`."
+        reason = "It needs the `id` of a stored item, and nothing else. Send the item itself."
     else:
         reason = f"Use {', '.join(FIELDS)}."
     return UnsupportedParameter(
@@ -124,14 +142,11 @@ def _custom_call(fields: Fields) -> dict[str, Any]:
     return {"id": _required(fields, "call_id"), "type": "function", "function": function}
 
 
-def _reasoning(fields: Fields) -> str:
-    """The text of the reasoning, or of its summary if it has none."""
-    if fields.values.get("encrypted_content") is not None:
-        path = fields.path("encrypted_content")
-        raise UnsupportedParameter(
-            f"{path!r} is not supported: this gateway does not encrypt reasoning. Remove it.",
-            param=path,
-        )
+def _reasoning(fields: Fields, seal: OwnerSeal | None) -> str:
+    """The encrypted text, or the text of the reasoning, or of its summary if it has none."""
+    encrypted = fields.text("encrypted_content")
+    if encrypted is not None:
+        return decrypt(seal, encrypted, fields.path("encrypted_content"))
     texts = {
         name: [
             _text(part, f"{fields.path(name)}[{at}]", kind)

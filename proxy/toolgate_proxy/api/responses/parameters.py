@@ -30,7 +30,6 @@ INCLUDES = (
     "web_search_call.action.sources",
     "web_search_call.results",
 )
-STATELESS = "Nothing is stored. Send the earlier items in `input`."
 SUMMARIES = ("auto", "concise", "detailed")
 
 RESPONSES: tuple[Parameter, ...] = (
@@ -93,15 +92,25 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "include",
         Array("names of additional output"),
-        note=f"`{LOGPROBS}` returns logprobs. OpenAI's other values have no effect: reasoning is "
-        "never encrypted, and there are no hosted tools.",
+        note=f"`{LOGPROBS}` returns logprobs, `reasoning.encrypted_content` the encrypted "
+        "reasoning. OpenAI's other values have no effect, because there are no hosted tools.",
     ),
     Parameter(
         "metadata",
         TextMap(16, name=64, length=512),
         note="Returned with the response.",
     ),
-    Parameter("store", Flag(), note="It has no effect: responses are not stored."),
+    Parameter(
+        "store",
+        Flag(),
+        note="Whether the response is [stored](responses.md#stored-responses). Default: true.",
+    ),
+    Parameter(
+        "previous_response_id",
+        Text(minimum=1, maximum=256),
+        note="Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
+        "not inherited.",
+    ),
     Parameter("prompt_cache_key", Text(maximum=1024), note="Prefix caching works without a key."),
     Parameter(
         "prompt_cache_retention",
@@ -128,7 +137,7 @@ RESPONSES: tuple[Parameter, ...] = (
         "disabled",
         note="Shorten `input`, or use `truncate_prompt_tokens`.",
     ),
-    default_only("OpenAI", "background", False, note="Responses are not stored."),
+    default_only("OpenAI", "background", False, note="There are no background tasks."),
     *ignored(
         "OpenAI",
         client_metadata="It is for the client's records.",
@@ -138,9 +147,8 @@ RESPONSES: tuple[Parameter, ...] = (
     *rejected(
         "OpenAI",
         context_management="Shorten `input` in the client.",
-        conversation=STATELESS,
+        conversation="Continue a response by `previous_response_id`.",
         moderation="Moderation is not built in.",
-        previous_response_id=STATELESS,
         prompt="Prompts are not stored. Send `instructions` and `input`.",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from toolgate_core import wire
@@ -12,6 +13,7 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParame
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields, invalid_value
+from ...sealing import OwnerSeal
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     check_plain_only,
@@ -27,6 +29,8 @@ from ..shared.template import template_kwargs
 from .content import check_fields
 from .items import parse_input
 from .parameters import BY_NAME, INCLUDES, LOGPROBS
+from .state.encrypted_reasoning import INCLUDE as ENCRYPTED
+from .state.encrypted_reasoning import encrypt
 from .tool_choice import read_tool_choice
 from .tools import RequestedTools, read_tools
 
@@ -39,10 +43,17 @@ FORMAT_FIELDS = {
 
 
 def parse_request(
-    body: Mapping[str, Any], *, model: str, open_objects: bool = False, omit_hosted: bool = True
+    body: Mapping[str, Any],
+    *,
+    model: str,
+    open_objects: bool = False,
+    omit_hosted: bool = True,
+    seal: OwnerSeal | None = None,
+    recalled: int = 0,
 ) -> ChatRequest:
     """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them.
+    out instead of refusing them. `seal`: of the sender, for encrypted reasoning. `recalled`: number
+    of items at the beginning of `input` that are those of earlier turns.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
@@ -53,7 +64,13 @@ def parse_request(
     _spread(values)
     _set_logprobs(parsed)
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
-    messages, paths = parse_input(values.get("input"), values.get("instructions"))
+    messages, paths = parse_input(
+        values.get("input"), values.get("instructions"), recalled=recalled, seal=seal
+    )
+    if recalled:
+        values["input"] = values["input"][recalled:]
+    if seal is not None and ENCRYPTED in values.get("include", ()):
+        request["sign_reasoning"] = partial(encrypt, seal)
     tools = read_tools(values.get("tools", ()), open_objects=open_objects, omit_hosted=omit_hosted)
     choice = read_tool_choice(values.get("tool_choice"))
     _check_offered(tools, choice)
@@ -86,7 +103,7 @@ def parse_request(
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest."""
+    """Raises InvalidRequest and UnsupportedParameter."""
     if "stream_options" in values and not values.get("stream"):
         raise InvalidRequest(
             "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"

@@ -47,7 +47,7 @@ class Body:
         """`error`: the error object, with `code` and `message`."""
         shown = {"code": error["code"], "message": error["message"]}
         usage = _usage(self._response.counts)
-        return self._made("failed", output.items(), error=shown, usage=usage)
+        return self._made("failed", output.items(), error=shown, usage=usage, store=False)
 
     def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         head = self._response.head
@@ -109,7 +109,7 @@ def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
         "max_output_tokens": given.get("max_output_tokens"),
         "max_tool_calls": given.get("max_tool_calls"),
         "parallel_tool_calls": given.get("parallel_tool_calls", True),
-        "previous_response_id": None,
+        "previous_response_id": given.get("previous_response_id"),
         "conversation": None,
         "prompt": None,
         "prompt_cache_key": given.get("prompt_cache_key"),
@@ -120,7 +120,7 @@ def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
         },
         "safety_identifier": given.get("safety_identifier"),
         "service_tier": "default",
-        "store": False,
+        "store": given.get("store", True),
         "temperature": given.get("temperature", 1.0),
         "text": {
             "format": text.get("format", {"type": "text"}),

@@ -100,7 +100,10 @@ class Output:
     def _add_text(self, kind: TextKind, delta: ContentDelta | ReasoningDelta) -> Iterator[Event]:
         if not self._is_open(kind):
             yield from self._close()
-            yield from self._begin(TextItem(kind, self._response.head.id, len(self._items)))
+            seal = None if kind is MESSAGE else self._response.request.sign_reasoning
+            yield from self._begin(
+                TextItem(kind, self._response.head.id, len(self._items), seal=seal)
+            )
         assert isinstance(self._open, TextItem)
         yield from self._open.add(delta)
 

@@ -5,13 +5,14 @@ An event is a dict with its `type`. The stream adds the sequence number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
+from ..state.item_ids import item_id
 from .logprobs import event_logprobs, part_logprobs
 
 Event = dict[str, Any]
@@ -75,7 +76,10 @@ class TextItem:
     response_id: str
     index: int
     status: Status = "in_progress"
+    seal: Callable[[str], str] | None = None
+    """Encrypts the reasoning, if the request asks for it."""
     _texts: list[str] = field(default_factory=list)
+    _sealed: str | None = None
     _logprobs: list[wire.TokenLogprob] = field(default_factory=list)
 
     @property
@@ -100,6 +104,8 @@ class TextItem:
     def end(self, status: Status) -> Iterator[Event]:
         self.status = status
         part = self._part()
+        if self.seal is not None:
+            self._sealed = self.seal(part["text"])
         more: Event = {"text": part["text"]}
         if self.kind is MESSAGE:
             more["logprobs"] = event_logprobs(self._logprobs)
@@ -116,7 +122,8 @@ class TextItem:
 
     def _item(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
         kind = self.kind
-        return {"id": self.id, "status": self.status, **kind.item, kind.parts: parts}
+        item = {"id": self.id, "status": self.status, **kind.item, kind.parts: parts}
+        return item if self._sealed is None else {**item, "encrypted_content": self._sealed}
 
     def _part(self) -> dict[str, Any]:
         part = {**self.kind.part, "text": "".join(self._texts)}
@@ -214,8 +221,3 @@ class CallItem:
             self.kind.text: "".join(self._arguments),
             **({"namespace": self.namespace} if self.namespace else {}),
         }
-
-
-def item_id(prefix: str, response_id: str, index: int) -> str:
-    """The id of an item: the same in a stream and in a complete response."""
-    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"

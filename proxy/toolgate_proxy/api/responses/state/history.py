@@ -1,0 +1,133 @@
+"""The earlier turns of a conversation, and stored items that `input` refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolgate_core.errors import (
+    ItemNotFound,
+    PreviousResponseNotFound,
+    RequestTooLarge,
+    ResponsesUnavailable,
+)
+
+from ....response_store.errors import StoreUnavailable
+from ....response_store.record import StoredResponse
+from ....response_store.store import ResponseStore
+from ...surface import Client
+from .item_ids import response_of
+
+PREVIOUS = "previous_response_id"
+MAX_ITEMS = 10_000
+"""Most items of a conversation, as many as `input` may have."""
+MAX_REFERRED = 1_000
+"""Most responses whose items one request refers to."""
+
+
+async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
+    """The body whose `input` begins with the items of the earlier turns, and their number. Items
+    of the type `item_reference` are replaced by the items that they name. What is invalid stays
+    as it is: the parser reports it.
+
+    Raises PreviousResponseNotFound, ItemNotFound, RequestTooLarge and ResponsesUnavailable."""
+    items = as_items(body.get("input"))
+    previous = body.get(PREVIOUS)
+    if not items or client.responses is None or client.seal is None:
+        return dict(body), 0
+    history = _History(client.responses, client.seal.owner)
+    if not any(map(_is_reference, items)) and not isinstance(previous, str):
+        return dict(body), 0
+    try:
+        earlier = await history.before(previous) if isinstance(previous, str) else []
+        items = [
+            await history.referred(item["id"], f"input[{at}]") if _is_reference(item) else item
+            for at, item in enumerate(items)
+        ]
+    except StoreUnavailable as error:
+        raise unavailable(error) from error
+    if len(earlier) + len(items) > MAX_ITEMS:
+        raise too_long()
+    return {**body, "input": [*earlier, *items]}, len(earlier)
+
+
+def as_items(given: object) -> list[Any]:
+    """`input` as items; empty if it is invalid."""
+    if isinstance(given, str) and given:
+        return [{"type": "message", "role": "user", "content": given}]
+    return given if isinstance(given, list) else []
+
+
+def unavailable(error: StoreUnavailable) -> ResponsesUnavailable:
+    return ResponsesUnavailable(
+        f"Stored responses can't be read, because {error}. Try again shortly, or send the whole "
+        "conversation in `input`.",
+        retry_after=1,
+    )
+
+
+def too_long() -> RequestTooLarge:
+    return RequestTooLarge(
+        f"The conversation that {PREVIOUS!r} continues is too long. Begin a new one, with a "
+        "summary in `input`.",
+        param=PREVIOUS,
+    )
+
+
+def missing(response_id: str, previous: str) -> PreviousResponseNotFound:
+    """The error if `missing` is not stored, which is `previous` or a response before it."""
+    what = f"Previous response with id '{previous}' not found."
+    if response_id != previous:
+        what = (
+            f"The response {response_id!r}, which {previous!r} continues, is not stored any more."
+        )
+    return PreviousResponseNotFound(f"{what} Send the earlier items in `input`.", param=PREVIOUS)
+
+
+def _is_reference(item: object) -> bool:
+    """Clients may leave the type out: an item that has only an ID is a reference."""
+    if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and set(item) <= {"id", "type"})
+
+
+class _History:
+    def __init__(self, responses: ResponseStore, owner: str) -> None:
+        self._responses = responses
+        self._owner = owner
+        self._found: dict[str, StoredResponse | None] = {}
+
+    async def before(self, previous: str) -> Sequence[Any]:
+        """The items of a response and of those that it continues."""
+        conversation = await self._responses.conversation(self._owner, previous)
+        if conversation.too_long:
+            raise too_long()
+        if conversation.missing is not None:
+            raise missing(conversation.missing, previous)
+        self._found |= {turn.id: turn for turn in conversation.turns}
+        return conversation.items
+
+    async def referred(self, item_id: str, path: str) -> Any:
+        response_id = response_of(item_id)
+        response = None if response_id is None else await self._response(response_id)
+        items = response.items if response is not None else ()
+        for item in items:
+            if isinstance(item, dict) and item.get("id") == item_id:
+                return item
+        raise ItemNotFound(
+            f"Item with id {item_id!r} not found. Items of responses that were created with "
+            "`store: false` are not stored. Send the item itself.",
+            param=f"{path}.id",
+        )
+
+    async def _response(self, response_id: str) -> StoredResponse | None:
+        if response_id not in self._found:
+            if len(self._found) >= MAX_REFERRED:
+                raise RequestTooLarge(
+                    f"'input' refers to items of more than {MAX_REFERRED:,} responses. Send the "
+                    "items themselves.",
+                    param="input",
+                )
+            self._found[response_id] = await self._responses.find(self._owner, response_id)
+        return self._found[response_id]

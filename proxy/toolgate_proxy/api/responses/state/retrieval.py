@@ -1,0 +1,71 @@
+"""What clients retrieve of a stored response: the response object, its events, its input."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from toolgate_core.errors import InvalidRequest
+
+from ....response_store.record import EventLog, StoredResponse
+from ....sealing import OwnerSeal
+from ..output.stream import first_events, last_event, numbered
+from .encrypted_reasoning import INCLUDE as ENCRYPTED
+from .encrypted_reasoning import encrypt
+
+Json = dict[str, Any]
+STATUS_OF = ("message", "function_call", "function_call_output")
+"""Types of items that have a status."""
+
+
+def retrieved(response: StoredResponse, include: Container[str], seal: OwnerSeal) -> Json:
+    """The response object, with encrypted reasoning if `include` asks for it."""
+    if ENCRYPTED not in include:
+        return response.body
+    return response.body | {
+        "output": [_with_encrypted(item, seal) for item in response.body["output"]]
+    }
+
+
+def replayed(response: StoredResponse, log: EventLog, after: int) -> bytes:
+    """The stream's events whose sequence number is greater than `after`."""
+    events = [*first_events(log.start), *log.events(), last_event(response.body)]
+    return b"".join(numbered(events, 0)[max(0, after + 1) :])
+
+
+def listed(items: Sequence[Json], *, limit: int, order: str, after: str | None) -> Json:
+    """One page of items. `order`: asc, the oldest item first, or desc. Raises InvalidRequest."""
+    ordered = list(items) if order == "asc" else list(reversed(items))
+    if after is not None:
+        at = next((at for at, item in enumerate(ordered) if item["id"] == after), None)
+        if at is None:
+            raise InvalidRequest(f"'after' names no item of this list: {after!r}.", param="after")
+        ordered = ordered[at + 1 :]
+    page = [_shown(item) for item in ordered[:limit]]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": len(ordered) > limit,
+    }
+
+
+def _shown(item: Mapping[str, Any]) -> Json:
+    """An item with the fields that clients may leave out."""
+    shown = {**item}
+    if item["type"] == "message" and isinstance(item.get("content"), str):
+        kind = "output_text" if item.get("role") == "assistant" else "input_text"
+        shown["content"] = [{"type": kind, "text": item["content"]}]
+        if kind == "output_text":
+            shown["content"][0] |= {"annotations": []}
+    if item["type"] in STATUS_OF:
+        shown["status"] = item.get("status") or "completed"
+    return shown
+
+
+def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
+    if item["type"] != "reasoning" or "encrypted_content" in item:
+        return item
+    parts = item.get("content") or item["summary"]
+    return {**item, "encrypted_content": encrypt(seal, "".join(part["text"] for part in parts))}
