@@ -77,8 +77,8 @@ test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structu
 test-nightly: setup ## Run all tests
 	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
 
-test-fast: setup ## Run the tests that start neither vLLM nor a gateway process
-	pytest $(PARALLEL) -m "not vllm and not litellm_process" $(ARGS)
+test-fast: setup ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
+	pytest $(PARALLEL) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 
 docs: tiny ## Generate the reference pages in docs/
 	@python scripts/config_doc.py

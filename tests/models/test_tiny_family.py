@@ -111,6 +111,7 @@ def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
     return message.body()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("marks", ["all", "none"])
 @pytest.mark.parametrize(("name", "golden"), GOLDENS)
 def test_the_segmenter_reads_what_the_template_writes(

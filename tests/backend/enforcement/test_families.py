@@ -29,6 +29,7 @@ def model(request: pytest.FixtureRequest, dialect_name: str) -> Iterator[Dialect
     return DialectModel(dialect, marks_of(dialect) if request.param == "tokens" else ())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("choice", ["auto", "required"])
 def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None:
     machine, dice = model.automaton(choice=choice), random.Random(5)
@@ -52,6 +53,7 @@ def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None
     assert ended
 
 
+@pytest.mark.exhaustive
 def test_a_call_closes_at_the_budget(model: DialectModel) -> None:
     tokens = model.vocabulary.call_tokens
     shortest = min(

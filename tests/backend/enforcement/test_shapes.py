@@ -42,6 +42,7 @@ def calls_of(model: Model, text: str) -> tuple[str, list[tuple[str, Any]]]:
     return text[:at], calls
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("choice", ["auto", "required"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_random_walks_give_valid_calls(

@@ -28,6 +28,7 @@ def text_of(events: list[Event], kind: type[Any]) -> str:
     return "".join(event.text for event in events if isinstance(event, kind))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("choice", ["auto", "required"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_segmenter_finds_the_calls_of_the_reader(

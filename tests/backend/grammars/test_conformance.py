@@ -15,9 +15,13 @@ from tests.support.schema_support import document
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
-pytestmark = pytest.mark.skipif(
-    not schema_suites.SUITE.exists(), reason="needs the suite and MaskBench below $TOOLGATE_SHARED"
-)
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(
+        not schema_suites.SUITE.exists(),
+        reason="needs the suite and MaskBench below $TOOLGATE_SHARED",
+    ),
+]
 
 ASSERTED = {"format", "vocabulary"}
 """`format` asserts here, and so do all keywords whatever meta-schema is named: those files' tests

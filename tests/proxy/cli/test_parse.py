@@ -73,6 +73,7 @@ def test_transcripts_of_every_dialect_become_their_messages(name: str, golden: G
     assert message["content"] == golden.content
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "golden"), GOLDENS)
 def test_beginnings_of_transcripts_are_in_the_dialect_up_to_their_end(
     name: str, golden: Golden

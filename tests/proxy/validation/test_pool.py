@@ -20,9 +20,9 @@ from toolgate_proxy.validation.pool import LimitExceeded, ValidationPool, Worker
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job, JobResult
 
-SLOW = doubling(27)
-"""A valid schema whose validation takes about 2 s. No arguments violate it except objects with more
-than three members."""
+SLOW = doubling(26)
+"""A valid schema whose validation takes about a second. No arguments violate it except objects with
+more than three members."""
 ENDLESS = doubling(60)
 
 
@@ -84,6 +84,7 @@ def _processor_time(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 async def test_the_job_of_a_killed_worker_is_repeated(
     pool: ValidationPool, number: signal.Signals

@@ -49,6 +49,7 @@ def read(text: str, quote: str) -> Any:
     return json.loads("".join(written))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("schema_name", CODEC_SCHEMAS)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:

@@ -68,6 +68,7 @@ def same(inner: Any, value: Any) -> bool:
     return isinstance(inner, str) and repr(json.loads(inner)) == repr(value)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TOKENS)
 @pytest.mark.parametrize("schema_name", CODEC_SCHEMAS)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:

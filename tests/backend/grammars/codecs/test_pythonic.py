@@ -55,6 +55,7 @@ def by_python(text: str, *, json_words: bool) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("schema_name", CODEC_SCHEMAS)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:

@@ -216,6 +216,7 @@ def types_of(schema: str, key: str) -> set[str]:
     return TYPES.get((schema, key), {"integer"} if schema == "open" else {"string"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("schema_name", SCHEMAS)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:

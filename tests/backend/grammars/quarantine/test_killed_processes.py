@@ -28,7 +28,7 @@ from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import BackendUnavailable
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.exhaustive]
 
 SLOW = source(hostile_schemas.MEMORY, "slow")
 """A valid schema that compiles for seconds."""

@@ -153,6 +153,7 @@ async def test_the_quarantine_never_imports_vllm(quarantine: Quarantine) -> None
     assert "/vllm/" not in maps
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("what", hostile_schemas.WORKS)
 async def test_hostile_schemas_that_compile_are_ready(quarantine: Quarantine, what: str) -> None:
     verdict = await quarantine.examine(source(hostile_schemas.WORKS[what], what))
