@@ -55,6 +55,7 @@ class FakeBackend:
         self.turns: list[Script] = []
         """Answers, in turn, to clients whose messages a test doesn't know."""
         self.requests: list[wire.GenerateRequest] = []
+        self.counts: list[wire.CountTokens] = []
         self.loads: list[tuple[str, ...]] = []
         self.loaded: set[str] = set()
         self.sources: list[wire.GrammarSource] = []
@@ -88,6 +89,7 @@ class FakeBackend:
                 Route("/v1/toolgate/info", self._info),
                 Route("/v1/toolgate/grammars", self._grammars, methods=["PUT"]),
                 Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
+                Route("/v1/toolgate/count", self._count, methods=["POST"]),
             ]
         )
 
@@ -133,6 +135,18 @@ class FakeBackend:
             )
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
         return JSONResponse(answer.model_dump(mode="json"))
+
+    async def _count(self, request: Request) -> Response:
+        """The prompt's number of tokens is that of the script."""
+        if refusal := _unauthorized(request):
+            return refusal
+        message = wire.CountTokens.model_validate_json(await request.body())
+        self.counts.append(message)
+        assert isinstance(message.prompt, wire.ChatPrompt)
+        script = self.scripts[str(message.prompt.messages[-1]["content"])]
+        if script.error_status is not None:
+            return JSONResponse({"error": script.error}, script.error_status)
+        return JSONResponse(wire.TokenCount(tokens=script.prompt_tokens).model_dump(mode="json"))
 
     async def _generate(self, request: Request) -> Response:
         if refusal := _unauthorized(request):

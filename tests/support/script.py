@@ -69,7 +69,7 @@ async def events(
 ) -> AsyncIterator[wire.StreamEvent | None]:
     """As the backend sends them; None is a keep-alive."""
     n = message.sampling.n
-    if again := re.search(r"(?:chatcmpl-|resp_)[0-9a-f]+-(\d+)-(\d+)$", message.request_id):
+    if again := re.search(r"(?:chatcmpl-|resp_|msg_)[0-9a-f]+-(\d+)-(\d+)$", message.request_id):
         script = replace(script, texts=(script.again[int(again[2]) - 1],))
     texts = [script.texts[at % len(script.texts)] for at in range(n)]
     if script.finish == "stop":

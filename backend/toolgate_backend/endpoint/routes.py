@@ -1,4 +1,4 @@
-"""The routes /v1/toolgate/{info,status,grammars,generate} on vLLM's own app.
+"""The routes /v1/toolgate/{info,status,grammars,count,generate} on vLLM's own app.
 
 The prefix /v1 is deliberate: vLLM's `--api-key` protects it, and leaves most other paths open
 (vllm/entrypoints/serve/middleware/authenticate.py).
@@ -63,17 +63,20 @@ async def load_grammars(raw_request: Request) -> Response:
     return _json(await _service(raw_request).load_grammars(body))
 
 
+@router.post("/count")
+async def count(raw_request: Request) -> Response:
+    """Request body `CountTokens`, response body `TokenCount`."""
+    request = _parse(wire.CountTokens, await _body(raw_request))
+    _require_format(request.format)
+    return _json(await _service(raw_request).count(request))
+
+
 @router.post("/generate")
 async def generate(raw_request: Request) -> Response:
     """Request body `GenerateRequest`. The response is an SSE stream of StreamEvents, or an array of
     them with `stream=false`."""
     request = _parse(wire.GenerateRequest, await _body(raw_request))
-    if request.format != wire.FORMAT:
-        raise InvalidRequest(
-            f"This backend uses wire format {wire.FORMAT}, but the request uses format "
-            f"{request.format}. Install the same Toolgate version on the gateway and the backend.",
-            param="format",
-        )
+    _require_format(request.format)
     events = _service(raw_request).generate(request)
     if not request.stream:
         collected: Response = await _collect_events(events, raw_request)
@@ -82,6 +85,16 @@ async def generate(raw_request: Request) -> Response:
     # error instead of an error event.
     first = await anext(events)
     return EventStreamResponse(_sse(first, events), KEEPALIVE_SECONDS)
+
+
+def _require_format(version: int) -> None:
+    """Raises InvalidRequest."""
+    if version != wire.FORMAT:
+        raise InvalidRequest(
+            f"This backend uses wire format {wire.FORMAT}, but the request uses format "
+            f"{version}. Install the same Toolgate version on the gateway and the backend.",
+            param="format",
+        )
 
 
 @with_cancellation  # type: ignore[misc]

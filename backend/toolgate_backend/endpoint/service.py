@@ -151,6 +151,13 @@ class Service:
             running=self._in_flight.count,
         )
 
+    async def count(self, request: wire.CountTokens) -> wire.TokenCount:
+        """The number of tokens of a prompt, rendered as for a response."""
+        with self._in_flight.track():
+            self._lora(request.model)
+            prompt = await self._renderer.render(request.prompt, request.max_tokens)
+        return wire.TokenCount(tokens=len(prompt["prompt_token_ids"]))
+
     async def generate(
         self, request: wire.GenerateRequest
     ) -> AsyncGenerator[wire.StreamEvent, None]:

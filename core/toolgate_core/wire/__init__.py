@@ -3,6 +3,7 @@
 `GET  /v1/toolgate/info`      → `Info`
 `GET  /v1/toolgate/status`    → `Status`
 `PUT  /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
+`POST /v1/toolgate/count`     `CountTokens` → `TokenCount`
 `POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a
 `data:` line. Lines that begin with a colon are keep-alives. With `stream=false` the response is one
 JSON array of the same events. Errors before the first event are HTTP errors with OpenAI's error
@@ -30,6 +31,7 @@ from .message import FORMAT, Message
 from .request import (
     Candidate,
     ChatPrompt,
+    CountTokens,
     Enforcement,
     GenerateRequest,
     OnBudget,
@@ -37,6 +39,7 @@ from .request import (
     ReasoningMode,
     RepetitionDetection,
     Sampling,
+    TokenCount,
     Tokenizing,
     TokensPrompt,
 )
@@ -45,6 +48,7 @@ __all__ = [
     "FORMAT",
     "Candidate",
     "ChatPrompt",
+    "CountTokens",
     "EndEvent",
     "Enforcement",
     "ErrorEvent",
@@ -67,6 +71,7 @@ __all__ = [
     "StartEvent",
     "Status",
     "StreamEvent",
+    "TokenCount",
     "TokenLogprob",
     "Tokenizing",
     "TokensEvent",

@@ -129,3 +129,17 @@ class GenerateRequest(Message):
     """Whether logprobs show tokens as `token_id:<id>`."""
     priority: int = 0
     cache_salt: str | None = None
+
+
+class CountTokens(Message):
+    """The tokens of a prompt: `POST /v1/toolgate/count`."""
+
+    format: int = FORMAT
+    model: str
+    prompt: Prompt
+    max_tokens: int = Field(default=0, ge=0)
+    """Tokens that are reserved for a response if the prompt is truncated to fit the context."""
+
+
+class TokenCount(Message):
+    tokens: int = Field(ge=0)

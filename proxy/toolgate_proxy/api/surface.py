@@ -7,7 +7,8 @@ surfaces. Code that several surfaces need is in `shared/`: surfaces do not impor
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -36,6 +37,17 @@ class Client:
 
 
 ANY_CLIENT = Client()
+
+
+@dataclass(frozen=True)
+class Counting:
+    """An operation of an API that counts the tokens of a prompt."""
+
+    path: re.Pattern[str]
+    prepared: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """Returns the body as a request for a response. It is parsed as such."""
+    body: Callable[[int], dict[str, Any]]
+    """Returns the body of the response."""
 
 
 class Stream(Protocol):
@@ -79,6 +91,7 @@ class Surface(Protocol):
     """Whose names the rate-limit headers have."""
     request_id_header: str | None
     """A further name of the header `x-request-id` in responses."""
+    counting: Counting | None
 
     def model_in_path(self, path: str) -> str | None:
         """Return the model in the path, or "" if the body names the model. Return None if the path

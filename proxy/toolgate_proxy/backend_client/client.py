@@ -79,6 +79,17 @@ class Backend:
                 "toolgate on the gateway and the backend."
             ) from error
 
+    async def count(self, request: wire.CountTokens) -> int:
+        """The number of tokens of a prompt. Raises the backend's refusal."""
+        counted = await self._json("POST", "/v1/toolgate/count", request)
+        try:
+            return wire.TokenCount.model_validate(counted).tokens
+        except ValidationError as error:
+            raise BackendFailed(
+                "The backend's response to a count of tokens is invalid. Install the same release "
+                "of toolgate on the gateway and the backend."
+            ) from error
+
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:

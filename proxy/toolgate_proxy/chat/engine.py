@@ -24,7 +24,7 @@ from ..settings import Settings
 from ..validation.service import ValidationService
 from .held_calls import CallCheck
 from .request import request_bounds
-from .request.backend_request import backend_request, schema_params
+from .request.backend_request import backend_request, chat_prompt, schema_params
 from .request.call_history import with_family_ids
 from .request.images import Images
 from .request.reasoning_switch import with_reasoning_switch
@@ -57,16 +57,34 @@ class Engine:
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
         """Raises ToolgateError if the request is refused or the backend fails."""
-        if request.images:
-            info = await deployment.backend.info()
-            messages = await self._images.inlined(request.messages, accepts_images=info.images)
-            request = replace(request, messages=messages)
+        request = await self._with_images(request, deployment)
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
         check = CallCheck(plan.candidates, residual_tools, self._validators)
         dialect, info = generation.dialect, generation.info
         return ChatResponse(request, plan, dialect, info, check, self._resamples), generation
+
+    async def count(self, request: ChatRequest, deployment: Deployment) -> int:
+        """The number of tokens of the prompt, after the checks of `begin` except those of grammars.
+        Raises ToolgateError if the request is refused or the backend fails."""
+        request = await self._with_images(request, deployment)
+        info = await deployment.backend.info()
+        dialect = _dialect(info)
+        request_bounds.check(request, info)
+        request = _for_dialect(request, dialect)
+        make_plan(request, dialect)
+        prompt, most = chat_prompt(request), request.sampling.max_tokens or 0
+        return await deployment.backend.count(
+            wire.CountTokens(model=request.model, prompt=prompt, max_tokens=most)
+        )
+
+    async def _with_images(self, request: ChatRequest, deployment: Deployment) -> ChatRequest:
+        if not request.images:
+            return request
+        info = await deployment.backend.info()
+        messages = await self._images.inlined(request.messages, accepts_images=info.images)
+        return replace(request, messages=messages)
 
     async def generate(
         self,

@@ -26,9 +26,14 @@ NESTED = ("extra_body", "litellm_params")
 CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """Paths without a model. LiteLLM prefers a model in the path to the one in the body."""
-MESSAGES = "/messages"
-RESPONSES = "/responses"
-PATHS = (CHAT, "/completions", RESPONSES, MESSAGES, "/embeddings")
+BRIDGED = {
+    "/responses": "Responses API",
+    "/responses/input_tokens": "Responses API",
+    "/messages": "Messages API",
+    "/messages/count_tokens": "Messages API",
+}
+"""Endings of the paths of APIs that LiteLLM converts to chat completions, and the API."""
+PATHS = (CHAT, "/completions", *BRIDGED, "/embeddings")
 """Endings of the paths whose body names a model."""
 
 
@@ -54,10 +59,9 @@ def check(path: str, values: dict[str, Any]) -> bool:
     if CHAT in path:
         check_model(path, values)
         return check_shape(values)
-    if path.rstrip("/").endswith(MESSAGES):
-        check_messages(values)
-    if path.rstrip("/").endswith(RESPONSES):
-        check_bridged(values)
+    for ending, title in BRIDGED.items():
+        if path.rstrip("/").endswith(ending):
+            check_bridged(values, title)
     return False
 
 
@@ -157,26 +161,14 @@ def check_shape(values: dict[str, Any]) -> bool:
     return streamed
 
 
-def check_messages(values: dict[str, Any]) -> None:
-    """Rejects `disable_parallel_tool_use`, which LiteLLM drops when it converts a Messages request
-    to a chat request (its llms/anthropic/pass_through/adapters/transformation.py). The response
-    could contain several calls. Raises InvalidRequest and UnsupportedParameter."""
-    fields = Fields(values)
-    choice = Fields(fields.mapping("tool_choice") or {}, "tool_choice")
-    if choice.flag("disable_parallel_tool_use") and not is_foreign(fields.text("model") or ""):
-        raise UnsupportedParameter(
-            "'tool_choice.disable_parallel_tool_use' is not supported on this endpoint. Use "
-            "/v1/chat/completions with `parallel_tool_calls: false`.",
-            param="tool_choice.disable_parallel_tool_use",
-        )
-
-
-def check_bridged(values: dict[str, Any]) -> None:
-    """Refuses a Responses request, unless all deployments of its model are another provider's.
+def check_bridged(values: dict[str, Any], api: str) -> None:
+    """Refuses a Responses or Messages request, unless all deployments of its model are another
+    provider's.
 
     LiteLLM converts it to a chat request and back. A call that the maximum number of tokens cut
-    would come back as complete, with arguments that can't be parsed. LiteLLM finds models by more
-    names than the router lists, so an unknown name is refused as well. Raises InvalidRequest."""
+    would come back as complete or as an error, and parameters are dropped. LiteLLM finds models by
+    more names than the router lists, so an unknown name is refused as well. Raises InvalidRequest,
+    ModelNotFound and UnsupportedParameter."""
     model = Fields(values).text("model")
     if not model:
         raise invalid_value("model", "the name of a model", model)
@@ -185,8 +177,8 @@ def check_bridged(values: dict[str, Any]) -> None:
     if not rows_of(model):
         raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
     raise UnsupportedParameter(
-        f"Requests for the model {model!r} take LiteLLM's route, on which the Responses API can't "
-        "be served. Use /v1/chat/completions.",
+        f"Requests for the model {model!r} take LiteLLM's route, on which the {api} can't be "
+        "served. Use /v1/chat/completions.",
         param="model",
     )
 

@@ -21,7 +21,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from ..api.surface import Stream, Surface, Whole
+from ..api.surface import ANY_CLIENT, Stream, Surface, Whole
 from ..background import in_background
 from ..chat import failover
 from ..context import context_of
@@ -75,6 +75,8 @@ class Exchange:
         self._body = {**body, "model": model}  # the model may come from the path
         self._scope = scope
         self._sent = sent
+        self._client = ANY_CLIENT
+        """The sender, once it is authenticated."""
         self._call: RequestEvents | None = None
         self._record: Whole | None = None
         """The whole response, collected for LiteLLM's log event."""
@@ -109,21 +111,7 @@ class Exchange:
 
     async def _respond(self, send: Send, disconnect: Disconnect) -> None:
         here, context = gateway(), self.context
-        values = await self._admitted()
-        if context.key is not None:
-            await reserve(here.limiter, context, values)
-        target = await self._chosen(values)
-        values = self._surface.with_defaults(values, target.defaults)
-        parse = partial(
-            self._surface.parse,
-            values,
-            model=target.placement.model,
-            open_objects=here.settings.open_objects,
-            omit_hosted=here.settings.hosted_tools == "omit",
-            client=client_of(self._scope, context),
-        )
-        request = await asyncio.to_thread(parse) if self._is_large() else parse()
-        self._request, context.omitted_tools = request, request.omitted_tools
+        target, request = await self._accepted()
         responding = failover.respond(
             here.engine, here.deployments, request, target.placement, self._alternatives, context
         )
@@ -137,6 +125,30 @@ class Exchange:
                 return
         disconnect.ignore()
         await send({"type": "http.response.body", "body": self._end, "more_body": False})
+
+    async def _accepted(self, *, output: bool = True) -> tuple[Target, ChatRequest]:
+        """The parsed request, after all checks that need no backend, and the deployment for it.
+        `output`: whether the response has output tokens."""
+        here, context = gateway(), self.context
+        values = await self._admitted()
+        self._client = client_of(self._scope, context)
+        values, recalled = await self._surface.recall(values, self._client)
+        if context.key is not None:
+            await reserve(here.limiter, context, values, output=output)
+        target = await self._chosen(values)
+        values = self._surface.with_defaults(values, target.defaults)
+        parse = partial(
+            self._surface.parse,
+            values,
+            model=target.placement.model,
+            open_objects=here.settings.open_objects,
+            omit_hosted=here.settings.hosted_tools == "omit",
+            client=self._client,
+            recalled=recalled,
+        )
+        request = await asyncio.to_thread(parse) if recalled or self._is_large() else parse()
+        self._request, context.omitted_tools = request, request.omitted_tools
+        return target, request
 
     def _is_large(self) -> bool:
         """Whether the body may take so long to parse that other requests should continue."""
@@ -202,7 +214,11 @@ class Exchange:
         async for pieces in events:
             whole.add(pieces)
         self.context.complete = True
-        content = orjson.dumps(whole.body())
+        await whole.keep(self._client)
+        await self._send_json(whole.body(), send, disconnect)
+
+    async def _send_json(self, shown: dict[str, Any], send: Send, disconnect: Disconnect) -> None:
+        content = orjson.dumps(shown)
         disconnect.ignore()
         await self._begin(send, 200, JSON, len(content))
         await send({"type": "http.response.body", "body": content})
@@ -220,6 +236,7 @@ class Exchange:
                         self._call.first_event()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         self.context.complete = True
+        await stream.keep(self._client)
         self._end = stream.end()
 
     async def _begin(
@@ -236,7 +253,7 @@ class Exchange:
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _send_error(self, error: ToolgateError, send: Send) -> None:
-        shown = self._surface.error(error, self._request)
+        shown = self._surface.error(error, self._request, self.context.request_id)
         content = orjson.dumps(shown)
         if self._begun:
             self.context.failed = True

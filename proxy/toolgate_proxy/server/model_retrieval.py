@@ -1,38 +1,96 @@
-"""`GET /v1/models/{id}`: OpenAI's "retrieve model".
+"""`GET /v1/models/{id}` in OpenAI's and in Anthropic's form, and `GET /v1/models` in Anthropic's.
 
 LiteLLM's own handler refuses virtual keys (its list of routes for ordinary keys has the list of
-models, but not a single model) and has no ids with slashes. The list of models stays LiteLLM's.
+models, but not a single model) and has no ids with slashes. The list of models in OpenAI's form
+stays LiteLLM's.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl
+
+from starlette.types import Scope
 
 from toolgate_core.errors import ModelNotFound, PermissionDenied
 
+from ..api.surface import Surface
+from ..api.surfaces import MESSAGES
 from ..context import RequestContext
 from ..litellm_host.auth import check_model
-from ..litellm_host.deployments.router import rows_of
+from ..litellm_host.deployments.router import model_names, rows_of
+from ..request_fields import invalid_value
+from .authorization import route_path
 
-PATH = re.compile(r"(?:/v1)?/models/(?P<id>.+)", re.DOTALL)
+PATH = re.compile(r"(?:/v1)?/models(?:/(?P<id>.+))?", re.DOTALL)
 CREATED = 1677610602
 """The time that LiteLLM's list of models has for every model."""
+PAGE = 20
+"""Number of models in a page of Anthropic's API, unless the request sets one."""
+MAX_PAGE = 1000
 
 
-def model_of(method: str, path: str) -> str | None:
-    """The id in the path of a "retrieve model" request; None for any other request."""
-    found = PATH.fullmatch(path) if method == "GET" else None
-    return found["id"] if found is not None else None
+async def answer(
+    scope: Scope, context: RequestContext, form: Surface | None
+) -> dict[str, object] | None:
+    """The response to a request for models; None for a request that LiteLLM answers. `form`: the
+    surface of the request's errors. Raises ModelNotFound and InvalidRequest."""
+    found = PATH.fullmatch(route_path(scope)) if scope["method"] == "GET" else None
+    if found is None or not context.authenticated:
+        return None
+    anthropic = form is MESSAGES
+    if found["id"] is not None:
+        return await retrieve(found["id"], context, anthropic=anthropic)
+    return await _page(scope, context) if anthropic else None
 
 
-async def retrieve(model: str, context: RequestContext) -> dict[str, object]:
+async def retrieve(
+    model: str, context: RequestContext, *, anthropic: bool = False
+) -> dict[str, object]:
     """The model, if the request's key may use it. Aliases and names that a wildcard matches count
     as models. Raises ModelNotFound."""
     if not rows_of(model) or not await _may_use(context, model):
         raise ModelNotFound(
             f"The model {model!r} does not exist, or this API key may not use it.", param="model"
         )
+    if anthropic:
+        return _model_info(model)
     return {"id": model, "object": "model", "created": CREATED, "owned_by": "openai"}
+
+
+async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
+    """A page of the models that the key may use. Raises InvalidRequest."""
+    query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
+    size = query.get("limit", str(PAGE))
+    if not size.isascii() or not size.isdigit() or not 1 <= int(size[:9]) <= MAX_PAGE:
+        raise invalid_value("limit", f"an integer from 1 to {MAX_PAGE}", size)
+    names = [name for name in model_names() if await _may_use(context, name)]
+    before, after = query.get("before_id"), query.get("after_id")
+    if after is not None:
+        names = [name for name in names if name > after]
+    if before is not None:
+        names = [name for name in names if name < before]
+        shown, more = names[-int(size) :], len(names) > int(size)
+    else:
+        shown, more = names[: int(size)], len(names) > int(size)
+    return {
+        "data": [_model_info(name) for name in shown],
+        "has_more": more,
+        "first_id": shown[0] if shown else None,
+        "last_id": shown[-1] if shown else None,
+    }
+
+
+def _model_info(model: str) -> dict[str, object]:
+    created = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
+    return {
+        "type": "model",
+        "id": model,
+        "display_name": model,
+        "created_at": created,
+        "lifecycle": "active",
+    }
 
 
 async def _may_use(context: RequestContext, model: str) -> bool:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.surface import Surface, data_event
+from ..api.surface import Counting, Surface, data_event
 from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..context import RequestContext, context_of
@@ -25,10 +25,12 @@ from ..litellm_host.context import carry
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
-from . import body_guard, model_retrieval, stored_responses
+from . import body_guard, message_batches, model_retrieval, response_operations, stored_responses
 from .authorization import authenticate, authorize, route_path
 from .exchange import Exchange
 from .refusal import form_of, refuse
+from .stored_responses import Operation, operation_of
+from .token_count import TokenCount
 from .transport import body
 from .transport.connection import KeepAlive
 
@@ -48,22 +50,30 @@ class OwnRoute:
             return
         context = context_of(scope)
         form = form_of(scope, context)
-        found = _surface_of(scope["path"]) if scope["method"] == "POST" else None
+        posted = scope["method"] == "POST"
+        counted = _counting_of(scope["path"]) if posted else None
+        found = (counted[0], "") if counted else _surface_of(scope["path"]) if posted else None
         try:
             if found is not None:
                 await authenticate(scope, context)
-            elif (closed := stored_responses.refusal(route_path(scope))) is not None:
+            elif (wanted := operation_of(scope["method"], route_path(scope))) is not None:
+                await authenticate(scope, context)
+                if not isinstance(wanted, Operation):
+                    raise wanted
+                response = await response_operations.answer(wanted, scope, context)
+                await response(scope, receive, send)
+                return
+            elif (closed := message_batches.refusal(route_path(scope))) is not None:
                 await authenticate(scope, context)
                 raise closed
             else:
                 await authorize(scope, context)
-                wanted = model_retrieval.model_of(scope["method"], route_path(scope))
-                if context.authenticated and wanted is not None:
-                    found_model = await model_retrieval.retrieve(wanted, context)
-                    await JSONResponse(found_model)(scope, receive, send)
+                shown = await model_retrieval.answer(scope, context, form)
+                if shown is not None:
+                    await JSONResponse(shown)(scope, receive, send)
                     return
             messages = await _body(scope, receive)
-            guarded = scope["method"] == "POST" and body_guard.is_guarded(scope["path"])
+            guarded = posted and body_guard.is_guarded(scope["path"])
             if found is None and not guarded:
                 carry(context)
                 await self._litellm(scope, body.again(messages, receive), send)
@@ -85,6 +95,10 @@ class OwnRoute:
             return
         if surface is None or model_route is None or model_route.reason is not None:
             await self._pass_on(scope, body.again(messages, receive), send, streamed, context)
+            return
+        if counted is not None:
+            count = TokenCount(*counted, model_route, model, values, scope, messages)
+            await count.run(receive, send)
             return
         exchange = Exchange(surface, model_route, model, values, scope, messages)
         await _answer(exchange, surface.is_streamed(values), surface, receive, send)
@@ -121,6 +135,14 @@ async def _body(scope: Scope, receive: Receive) -> list[Message]:
     return await body.read(
         scope, receive, limit=configured.max_body_bytes, seconds=configured.body_timeout
     )
+
+
+def _counting_of(path: str) -> tuple[Surface, Counting] | None:
+    """The API surface whose tokens are counted at `path`."""
+    for surface in SURFACES:
+        if surface.counting is not None and surface.counting.path.fullmatch(path):
+            return surface, surface.counting
+    return None
 
 
 def _surface_of(path: str) -> tuple[Surface, str] | None:

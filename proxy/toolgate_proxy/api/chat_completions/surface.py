@@ -13,7 +13,7 @@ from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RateLimitHeaders
-from ..surface import ANY_CLIENT, COMMENT, Client, Stateless, data_event
+from ..surface import ANY_CLIENT, COMMENT, Client, Counting, Stateless, data_event
 from .chunks import DONE, Chunks, server_sent
 from .parameters import BY_NAME
 from .request import parse_request
@@ -48,6 +48,7 @@ class ChatCompletions(Stateless):
     keep_alive = COMMENT
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
+    counting: Counting | None = None
 
     def model_in_path(self, path: str) -> str | None:
         found = PATH.fullmatch(path)

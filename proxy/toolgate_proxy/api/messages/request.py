@@ -45,17 +45,14 @@ def parse_request(
     model: str,
     open_objects: bool = False,
     client: Client = ANY_CLIENT,
-    counting: bool = False,
 ) -> ChatRequest:
-    """Convert a body. `model` is the backend's name of the model. `counting`: for the number of
-    tokens, so that `max_tokens` is not required.
-
+    """Convert a body. `model` is the backend's name of the model.
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
     """
     parsed = read_parameters(body, BY_NAME)
     values, request = parsed.values, parsed.request
-    if "max_tokens" not in values and not counting:
+    if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
     check_edits(values.get("context_management", {}).get("edits", ()))

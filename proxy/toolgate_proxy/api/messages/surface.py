@@ -13,7 +13,7 @@ from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
-from ..surface import ANY_CLIENT, Client, Stateless
+from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .defaults import with_defaults
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage, server_sent
@@ -27,6 +27,14 @@ VERSION_HEADER = "anthropic-version"
 """A header that only clients of Anthropic's API send. Some paths are in both APIs."""
 
 
+COUNTING = Counting(
+    path=re.compile(r"/v1/messages/count_tokens"),
+    # `max_tokens` is required for a message, and no parameter here.
+    prepared=lambda body: {**body, "max_tokens": body.get("max_tokens") or 1},
+    body=lambda tokens: {"input_tokens": tokens},
+)
+
+
 class Messages(Stateless):
     name = "messages"
     call_type = "anthropic_messages"
@@ -34,6 +42,7 @@ class Messages(Stateless):
     keep_alive = server_sent([{"type": "ping"}])
     rate_limits: RateLimitHeaders = "anthropic"
     request_id_header: str | None = "request-id"
+    counting: Counting | None = COUNTING
 
     def model_in_path(self, path: str) -> str | None:
         return None if PATH.fullmatch(path) is None else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import orjson
@@ -12,27 +12,46 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse
-from ..surface import ANY_CLIENT, Client
+from ...context import RateLimitHeaders
+from ..surface import ANY_CLIENT, COMMENT, Client, Counting
 from .defaults import with_defaults
 from .error_words import in_own_words
 from .output.stream import ResponseStream, WholeResponse, server_sent
 from .parameters import BY_NAME
 from .request import parse_request
+from .state.history import recall
 
 PATH = re.compile(r"(?:(?:/openai)?/v1)?/responses")
 """The paths that LiteLLM accepts."""
+
+
+COUNTING = Counting(
+    path=re.compile(r"(?:(?:/openai)?/v1)?/responses/input_tokens"),
+    prepared=dict,
+    body=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+)
 
 
 class Responses:
     name = "responses"
     call_type = "aresponses"
     parameters = frozenset(BY_NAME)
+    keep_alive = COMMENT
+    rate_limits: RateLimitHeaders = "openai"
+    request_id_header: str | None = None
+    counting: Counting | None = COUNTING
 
     def model_in_path(self, path: str) -> str | None:
         return None if PATH.fullmatch(path) is None else ""
 
+    def owns(self, path: str, headers: Container[str]) -> bool:
+        return self.model_in_path(path) is not None
+
     def is_streamed(self, body: Mapping[str, Any]) -> bool:
         return body.get("stream") is True
+
+    async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
+        return await recall(body, client)
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)
@@ -45,8 +64,16 @@ class Responses:
         open_objects: bool = False,
         omit_hosted: bool = True,
         client: Client = ANY_CLIENT,
+        recalled: int = 0,
     ) -> ChatRequest:
-        return parse_request(body, model=model, open_objects=open_objects, omit_hosted=omit_hosted)
+        return parse_request(
+            body,
+            model=model,
+            open_objects=open_objects,
+            omit_hosted=omit_hosted,
+            seal=client.seal,
+            recalled=recalled,
+        )
 
     def stream(self, response: ChatResponse, model: str) -> ResponseStream:
         return ResponseStream(response, model)
@@ -54,7 +81,12 @@ class Responses:
     def whole(self, response: ChatResponse, model: str) -> WholeResponse:
         return WholeResponse(response, model)
 
-    def error(self, error: ToolgateError, request: ChatRequest | None = None) -> dict[str, Any]:
+    def error(
+        self,
+        error: ToolgateError,
+        request: ChatRequest | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
         return in_own_words(error.body(), request)
 
     def error_event(self, body: bytes) -> bytes:

@@ -10,6 +10,15 @@ from toolgate_core.tools import parameters_path
 from ...grammars.service import LoadedGrammars
 
 
+def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
+    return wire.ChatPrompt(
+        messages=request.messages,
+        tools=tuple(tool.definition for tool in request.tools) or None,
+        template_kwargs=request.template_kwargs or {},
+        tokenizing=request.tokenizing,
+    )
+
+
 def backend_request(
     request: ChatRequest, plan: EnforcementPlan, loaded: LoadedGrammars, request_id: str | None
 ) -> wire.GenerateRequest:
@@ -19,12 +28,7 @@ def backend_request(
     return wire.GenerateRequest(
         request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
         model=request.model,
-        prompt=wire.ChatPrompt(
-            messages=request.messages,
-            tools=tuple(tool.definition for tool in request.tools) or None,
-            template_kwargs=request.template_kwargs or {},
-            tokenizing=request.tokenizing,
-        ),
+        prompt=chat_prompt(request),
         sampling=request.sampling,
         enforcement=plan.wire(
             loaded.keys,

@@ -1,0 +1,40 @@
+"""Requests for the number of tokens of a prompt: the checks of a request for a response, and the
+prompt as the backend renders it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import Message, Scope, Send
+
+from ..api.surface import Counting, Surface
+from ..chat.counting import count
+from ..litellm_host.deployments.model_route import ModelRoute
+from ..state import gateway
+from .exchange import Exchange
+from .transport.connection import Disconnect
+
+
+class TokenCount(Exchange):
+    def __init__(
+        self,
+        surface: Surface,
+        counting: Counting,
+        model_route: ModelRoute,
+        model: str,
+        body: dict[str, Any],
+        scope: Scope,
+        sent: Sequence[Message] = (),
+    ) -> None:
+        super().__init__(surface, model_route, model, counting.prepared(body), scope, sent)
+        self._counting = counting
+
+    async def _respond(self, send: Send, disconnect: Disconnect) -> None:
+        here, context = gateway(), self.context
+        target, request = await self._accepted(output=False)
+        tokens = await count(
+            here.engine, here.deployments, request, target.placement, self._alternatives
+        )
+        context.note_tokens(0, 0, complete=True)  # nothing was computed
+        await self._send_json(self._counting.body(tokens), send, disconnect)
