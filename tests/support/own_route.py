@@ -110,6 +110,7 @@ class Gateway:
         key: str | None = MASTER,
         headers: Sequence[Header] = (),
         method: str = "POST",
+        query: str = "",
         leave_after: float | None = None,
     ) -> Response:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -129,7 +130,7 @@ class Gateway:
 
         scope: Scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(),
-            "root_path": "", "query_string": b"", "scheme": "http", "server": ("x", 80),
+            "root_path": "", "query_string": query.encode(), "scheme": "http", "server": ("x", 80),
             "client": ("10.0.0.1", 1), "headers": list(headers),
         }  # fmt: skip
         if key is not None:

@@ -1,10 +1,13 @@
-"""Routes of the Responses API beside `POST /v1/responses`. Nothing is stored, so our models have
-none of them. LiteLLM would answer a 500. They stay LiteLLM's for other providers' models.
+"""Routes of the Responses API beside `POST /v1/responses`: which of them our models have.
+
+Those for responses of other providers' models stay LiteLLM's.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Literal
 
 import orjson
 from starlette.types import Receive, Scope, Send
@@ -13,31 +16,52 @@ from toolgate_core.errors import RouteClosed, UnsupportedParameter
 
 from ..litellm_host.deployments.router import placement_of, rows_of
 
-PATH = re.compile(r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?:/.*)?|conversations(?:/.*)?)")
+PATH = re.compile(
+    r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?P<rest>/.*)?|conversations(?:/.*)?)",
+    re.DOTALL,
+)
 SOCKET = re.compile(r"(?:/v1)?/responses")
 OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
 OPERATIONS = ("compact", "input_tokens")
 """Names that stand where other paths have an id."""
 
+Name = Literal["retrieve", "delete", "input_items", "cancel"]
+NAMES: dict[tuple[str, str], Name] = {
+    ("GET", ""): "retrieve",
+    ("DELETE", ""): "delete",
+    ("GET", "/input_items"): "input_items",
+    ("POST", "/cancel"): "cancel",
+}
 
-def refusal(path: str) -> RouteClosed | None:
-    """The error for a path that our models do not have; None for any other path, and for other
-    providers' responses."""
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on a stored response."""
+
+    name: Name
+    response_id: str
+
+
+def operation_of(method: str, path: str) -> Operation | RouteClosed | None:
+    """The operation, or the error for one that our models do not have. None for any other path, and
+    for other providers' responses."""
     found = PATH.fullmatch(path)
     if found is None:
         return None
     wanted = found["id"]
     if not _only_ours() and (wanted is None or OWN_ID.fullmatch(wanted) is None):
         return None
-    if wanted is None or wanted in OPERATIONS:
+    if wanted is None:
         return RouteClosed(
-            "This operation of the Responses API is not supported, because nothing is stored. Send "
-            "the earlier items in `input` of POST /v1/responses."
+            "Conversations are not supported. Continue a response by `previous_response_id`."
         )
-    return RouteClosed(
-        "There is no response with this ID, because responses are not stored. Keep the items that "
-        "POST /v1/responses returns."
-    )
+    name = NAMES.get((method, found["rest"] or ""))
+    if wanted in OPERATIONS or name is None:
+        return RouteClosed(
+            "This operation of the Responses API is not supported. A response can be retrieved, "
+            "deleted, and continued by `previous_response_id`."
+        )
+    return Operation(name, wanted)
 
 
 def refuses_socket(scope: Scope) -> bool:

@@ -192,7 +192,7 @@ def test_response_repeats_the_request() -> None:
         "text": {**given["text"], "verbosity": "medium"},
         "tools": [{**LOOK, "description": None, "strict": None}],
         "truncation": "disabled",
-        "store": False,
+        "store": True,
         "background": False,
         "previous_response_id": None,
         "service_tier": "default",

@@ -227,7 +227,6 @@ def test_formats() -> None:
         ({"extra_body": {}}, "extra_body"),
         ({"background": True}, "background"),
         ({"truncation": "auto"}, "truncation"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
     ],

@@ -1,0 +1,157 @@
+"""Retrieves, deletes, lists and cancels stored responses, for their owner."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+
+import orjson
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from toolgate_core.errors import InvalidRequest, ResponseNotFound, UnsupportedParameter
+
+from ..api.responses.parameters import INCLUDES
+from ..api.responses.state.history import unavailable
+from ..api.responses.state.retrieval import listed, replayed, retrieved
+from ..context import RequestContext
+from ..limits.admission import reserve
+from ..litellm_host import auth as host_auth
+from ..litellm_host.errors import own_errors
+from ..request_fields import invalid_value
+from ..response_store.errors import StoreUnavailable
+from ..response_store.record import StoredResponse
+from ..response_store.store import ResponseStore
+from ..sealing import OwnerSeal
+from ..state import gateway
+from .client import owner_of
+from .stored_responses import Name, Operation
+
+MAX_PAGE, PAGE = 100, 20
+
+
+async def answer(operation: Operation, scope: Scope, context: RequestContext) -> Response:
+    """Raises ToolgateError."""
+    if not context.authenticated:
+        with own_errors():
+            await host_auth.litellm_caller(Request(scope), {})
+    context.call_id = uuid.uuid4().hex
+    context.note_tokens(0, 0)
+    await reserve(gateway().limiter, context, {}, output=False)
+    seal = OwnerSeal(gateway().sealer, owner_of(scope, context))
+    query = QueryParams(scope["query_string"])
+    work = _Work(gateway().responses, seal, operation.response_id, query)
+    try:
+        return await work.of(operation.name)
+    except StoreUnavailable as error:
+        raise unavailable(error) from error
+
+
+class _Work:
+    def __init__(
+        self, responses: ResponseStore, seal: OwnerSeal, response_id: str, query: QueryParams
+    ) -> None:
+        self._responses = responses
+        self._seal = seal
+        self._id = response_id
+        self._query = query
+
+    async def of(self, name: Name) -> Response:
+        works: dict[Name, Callable[[], Awaitable[Response]]] = {
+            "retrieve": self._retrieve,
+            "delete": self._delete,
+            "input_items": self._input_items,
+            "cancel": self._cancel,
+        }
+        return await works[name]()
+
+    async def _retrieve(self) -> Response:
+        include, streamed = self._include(), self._flag("stream")
+        after = self._integer("starting_after", 0, 2**53)
+        if after is not None and not streamed:
+            raise InvalidRequest(
+                "'starting_after' requires a stream. Set 'stream' to true.", param="starting_after"
+            )
+        response = await self._find()
+        if not streamed:
+            return _json(retrieved(response, include, self._seal))
+        log = await self._responses.events(self._seal.owner, self._id)
+        if log is None:
+            raise InvalidRequest(
+                "This response can't be retrieved as a stream, because it was not created with "
+                "`stream: true`.",
+                param="stream",
+            )
+        content = replayed(response, log, -1 if after is None else after)
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        return Response(content, 200, headers, "text/event-stream; charset=utf-8")
+
+    async def _delete(self) -> Response:
+        if not await self._responses.delete(self._seal.owner, self._id):
+            raise self._missing(self._id)
+        return _json({"id": self._id, "object": "response", "deleted": True})
+
+    async def _input_items(self) -> Response:
+        self._include()
+        limit = self._integer("limit", 1, MAX_PAGE) or PAGE
+        order = self._query.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise invalid_value("order", '"asc" or "desc"', order)
+        conversation = await self._responses.conversation(self._seal.owner, self._id)
+        if conversation.missing is not None:
+            raise self._missing(conversation.missing)
+        *earlier, own = conversation.turns
+        items = [item for turn in earlier for item in turn.items] + list(own.input)
+        return _json(listed(items, limit=limit, order=order, after=self._query.get("after")))
+
+    async def _cancel(self) -> Response:
+        await self._find()
+        raise UnsupportedParameter(
+            "Only responses that were created with `background: true` can be cancelled, and this "
+            "gateway has none. Close the connection of a request to cancel it."
+        )
+
+    async def _find(self) -> StoredResponse:
+        found = await self._responses.find(self._seal.owner, self._id)
+        if found is None:
+            raise self._missing(self._id)
+        return found
+
+    def _missing(self, response_id: str) -> ResponseNotFound:
+        what = f"Response with id {response_id!r} not found."
+        if response_id != self._id:
+            what = f"{response_id!r}, which {self._id!r} continues, is not stored any more."
+        return ResponseNotFound(
+            f"{what} A response is stored when it has ended, unless it was created with "
+            "`store: false`."
+        )
+
+    def _include(self) -> list[str]:
+        include = [*self._query.getlist("include"), *self._query.getlist("include[]")]
+        for name in include:
+            if name not in INCLUDES:
+                raise invalid_value("include", f"one of {', '.join(INCLUDES)}", name)
+        return include
+
+    def _flag(self, name: str) -> bool:
+        value = self._query.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise invalid_value(name, "true or false", value)
+        return value == "true"
+
+    def _integer(self, name: str, low: int, high: int) -> int | None:
+        given = self._query.get(name)
+        if given is None:
+            return None
+        number = int(given) if given.isascii() and given.isdigit() and len(given) < 17 else -1
+        if not low <= number <= high:
+            raise InvalidRequest(
+                f"{name!r} must be an integer between {low} and {high}.", param=name
+            )
+        return number
+
+
+def _json(content: object) -> Response:
+    return Response(orjson.dumps(content), media_type="application/json")

@@ -1,0 +1,356 @@
+"""Stored responses on the gateway's own route: conversations, retrieval, owners."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.support.own_route import MASTER, Gateway, Response
+from tests.support.responses_api import LOOK, check_response, read_events
+from tests.support.script import Script, call
+from tests.support.virtual_keys import key_of
+from toolgate_core.wire import ChatPrompt
+from toolgate_proxy.response_store.errors import StoreUnavailable
+
+PATH = "/v1/responses"
+USER = {"role": "user", "content": "hi"}
+ENCRYPTED = "reasoning.encrypted_content"
+
+
+@pytest.fixture(autouse=True)
+def scripts(gateway: Gateway) -> None:
+    gateway.backend.scripts |= {
+        "call": Script((f"<think>Hm, let me look</think>{call('look', {})}",)),
+        "thought": Script(("<think>Let me think</think>Hello there",)),
+        "result": Script(("It is there",)),
+        "next": Script(("And so on",)),
+    }
+
+
+async def ask(gateway: Gateway, given: Any = "hi", key: str = MASTER, **params: Any) -> Response:
+    body = {"model": "tiny", "input": given, **params}
+    return await gateway.ask(body, path=PATH, key=key)
+
+
+async def created(gateway: Gateway, given: Any = "hi", key: str = MASTER, **params: Any) -> Any:
+    response = await ask(gateway, given, key, **params)
+    assert response.status == 200, response.json
+    if params.get("stream"):
+        return read_events(b"".join(response.bodies))[-1]["response"]
+    check_response(response.json)
+    return response.json
+
+
+async def get(
+    gateway: Gateway, path: str, method: str = "GET", key: str = MASTER, **query: Any
+) -> Response:
+    return await gateway.ask(
+        b"", path=f"{PATH}/{path}", method=method, key=key, query=urlencode(query, doseq=True)
+    )
+
+
+def prompt(gateway: Gateway) -> Any:
+    made = gateway.backend.requests[-1].prompt
+    assert isinstance(made, ChatPrompt)
+    return [dict(message) for message in made.messages]
+
+
+def code(response: Response) -> tuple[int, str, str | None]:
+    error = response.json["error"]
+    return response.status, error["code"], error["param"]
+
+
+def answered(body: Any, text: str) -> list[Any]:
+    return [
+        {"type": "function_call_output", "call_id": item["call_id"], "output": text}
+        for item in body["output"]
+        if item["type"] == "function_call"
+    ]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_response_is_retrieved_as_it_was_sent(gateway: Gateway, stream: bool) -> None:
+    body = await created(gateway, "call", tools=[LOOK], stream=stream, metadata={"a": "b"})
+    assert body["store"] is True
+    assert (await get(gateway, body["id"])).json == body
+
+
+async def test_a_tool_loop_by_id_has_the_prompt_of_the_whole_input(gateway: Gateway) -> None:
+    """Three turns, once by `previous_response_id` and once with all items in `input`."""
+    rules: dict[str, Any] = {"tools": [LOOK], "instructions": "Be brief."}
+    first = await created(gateway, "call", **rules)
+    results = answered(first, "result")
+    second = await created(gateway, results, previous_response_id=first["id"], **rules)
+    third = await created(gateway, "next", previous_response_id=second["id"], **rules)
+    by_id = prompt(gateway)
+    whole = [{"role": "user", "content": "call"}, *first["output"], *results, *second["output"]]
+    await created(gateway, [*whole, {"role": "user", "content": "next"}], store=False, **rules)
+    assert prompt(gateway) == by_id
+    assert [each["role"] for each in by_id] == [
+        "system", "user", "assistant", "tool", "assistant", "user",
+    ]  # fmt: skip
+    assert third["previous_response_id"] == second["id"]
+
+
+async def test_instructions_are_not_inherited(gateway: Gateway) -> None:
+    first = await created(gateway, instructions="Speak French.")
+    await created(gateway, "next", previous_response_id=first["id"])
+    assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "user"]
+
+
+async def test_two_conversations_may_continue_one_response(gateway: Gateway) -> None:
+    first = await created(gateway)
+    for _ in range(2):
+        await created(gateway, "next", previous_response_id=first["id"])
+        assert len(prompt(gateway)) == 3
+
+
+async def test_items_are_referred_to_by_their_ids(gateway: Gateway) -> None:
+    first = await created(gateway, "call", tools=[LOOK])
+    listed = (await get(gateway, f"{first['id']}/input_items")).json["data"]
+    references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+    asked = [{"id": listed[0]["id"]}, *references, *answered(first, "result")]
+    second = await created(gateway, asked, tools=[LOOK])
+    assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "tool"]
+    assert prompt(gateway)[1]["reasoning_content"] == "Hm, let me look"
+    assert (await get(gateway, first["id"], "DELETE")).status == 200
+    await created(gateway, "next", previous_response_id=second["id"])  # it has copies of them
+    assert len(prompt(gateway)) == 5
+
+
+async def test_what_is_not_stored_can_not_be_continued(gateway: Gateway) -> None:
+    unstored = await created(gateway, store=False)
+    assert unstored["store"] is False
+    for previous in (unstored["id"], "resp_unknown", "x"):
+        response = await ask(gateway, previous_response_id=previous)
+        assert code(response) == (400, "previous_response_not_found", "previous_response_id")
+        assert (await get(gateway, previous)).status == 404
+    reference = [{"type": "item_reference", "id": unstored["output"][0]["id"]}]
+    for given in (reference, [{"type": "item_reference", "id": "msg_1"}]):
+        assert code(await ask(gateway, [USER, *given])) == (404, "item_not_found", "input[1].id")
+    assert not gateway.here.responses._store._owners["master key"].responses  # type: ignore[attr-defined]
+
+
+async def test_a_conversation_without_a_turn_is_refused(gateway: Gateway) -> None:
+    first = await created(gateway)
+    second = await created(gateway, "next", previous_response_id=first["id"])
+    third = await created(gateway, "next", previous_response_id=second["id"])
+    await get(gateway, second["id"], "DELETE")
+    refused = await ask(gateway, previous_response_id=third["id"])
+    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
+    assert second["id"] in refused.json["error"]["message"]
+    assert (await get(gateway, third["id"])).status == 200
+    assert (await get(gateway, f"{third['id']}/input_items")).status == 404
+
+
+async def test_a_cut_call_can_not_be_continued(gateway: Gateway) -> None:
+    begun = call("look", {"a": "b" * 60})[:-30]
+    gateway.backend.scripts["cut"] = Script((begun,), finish="length")
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    cut = await created(gateway, "cut", tools=[LOOK | {"parameters": schema}])
+    assert cut["status"] == "incomplete"
+    assert (await get(gateway, cut["id"])).json == cut
+    refused = await ask(gateway, previous_response_id=cut["id"])
+    assert code(refused) == (400, "invalid_request", "previous_response_id")
+
+
+@pytest.mark.parametrize("summary", [None, "auto"])
+async def test_reasoning_is_encrypted_on_request(gateway: Gateway, summary: str | None) -> None:
+    gateway.add_key("sk-a-key-of-a-team-0001", key_of("x", team="a"))
+    asked: dict[str, Any] = {"include": [ENCRYPTED], "store": False}
+    if summary:
+        asked["reasoning"] = {"summary": summary}
+    whole = await created(gateway, "thought", **asked)
+    streamed = await created(gateway, "thought", stream=True, **asked)
+    for body in (whole, streamed):
+        item = body["output"][0]
+        assert "think" not in item["encrypted_content"]
+        bare = {"type": "reasoning", "summary": [], "encrypted_content": item["encrypted_content"]}
+        await created(gateway, [USER, bare, body["output"][1], USER], store=False)
+        assert prompt(gateway)[1]["reasoning_content"] == "Let me think"
+        changed = bare | {"encrypted_content": item["encrypted_content"][:-6] + "AAAAAA"}
+        foreign = bare | {"encrypted_content": "gAAAAABo"}
+        for wrong, key in ((changed, MASTER), (foreign, MASTER), (bare, "sk-a-key-of-a-team-0001")):
+            refused = await ask(gateway, [USER, wrong], key)
+            assert code(refused) == (400, "invalid_request", "input[1].encrypted_content")
+    plain = await created(gateway, "thought")
+    assert "encrypted_content" not in plain["output"][0]
+    later = (await get(gateway, plain["id"], **{"include[]": ENCRYPTED})).json["output"][0]
+    await created(gateway, [USER, {k: v for k, v in later.items() if k != "content"}, USER])
+    assert prompt(gateway)[1]["reasoning_content"] == "Let me think"
+
+
+async def test_only_the_owner_has_access(gateway: Gateway) -> None:
+    assert gateway.here.key_sync is not None
+    teams = {"one": None, "other": None, "member": "a", "mate": "a", "rival": "b"}
+    keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
+    made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
+    gateway.here.key_sync.key_cache.replace(made)
+    keys["admin"] = MASTER
+    friends = {"one": ["one"], "member": ["member", "mate"], "admin": ["admin"]}
+    for owner, friendly in friends.items():
+        body = await created(gateway, key=keys[owner])
+        reference = [{"type": "item_reference", "id": body["output"][0]["id"]}, USER]
+        for name, key in keys.items():
+            statuses = [
+                (await get(gateway, body["id"], key=key)).status,
+                (await get(gateway, f"{body['id']}/input_items", key=key)).status,
+                (await ask(gateway, reference, key)).status,
+                (await ask(gateway, "next", key, previous_response_id=body["id"])).status,
+            ]
+            assert statuses == ([200] * 4 if name in friendly else [404, 404, 404, 400]), name
+        for name in sorted(keys, key=lambda name: name in friendly):
+            deleted = await get(gateway, body["id"], "DELETE", keys[name])
+            assert (deleted.status == 200) == (name == next(n for n in keys if n in friendly)), name
+
+
+async def test_a_stream_is_replayed(gateway: Gateway) -> None:
+    response = await ask(gateway, "call", tools=[LOOK], stream=True)
+    sent = b"".join(response.bodies)
+    events = read_events(sent)
+    name = events[0]["response"]["id"]
+    replayed = await get(gateway, name, stream="true")
+    assert b"".join(replayed.bodies) == sent
+    assert replayed.headers[b"content-type"].startswith(b"text/event-stream")
+    for after in (0, 3, len(events) - 1, 10_000):
+        rest = await get(gateway, name, stream="true", starting_after=after)
+        assert read_events(b"".join(rest.bodies)) == events[after + 1 :]
+    whole = await created(gateway)
+    assert code(await get(gateway, whole["id"], stream="true")) == (
+        400,
+        "invalid_request",
+        "stream",
+    )
+    refused = await get(gateway, name, starting_after=1)
+    assert code(refused) == (400, "invalid_request", "starting_after")
+
+
+async def test_a_stream_with_logprobs_is_replayed(gateway: Gateway) -> None:
+    include = ["message.output_text.logprobs"]
+    response = await ask(gateway, stream=True, include=include, top_logprobs=2)
+    sent = b"".join(response.bodies)
+    name = read_events(sent)[0]["response"]["id"]
+    assert b"".join((await get(gateway, name, stream="true")).bodies) == sent
+
+
+async def test_failed_responses_are_not_stored(gateway: Gateway) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
+    body = await created(gateway, "breaks", stream=True)
+    assert (body["status"], body["store"]) == ("failed", False)
+    assert (await get(gateway, body["id"])).status == 404
+
+
+async def test_input_items_come_in_pages(gateway: Gateway) -> None:
+    first = await created(gateway, "call", tools=[LOOK])
+    second = await created(gateway, answered(first, "result"), previous_response_id=first["id"])
+    given = [{"role": "user", "content": "and"}, "next"]
+    third = await created(gateway, given, previous_response_id=second["id"])
+    path = f"{third['id']}/input_items"
+    whole = (await get(gateway, path, order="asc")).json
+    types = [item["type"] for item in whole["data"]]
+    assert types == [
+        "message", "reasoning", "function_call", "function_call_output", "message", "message",
+        "message",
+    ]  # fmt: skip
+    ids = [item["id"] for item in whole["data"]]
+    assert len(set(ids)) == len(ids)
+    assert whole["data"][-2]["content"] == [{"type": "input_text", "text": "and"}]
+    assert (whole["has_more"], whole["object"]) == (False, "list")
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": 3}
+    while True:
+        page = (await get(gateway, path, **query)).json
+        seen += [item["id"] for item in page["data"]]
+        assert (page["first_id"], page["last_id"]) == (seen[-len(page["data"])], seen[-1])
+        if not page["has_more"]:
+            break
+        query["after"] = page["last_id"]
+    assert seen == ids[::-1]
+    for wrong in ({"limit": 0}, {"limit": 101}, {"limit": "x"}, {"order": "up"}, {"after": "x"}):
+        response = await get(gateway, path, **wrong)
+        assert code(response) == (400, "invalid_request", next(iter(wrong)))
+
+
+async def test_delete_and_cancel(gateway: Gateway) -> None:
+    body = await created(gateway)
+    refused = await get(gateway, f"{body['id']}/cancel", "POST")
+    assert refused.status == 400
+    deleted = await get(gateway, body["id"], "DELETE")
+    assert deleted.json == {"id": body["id"], "object": "response", "deleted": True}
+    for method, rest in (("DELETE", ""), ("GET", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        response = await get(gateway, body["id"] + rest, method)
+        assert code(response) == (404, "response_not_found", None)
+        assert (await get(gateway, body["id"] + rest, method, "sk-wrong")).status == 401
+
+
+async def test_an_id_of_the_client_is_stored_once(gateway: Gateway) -> None:
+    first = await created(gateway, request_id="mine")
+    assert first["id"] == "resp_mine"
+    again = await created(gateway, "next", request_id="mine", previous_response_id="resp_mine")
+    assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
+    assert (await get(gateway, "resp_mine")).json == first
+
+
+async def test_a_response_that_is_too_large_says_so(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = gateway.here.responses._store
+    small = gateway.here.settings.model_copy(update={"response_max_bytes": 100})
+    monkeypatch.setattr(store, "_settings", small)
+    for stream in (True, False):
+        body = await created(gateway, stream=stream)
+        assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})
+
+
+async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await created(gateway)
+
+    async def put(*_: Any) -> str:
+        return "unavailable"
+
+    async def failing(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("Redis does not respond")
+
+    store = gateway.here.responses._store
+    monkeypatch.setattr(store, "put", put)
+    for name in ("read", "events", "delete"):
+        monkeypatch.setattr(store, name, failing)
+    body = await created(gateway)
+    assert (body["store"], body["toolgate"]) == (False, {"not_stored": "unavailable"})
+    assert (await created(gateway, store=False)).get("toolgate") is None
+    refused = await ask(gateway, previous_response_id=first["id"])
+    assert code(refused)[:2] == (503, "responses_unavailable")
+    assert refused.headers[b"retry-after"] == b"1"
+    for method, rest in (("DELETE", ""), ("GET", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        response = await get(gateway, first["id"] + rest, method)
+        assert code(response)[:2] == (503, "responses_unavailable")
+
+
+async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
+    first = await created(gateway)
+    for params, param in (
+        ({"given": 5}, "input"),
+        ({"given": []}, "input"),
+        ({"given": ""}, "input"),
+        ({"given": [{"type": "message", "role": "x", "content": "y"}]}, "input[0].role"),
+        ({"previous_response_id": 5}, "previous_response_id"),
+        ({"previous_response_id": ""}, "previous_response_id"),
+        ({"store": "yes"}, "store"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"background": True}, "background"),
+        ({"given": [{"type": "item_reference"}]}, "input[0].type"),
+    ):
+        response = await ask(gateway, **{"previous_response_id": first["id"], **params})
+        assert (response.status, response.json["error"]["param"]) == (400, param), response.json
+
+
+async def test_reads_count_against_the_limits_of_a_key(gateway: Gateway) -> None:
+    sent = "sk-a-key-with-a-limit-01"
+    gateway.add_key(sent, key_of(sent, rpm=3))
+    body = await created(gateway, "hi", sent)
+    statuses = [(await get(gateway, body["id"], key=sent)).status for _ in range(3)]
+    assert statuses == [200, 200, 429]
