@@ -30,6 +30,7 @@ BENCHMARKS = {
     "replicas": "scenarios.replicas",
     "schemas": "scenarios.schemas",
     "surface": "surface.run",
+    "api-comparison": "api_comparison.run",
     "conformance": "conformance.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
