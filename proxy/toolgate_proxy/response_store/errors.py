@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-NotStored = Literal["unavailable", "too_large", "exists"]
+NotStored = Literal["unavailable", "too_large", "exists", "disabled"]
 """Why a response is not stored: Redis does not respond or refuses the write; it exceeds
-TOOLGATE_RESPONSE_MAX_BYTES or the quota alone; there is a response with the ID that the client set.
-"""
+TOOLGATE_RESPONSE_MAX_BYTES or the quota alone; there is a response with the ID that the client set;
+TOOLGATE_RESPONSES_QUOTA is 0."""
 
 
 class StoreUnavailable(Exception):

@@ -51,7 +51,9 @@ class MemoryResponses:
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         limits, owned = self._settings, self._of(owner)
         most = min(limits.responses_quota_bytes, limits.responses_memory)
-        if response.size > min(limits.response_max_bytes, most) or not limits.responses_quota:
+        if not limits.responses_quota:
+            return "disabled"
+        if response.size > min(limits.response_max_bytes, most):
             return "too_large"
         if owned.find(response.id) is not None:
             return "exists"

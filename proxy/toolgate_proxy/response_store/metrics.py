@@ -6,8 +6,8 @@ from prometheus_client import Counter, Gauge
 
 STORED = Counter(
     "toolgate_responses_stored",
-    "Responses that were to be stored, by result: `stored`, `unavailable`, `too_large` or "
-    "`exists`.",
+    "Responses that were to be stored, by result: `stored`, `unavailable`, `too_large`, "
+    "`exists` or `disabled`.",
     ["result"],
 )
 DROPPED = Counter(

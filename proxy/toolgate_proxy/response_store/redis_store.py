@@ -58,7 +58,9 @@ class RedisResponses:
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         count, size = self._quota
-        if response.size > min(self._max_bytes, size) or not count:
+        if not count:
+            return "disabled"
+        if response.size > min(self._max_bytes, size):
             return "too_large"
         names = _Names(self._sealer, owner)
         digest = names.digest(response.id)

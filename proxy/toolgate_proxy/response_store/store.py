@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -80,11 +80,14 @@ class ResponseStore:
     async def put(
         self, owner: str, response: StoredResponse, log: EventLog | None
     ) -> NotStored | None:
-        """Returns why the response was not stored."""
+        """Returns why the response was not stored. It is stored without events if they are too
+        large."""
         work = partial(seal, self._sealer, owner, response, log)
         large = _is_large(response.body) or _is_large(response.input)
         sealed = await asyncio.to_thread(work) if large else work()
         reason = await self._store.put(owner, sealed)
+        if reason == "too_large" and sealed.events:
+            reason = await self._store.put(owner, replace(sealed, events=b""))
         STORED.labels(reason or "stored").inc()
         return reason
 

@@ -80,8 +80,8 @@ class _Work:
         log = await self._responses.events(self._seal.owner, self._id)
         if log is None:
             raise InvalidRequest(
-                "This response can't be retrieved as a stream, because it was not created with "
-                "`stream: true`.",
+                "This response can't be retrieved as a stream: it was not created with "
+                "`stream: true`, or its events were too large to store.",
                 param="stream",
             )
         content = replayed(response, log, -1 if after is None else after)

@@ -129,7 +129,16 @@ async def test_a_response_over_the_limit_is_not_stored(make_store: MakeStore) ->
 
 async def test_nothing_is_stored_with_a_quota_of_zero(make_store: MakeStore) -> None:
     store = make_store(responses_quota=0)
-    assert await store.put(OWNER, response("resp_1"), None) == "too_large"
+    assert await store.put(OWNER, response("resp_1"), None) == "disabled"
+
+
+async def test_events_that_are_too_large_are_left_out(make_store: MakeStore) -> None:
+    store = make_store(response_max_bytes=500)
+    large = log()
+    large.add({"type": "x.delta", "delta": "".join(map(str, range(1000)))})
+    assert await store.put(OWNER, response("resp_1"), large) is None
+    assert await store.find(OWNER, "resp_1") == response("resp_1")
+    assert await store.events(OWNER, "resp_1") is None
 
 
 async def test_responses_expire(make_store: MakeStore) -> None:
