@@ -29,6 +29,7 @@ BENCHMARKS = {
     "affinity": "scenarios.affinity",
     "replicas": "scenarios.replicas",
     "schemas": "scenarios.schemas",
+    "stored-responses": "scenarios.stored_responses",
     "surface": "surface.run",
     "api-comparison": "api_comparison.run",
     "conformance": "conformance.run",
