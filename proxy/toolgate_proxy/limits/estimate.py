@@ -29,6 +29,8 @@ PROMPT_FIELDS = (
     "documents",
     "chat_template_kwargs",
     "system",
+    "output_config",
+    "output_format",
     "instructions",
     "response_format",
     "text",
@@ -66,6 +68,16 @@ def _count(value: object) -> int | None:
     return number if number is not None and number >= 0 else None
 
 
+def _is_file(outer: Mapping[str, Any], name: str, value: object) -> bool:
+    """Whether a field has the content of a file. In Anthropic's API it is the field `data` of a
+    source of the type `base64`."""
+    if not isinstance(value, str):
+        return False
+    if name == "data":
+        return outer.get("type") == "base64"
+    return name in FILE_FIELDS and value.startswith("data:")
+
+
 def _bytes(value: object) -> int:
     """Bytes of all texts in a value. The time is bounded by the size of the body."""
     total, left = 0, [value]
@@ -76,7 +88,7 @@ def _bytes(value: object) -> int:
         elif isinstance(each, dict):
             left += each
             for name, inner in each.items():
-                if name in FILE_FIELDS and isinstance(inner, str) and inner.startswith("data:"):
+                if _is_file(each, name, inner):
                     total += min(len(inner), INLINE_FILE_BYTES)
                 else:
                     left.append(inner)

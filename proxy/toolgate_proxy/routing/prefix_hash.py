@@ -19,6 +19,10 @@ of a cache."""
 
 HEAD_FIELDS = ("cache_salt", "tools", "functions", "system", "instructions")
 """Fields that precede the messages in every prompt. A `cache_salt` separates caches."""
+MARK = "cache_control"
+"""Clients move it to the last message of a conversation."""
+BILLING = "x-anthropic-billing-header:"
+"""Beginning of a system block of Claude Code, with a value that changes with each request."""
 LEADING_ROLES = ("system", "developer")
 
 
@@ -67,10 +71,30 @@ def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
 
 
 def _bytes(value: object) -> bytes:
+    value = _without_marks(value)
     try:
         return orjson.dumps(value, default=repr)
     except TypeError:  # a lone surrogate, a number beyond 64 bits
         return repr(value).encode("utf-8", "surrogatepass")
+
+
+def _without_marks(value: object) -> object:
+    """A message, tools or a system prompt without the fields of Anthropic's API that change from
+    turn to turn and are no part of the prompt."""
+    if isinstance(value, list):
+        return [_without_marks(each) for each in value if not _is_billing(each)]
+    if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):
+        return {
+            name: _without_marks(inner) if name == "content" else inner
+            for name, inner in value.items()
+            if name != MARK
+        }
+    return value
+
+
+def _is_billing(block: object) -> bool:
+    text = block.get("text") if isinstance(block, Mapping) else None
+    return isinstance(text, str) and text.startswith(BILLING)
 
 
 def _hash(data: bytes | bytearray) -> bytes:

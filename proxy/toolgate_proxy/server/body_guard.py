@@ -10,6 +10,7 @@ those fields, as OpenAI's API defines them, for every provider.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParameter
@@ -27,13 +28,11 @@ CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """Paths without a model. LiteLLM prefers a model in the path to the one in the body."""
 BRIDGED = {
-    "/responses": "Responses API",
-    "/responses/input_tokens": "Responses API",
-    "/messages": "Messages API",
-    "/messages/count_tokens": "Messages API",
+    "Responses API": re.compile(r".*/responses(?:/input_tokens)?/?"),
+    "Messages API": re.compile(r"/v1/messages(?:/count_tokens)?/?"),
 }
-"""Endings of the paths of APIs that LiteLLM converts to chat completions, and the API."""
-PATHS = (CHAT, "/completions", *BRIDGED, "/embeddings")
+"""The APIs that LiteLLM converts to chat completions, and their paths."""
+PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
 """Endings of the paths whose body names a model."""
 
 
@@ -59,9 +58,9 @@ def check(path: str, values: dict[str, Any]) -> bool:
     if CHAT in path:
         check_model(path, values)
         return check_shape(values)
-    for ending, title in BRIDGED.items():
-        if path.rstrip("/").endswith(ending):
-            check_bridged(values, title)
+    for api, paths in BRIDGED.items():
+        if paths.fullmatch(path):
+            check_bridged(values, api)
     return False
 
 

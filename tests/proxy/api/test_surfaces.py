@@ -10,7 +10,7 @@ from litellm.proxy import proxy_server
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 from toolgate_proxy.api.responses.surface import Responses
-from toolgate_proxy.api.surfaces import SURFACES
+from toolgate_proxy.api.surfaces import MESSAGES, SURFACES, owner_of
 from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.keys.permissions import may_open
 
@@ -38,7 +38,9 @@ def test_a_path_may_name_the_model(path: str) -> None:
         "/v1/responses/resp_1",
         "/v1/responses/compact",
         "/openai/responses",
-        "/v1/messages",
+        "/v1/messages/",
+        "/v1/messages/count_tokens",
+        "/messages",
         "/engines//chat/completions",
         "/x/v1/chat/completions",
         "/",
@@ -73,6 +75,39 @@ def test_all_responses_paths_of_litellm_have_a_surface() -> None:
     assert all(Responses().model_in_path(path) == "" for path in paths)
 
 
+def test_all_messages_paths_of_litellm_have_a_surface() -> None:
+    paths = {
+        route.path
+        for route in proxy_server.app.routes
+        if route.path.endswith("/messages") and "POST" in (getattr(route, "methods", None) or ())
+    }
+    own = {path for path in paths if "{" not in path}
+    assert all(MESSAGES.model_in_path(path) == "" for path in own)
+    assert own <= {"/v1/messages"}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "name"),
+    [
+        ("/v1/messages", (), "messages"),
+        ("/v1/messages/count_tokens", (), "messages"),
+        ("/v1/messages/batches/b", (), "messages"),
+        ("/v1/models", (), None),
+        ("/v1/models", ("anthropic-version",), "messages"),
+        ("/v1/models/org/tiny", ("anthropic-version",), "messages"),
+        ("/v1/chat/completions", ("anthropic-version",), "chat completions"),
+        ("/v1/responses", (), "responses"),
+        ("/v1/messages-x", (), None),
+        ("/key/info", ("anthropic-version",), None),
+    ],
+)
+def test_errors_have_the_form_of_the_path(
+    path: str, headers: tuple[str, ...], name: str | None
+) -> None:
+    surface = owner_of(path, headers)
+    assert (surface and surface.name) == name
+
+
 @pytest.mark.parametrize(
     ("body", "streamed"),
     [({"stream": True}, True), ({"stream": False}, False), ({}, False), ({"stream": "yes"}, False)],
@@ -94,7 +129,11 @@ def test_an_error_is_the_same_object_in_a_body_and_in_a_stream() -> None:
 
 def test_surfaces_have_names_and_call_types_of_litellm() -> None:
     assert len({surface.name for surface in SURFACES}) == len(SURFACES)
-    assert {surface.call_type for surface in SURFACES} == {"acompletion", "aresponses"}
+    assert {surface.call_type for surface in SURFACES} == {
+        "acompletion",
+        "anthropic_messages",
+        "aresponses",
+    }
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,12 @@ def test_token_estimate_considers_small_limits_and_images() -> None:
     url = "data:image/png;base64," + "A" * 1_000_000
     picture = {"messages": [{"content": [{"image_url": {"url": url}}]}], "max_tokens": 1}
     assert estimate(picture, Limits(), 1024, output=True).total < 1500
+    source = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
+    picture = {"messages": [{"content": [{"type": "image", "source": source}]}], "max_tokens": 1}
+    assert estimate(picture, Limits(), 1024, output=True).total < 1500
+    text = {"type": "text", "data": "A" * 3000}
+    document = {"messages": [{"content": [{"type": "document", "source": text}]}], "max_tokens": 1}
+    assert estimate(document, Limits(), 1024, output=True).total > 1000
 
 
 JSON = st.recursive(

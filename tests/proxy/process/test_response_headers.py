@@ -125,7 +125,7 @@ async def test_backend_restarts_fail_no_request(
 async def test_responses_and_messages_have_the_headers(
     http: httpx.AsyncClient, answering: FakeBackend, path: str, stream: bool, route: str
 ) -> None:
-    if (path, route) == ("/v1/responses", "litellm"):
+    if route == "litellm":
         pytest.skip("LiteLLM's route does not serve it")
     schema = {"type": "object", "properties": {}}
     tool: dict[str, Any] = {"name": "bridged", "input_schema": schema}

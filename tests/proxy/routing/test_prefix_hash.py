@@ -106,3 +106,19 @@ def test_short_prompts_have_no_hashes(request_: dict[str, Any]) -> None:
 @pytest.mark.parametrize("odd", ["\ud800", 2**70, {1: 2}, b"x", [None]])
 def test_unusual_values_are_hashed_without_error(odd: object) -> None:
     assert hash_prefixes({"messages": [SYSTEM, {"role": "user", "content": odd}], "tools": odd})
+
+
+def test_marks_of_the_messages_api_do_not_change_the_hashes() -> None:
+    """Clients move `cache_control` to the last message, and Claude Code numbers its requests."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+
+    def turn(at: int, **marked: Any) -> dict[str, Any]:
+        billing = {"type": "text", "text": f"x-anthropic-billing-header: cch={at};"}
+        system = [billing, {"type": "text", "text": LONG, **mark}]
+        first = {"role": "user", "content": [{"type": "text", "text": "Hello.", **marked}]}
+        return {"system": system, "messages": [first], "tools": [{**TOOLS[0], **marked}]}
+
+    assert hashes(**turn(1, **mark)) == hashes(**turn(2))
+    other = turn(1)
+    other["messages"][0]["content"][0]["text"] = "Bye."
+    assert hashes(**other) != hashes(**turn(1))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from starlette.types import Message, Scope
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParameter
 from toolgate_proxy.api.shared.parameter import unknown
 from toolgate_proxy.server import body_guard
-from toolgate_proxy.server.body_guard import check, check_controls, check_messages, check_shape
+from toolgate_proxy.server.body_guard import check, check_controls, check_shape
 from toolgate_proxy.server.transport import body
 
 SCOPE: Scope = {"type": "http", "headers": []}
@@ -118,20 +118,25 @@ async def test_disconnect_ends_the_reading_of_a_body() -> None:
     assert [each["type"] for each in messages] == ["http.request", "http.disconnect"]
 
 
-def test_anthropic_disable_parallel_tool_use_is_rejected_for_our_models(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/responses"])
+def test_our_models_on_litellms_route_have_no_converted_api(
+    monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """LiteLLM ignores the field as it translates the request."""
+    """LiteLLM would convert the request to a chat completion, and lose parts of it."""
     monkeypatch.setattr(body_guard, "is_foreign", lambda model: model == "claude")
-    single = {"type": "auto", "disable_parallel_tool_use": True}
+    monkeypatch.setattr(body_guard, "rows_of", lambda model: [{}] if model == "small" else [])
+    assert check(path, {"model": "claude"}) is False
     with pytest.raises(UnsupportedParameter) as refusal:
-        check_messages({"model": "small", "tool_choice": single})
-    assert refusal.value.param == "tool_choice.disable_parallel_tool_use"
-    check_messages({"model": "claude", "tool_choice": single})
-    check_messages({"model": "small", "tool_choice": {"type": "auto"}})
-    check_messages({"model": "small"})
-    with pytest.raises(UnsupportedParameter):
-        check("/v1/messages", {"model": "small", "tool_choice": single})
+        check(path, {"model": "small"})
+    assert refusal.value.param == "model"
+    with pytest.raises(ModelNotFound):
+        check(path, {"model": "unknown"})
+    with pytest.raises(InvalidRequest):
+        check(path, {})
+
+
+def test_messages_of_threads_are_not_those_of_models() -> None:
+    assert check("/v1/threads/thread_1/messages", {"role": "user"}) is False
 
 
 def test_error_about_a_non_unicode_field_name_can_be_encoded() -> None:
@@ -193,7 +198,7 @@ def test_check_returns_whether_a_stream_is_requested() -> None:
     for stream in (True, False):
         sent = {"model": "m", "messages": [], "stream": stream}
         assert check("/v1/chat/completions", sent) is stream
-        assert check("/v1/messages", sent) is False
+        assert check("/v1/embeddings", sent) is False
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ async def test_other_requests_are_forwarded_to_litellm_unchanged(
         (CHAT, "POST", json.dumps(chat(model="hosted", new_parameter=[1])).encode()),
         (CHAT, "POST", json.dumps(chat(model="unheard of")).encode()),
         ("/v1/responses", "POST", b'{"model": "hosted", "input": "hi"}'),
-        ("/v1/messages", "POST", b'{"model": "tiny", "max_tokens": 5, "messages": []}'),
+        ("/v1/messages", "POST", b'{"model": "hosted", "max_tokens": 5, "messages": []}'),
         ("/key/generate", "POST", b"anything"),
         ("/v1/models", "GET", b""),
         (CHAT, "GET", b""),
