@@ -59,6 +59,8 @@ class ChatRequest:
     include_usage: bool = False
     continuous_usage: bool = False
     """Whether every chunk has the usage so far."""
+    call_done: bool = False
+    """Whether a stream of chat completions marks the end of each call."""
     include_reasoning: bool = True
     return_token_ids: bool = False
     return_prompt_text: bool = False

@@ -37,6 +37,12 @@ PATHS = (CHAT, "/completions", "/responses", "/messages", "/embeddings")
 
 
 TOKEN_PARAMETERS = frozenset(name for name, row in BY_NAME.items() if is_token_type(row.type))
+STREAM_OPTIONS = (
+    "include_usage",
+    "continuous_usage_stats",
+    "include_obfuscation",
+    "toolgate_call_done",
+)
 MAX_DEPTH = 200
 """Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
 MAX_MODEL_NAME = 256
@@ -155,7 +161,7 @@ def check_shape(values: dict[str, Any]) -> bool:
     fields.mapping("response_format")
     fields.mapping("extra_headers")
     options = Fields(fields.mapping("stream_options") or {}, "stream_options")
-    for name in ("include_usage", "continuous_usage_stats", "include_obfuscation"):
+    for name in STREAM_OPTIONS:
         options.flag(name)  # LiteLLM silently drops invalid options
     return streamed
 

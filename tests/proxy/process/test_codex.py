@@ -35,8 +35,7 @@ def test_codex_runs_a_command_and_reads_its_result(
         ),
         Script(("All is done.",)),
     ]
-    # Without the tools of sub-agents, which Codex sends as a namespace.
-    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make a file.", "--disable", "multi_agent")
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make a file.")
     assert not backend.turns, run
     [executed] = run.items("command_execution")
     assert executed["exit_code"] == 0
@@ -54,3 +53,50 @@ def test_codex_runs_a_command_and_reads_its_result(
     assert turn["tool_calls"][0]["function"]["name"] == "exec_command"
     assert result["role"] == "tool"
     assert "it is made" in str(result["content"])
+
+
+def test_codex_calls_a_tool_of_a_namespace(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.turns += [
+        Script((call("multi_agent_v1.close_agent", {"target": "nobody"}),)),
+        Script(("There is nobody.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Close it.")
+    assert not backend.turns, run
+    assert [item["text"] for item in run.items("agent_message")] == ["There is nobody."]
+    turn, result = messages(backend, 1)[-2:]
+    assert turn["tool_calls"][0]["function"]["name"] == "multi_agent_v1.close_agent"
+    assert "invalid agent id nobody" in str(result["content"])
+
+
+def test_codex_runs_two_commands_of_one_turn(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    calls = [call("exec_command", {"cmd": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
+    backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make two files.")
+    assert not backend.turns, run
+    assert {path.name for path in run.folder.iterdir()} == {"a.txt", "b.txt"}
+    turn, *results = messages(backend, 1)[-3:]
+    assert len(turn["tool_calls"]) == 2
+    for made, result in zip(("made a", "made b"), results, strict=True):
+        assert made in str(result["content"])
+
+
+def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+    error = {"message": "Too long.", "type": "invalid_request_error", "code": "prompt_too_long"}
+    backend.turns.append(Script((), error_status=400, error=error))
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Anything.")
+    assert run.events[-1]["type"] == "turn.failed"
+    assert "Too long." in str(run.events[-1])
+
+
+def test_codex_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+    written = call("exec_command", {"cmd": "touch made.txt", "login": False})
+    cut = written[: written.index(', "login"')]
+    backend.turns.append(Script((cut,), finish="length"))
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make a file.")
+    assert not list(run.folder.iterdir())
+    assert not run.items("command_execution")
+    assert run.events[-1]["type"] == "turn.failed", run

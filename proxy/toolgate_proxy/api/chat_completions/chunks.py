@@ -12,6 +12,7 @@ import orjson
 
 from toolgate_core.deltas import (
     ArgumentsDelta,
+    CallEnd,
     CallStart,
     ContentDelta,
     Finish,
@@ -46,6 +47,9 @@ class Chunks:
             "system_fingerprint": head.system_fingerprint,
         }
         self._continuous_usage = response.request.continuous_usage
+        self._call_done = response.request.call_done
+        self._custom: set[tuple[int, int]] = set()
+        """Calls of custom tools: the choice, and the call's index in it."""
         self._started: set[int] = set()
         self._role_only: set[int] = set()
         """Choices that have sent their role and nothing else."""
@@ -61,9 +65,15 @@ class Chunks:
                 yield self._chunk(choice, {"content": ""})
             self._role_only.discard(choice)
             logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
+            if isinstance(event, CallStart) and event.custom:
+                self._custom.add((choice, event.index))
             match event:
                 case ChoiceStarted():
                     self._role_only.add(choice)
+                case CallEnd(index) if self._call_done:
+                    delta = self._last_delta(choice, index)
+                    done = {"call_done": True}
+                    yield self._chunk(choice, delta, logprobs=logprobs, toolgate=done)
                 case TokenIds(ids):
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:
@@ -106,7 +116,15 @@ class Chunks:
             case InputDelta(index, text):
                 return {"tool_calls": [{"index": index, "custom": {"input": text}}]}
             case _:
-                return None  # CallEnd: the next call or the finish_reason implies it
+                return None  # CallEnd: unless asked for, the next call or finish_reason implies it
+
+    def _last_delta(self, choice: int, index: int) -> dict[str, Any]:
+        """A delta that adds nothing to a call."""
+        if self._legacy:
+            return {"function_call": {"arguments": ""}}
+        if (choice, index) in self._custom:
+            return {"tool_calls": [{"index": index, "custom": {"input": ""}}]}
+        return {"tool_calls": [{"index": index, "function": {"arguments": ""}}]}
 
     def _chunk(
         self,

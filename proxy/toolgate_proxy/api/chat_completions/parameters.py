@@ -46,9 +46,11 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
                 "include_usage": Flag(),
                 "continuous_usage_stats": Flag(),
                 "include_obfuscation": Flag(),
+                "toolgate_call_done": Flag(),
             }
         ),
-        note="Requires `stream`. `include_obfuscation` has no effect.",
+        note="Requires `stream`. `include_obfuscation` has no effect. `toolgate_call_done` marks "
+        "the [end of each call](answers.md#end-of-a-call).",
     ),
     Parameter(
         "tools",

@@ -34,7 +34,8 @@ LONG = {"where": "north of the old stone bridge, past the second mill, left at t
 
 def plain_answer(**changes: Any) -> Any:
     """What chunks are made of, besides the events; each call id is `call_1`."""
-    fields = {"legacy_functions": False, "continuous_usage": False, "include_usage": False}
+    names = ("legacy_functions", "continuous_usage", "include_usage", "call_done")
+    fields = dict.fromkeys(names, False)
     return SimpleNamespace(
         head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
         request=SimpleNamespace(**{name: changes.pop(name, fields[name]) for name in fields}),
@@ -90,16 +91,20 @@ def without_null_content(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-@given(BATCHES, st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
+@given(BATCHES, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
 def test_both_routes_send_the_same_events(
     batches: list[list[ResponseEvent]],
     legacy: bool,
     continuous: bool,
+    call_done: bool,
     prompt: tuple[int, ...] | None,
 ) -> None:
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
     given_to = plain_answer(
-        legacy_functions=legacy, continuous_usage=continuous, prompt_token_ids=prompt
+        legacy_functions=legacy,
+        continuous_usage=continuous,
+        call_done=call_done,
+        prompt_token_ids=prompt,
     )
     chunks, stream = Chunks(given_to), ChatCompletionStream(given_to, "asked-for")
     shaped = [chunk for batch in batches for chunk in chunks.from_events(batch)]
@@ -175,6 +180,60 @@ def test_continuous_usage_grows_with_the_chunks() -> None:
     assert counted == sorted(counted)
     assert counted[0] <= 2
     assert counted[-1] == len(tokenize("Hello there, you<|im_end|>"))
+
+
+def ends_of_calls(chunks: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """The position of each mark in the stream, and the index of its call."""
+    return [
+        (at, choice["delta"]["tool_calls"][0]["index"])
+        for at, chunk in enumerate(chunks)
+        for choice in chunk["choices"]
+        if choice.get("toolgate") == {"call_done": True}
+    ]
+
+
+def test_the_end_of_a_call_is_marked_on_request() -> None:
+    text = "I look." + call("look", LONG) + "\n" + call("walk", {})
+    sent = events(text)
+    plain, _ = responses(request(), sent, list(range(len(sent))))
+    marked, whole = responses(request(call_done=True), sent, list(range(len(sent))))
+    assert ends_of_calls(plain) == []
+    (first, index), (_, last_index) = ends_of_calls(marked)
+    assert (index, last_index) == (0, 1)
+    parts = [chunk["choices"][0]["delta"].get("tool_calls") for chunk in marked[: first + 1]]
+    texts = [part["function"]["arguments"] for each in parts if each for part in each]
+    assert "".join(texts) == json.dumps(LONG)
+    assert texts[-1] == ""
+    read = {**collected(marked)[0], "extensions": {}}
+    assert read == of_whole(whole)[0]
+
+
+def test_a_cut_call_has_no_mark() -> None:
+    sent = events(call("look", LONG)[:60], finish="length")
+    marked, _ = responses(request(call_done=True), sent, [])
+    assert ends_of_calls(marked) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "legacy", "delta"),
+    [
+        (CallStart(0, "a"), False, {"tool_calls": [{"index": 0, "function": {"arguments": ""}}]}),
+        (
+            CallStart(0, "a", custom=True),
+            False,
+            {"tool_calls": [{"index": 0, "custom": {"input": ""}}]},
+        ),
+        (CallStart(0, "a"), True, {"function_call": {"arguments": ""}}),
+    ],
+)
+def test_a_mark_has_an_empty_delta_of_the_calls_kind(
+    start: CallStart, legacy: bool, delta: dict[str, Any]
+) -> None:
+    chunks = Chunks(plain_answer(call_done=True, legacy_functions=legacy))
+    *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
+    [choice] = last["choices"]
+    assert choice["delta"] == delta
+    assert choice["toolgate"] == {"call_done": True}
 
 
 @pytest.mark.parametrize(

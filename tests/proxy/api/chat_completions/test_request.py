@@ -196,6 +196,7 @@ def test_stream_options() -> None:
         admitted(stream_options={"include_usage": True})
     assert refusal.value.param == "stream_options"
     assert admitted(stream=True, stream_options={"continuous_usage_stats": True}).continuous_usage
+    assert admitted(stream=True, stream_options={"toolgate_call_done": True}).call_done
     with pytest.raises(UnsupportedParameter) as unsupported:
         admitted(stream=True, stream_options={"more": True})
     assert unsupported.value.param == "stream_options.more"
