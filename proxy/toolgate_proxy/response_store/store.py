@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -53,11 +54,12 @@ class Conversation:
 
 
 class ResponseStore:
-    def __init__(self, store: SealedStore, sealer: Sealer, max_bytes: int) -> None:
-        """`max_bytes`: of one conversation."""
+    def __init__(self, store: SealedStore, sealer: Sealer, settings: Settings) -> None:
         self._store = store
         self._sealer = sealer
-        self._max_bytes = max_bytes
+        self._max_bytes = settings.max_body_bytes
+        """Of one conversation."""
+        self._ttl = settings.responses_ttl
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
@@ -71,7 +73,7 @@ class ResponseStore:
                 "Responses are not stored in Redis, because they can't be encrypted. Set "
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
-        return cls(redis or MemoryResponses(settings), sealer, settings.max_body_bytes)
+        return cls(redis or MemoryResponses(settings), sealer, settings)
 
     @property
     def kept(self) -> Kept:
@@ -129,7 +131,7 @@ class ResponseStore:
         self, owner: str, response_id: str, found: Sequence[bytes], most: int
     ) -> Conversation:
         """A record that does not open counts as missing: someone with write access to Redis can
-        delete it as well."""
+        delete it as well. So does one that someone has put back after its time."""
         turns: list[StoredResponse] = []
         wanted: str | None = response_id
         left = INFLATED * self._max_bytes
@@ -144,6 +146,8 @@ class ResponseStore:
                 return Conversation(turns[::-1], too_long=True)
             except SealBroken:
                 BROKEN.inc()
+                break
+            if turn.created + self._ttl < time.time():
                 break
             turns.append(turn)
             left -= size

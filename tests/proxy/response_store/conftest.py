@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -16,12 +17,15 @@ from toolgate_proxy.settings import Settings
 
 SECRET = "a-secret-of-the-fleet"
 OWNER = "key:key_a"
+NOW = int(time.time())
 MakeStore = Callable[..., ResponseStore]
 
 
 def response(name: str, previous: str | None = None, text: str = "Hello") -> StoredResponse:
     body = {"id": name, "output": [{"type": "message", "content": text}]}
-    return StoredResponse(name, body, [{"role": "user", "content": f"question {name}"}], previous)
+    return StoredResponse(
+        name, body, [{"role": "user", "content": f"question {name}"}], previous, NOW
+    )
 
 
 def log() -> EventLog:

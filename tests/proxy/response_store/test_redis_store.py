@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +100,15 @@ async def test_a_changed_pointer_does_not_join_conversations(
     found = await store.conversation(OWNER, "resp_1")
     assert [turn.id for turn in found.turns] == ["resp_1"]
     assert found.missing is None
+
+
+async def test_a_record_that_is_put_back_after_its_time_counts_as_missing(
+    store: ResponseStore, redis_at_hand: RedisServer
+) -> None:
+    late = replace(response("resp_1"), created=int(time.time()) - 31 * 86_400)
+    await store.put(OWNER, late, None)
+    assert redis_at_hand.client.persist(records(redis_at_hand)[0])
+    assert await store.find(OWNER, "resp_1") is None
 
 
 @pytest.mark.parametrize("fault", ["kill", "hang"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ OTHERS = ["key:key_b", "team:key_a", "key:key_", "master"]
 
 
 async def test_a_response_is_read_as_it_was_stored(make_store: MakeStore) -> None:
-    stored = replace(response("resp_1", text="ü 漢 \ud800 " * 1000), created=17)
+    stored = response("resp_1", text="ü 漢 \ud800 " * 1000)
     stored.body["n"] = 2**70
     assert await make_store().put(OWNER, stored, log()) is None
     assert await make_store().find(OWNER, "resp_1") == stored

@@ -127,7 +127,9 @@ async def test_startup_registers_the_selection_hook_and_prints_each_models_route
             assert any(isinstance(each, SelectionHook) for each in litellm.callbacks)
     finally:
         gc.unfreeze()
-    assert capsys.readouterr().out.splitlines() == [
+    *routes, responses = capsys.readouterr().out.splitlines()
+    assert routes == [
         "Model mocked: LiteLLM's route, because of `mock_response` in litellm_params.",
         "Model tiny: own route.",
     ]
+    assert responses.startswith("Responses are stored in this process")
