@@ -22,6 +22,7 @@ def backend(backend_of_session: FakeBackend) -> FakeBackend:
     backend_of_session.scripts.clear()
     backend_of_session.turns.clear()
     backend_of_session.requests.clear()
+    backend_of_session.counts.clear()
     backend_of_session.loads.clear()
     backend_of_session.left.clear()
     backend_of_session.sources.clear()

@@ -16,7 +16,13 @@ from tests.support.script import Script
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
-from toolgate_proxy.server import client, exchange, own_route, response_operations
+from toolgate_proxy.server import (
+    client,
+    exchange,
+    own_route,
+    response_operations,
+    token_count,
+)
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -35,7 +41,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
     )
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
-    for module in (auth, client, exchange, own_route, response_operations):
+    for module in (auth, client, exchange, own_route, response_operations, token_count):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(exchange, "selection", lambda: selection)
     monkeypatch.setattr(own_route, "model_routes", lambda: known)

@@ -82,8 +82,9 @@ def test_thinking(params: dict[str, Any], mode: str, budget: int | None, shown: 
 
 @pytest.mark.parametrize("place", ["output_config", "output_format"])
 def test_formats(place: str) -> None:
-    given: dict[str, Any] = {"type": "json_schema", "schema": SCHEMA}
-    asked = parsed(**({place: {"format": given}} if place == "output_config" else {place: given}))
+    given: Any = {"type": "json_schema", "schema": SCHEMA}
+    params: dict[str, Any] = {place: {"format": given} if place == "output_config" else given}
+    asked = parsed(**params)
     assert asked.content_format is not None
     expected = "output_config.format.schema" if place == "output_config" else "output_format.schema"
     assert asked.content_param == expected

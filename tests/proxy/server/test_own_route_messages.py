@@ -1,0 +1,164 @@
+"""The Messages API on the gateway's own route."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import litellm
+import pytest
+from litellm.integrations.custom_logger import CustomLogger
+
+from tests.support.litellm_router import foreign, use
+from tests.support.messages_api import HI, LOOK, accumulated, check_error, read_events
+from tests.support.own_route import Gateway, Response, ours
+from tests.support.script import Script, call
+
+PATH = "/v1/messages"
+COUNT = f"{PATH}/count_tokens"
+
+
+async def ask(gateway: Gateway, script: str = "hi", path: str = PATH, **params: Any) -> Response:
+    leave = params.pop("leave_after", None)
+    messages = [{"role": "user", "content": script}]
+    body = {"model": "tiny", "max_tokens": 100, "messages": messages, **params}
+    return await gateway.ask(body, path=path, leave_after=leave)
+
+
+def events_of(response: Response) -> list[dict[str, Any]]:
+    return read_events(b"".join(response.bodies))
+
+
+async def test_refused_schema_is_named_as_in_the_request(gateway: Gateway) -> None:
+    response = await ask(gateway, tools=[LOOK, LOOK | {"name": "refused_one"}])
+    error = response.json["error"]
+    assert (response.status, error["code"]) == (400, "schema_not_enforceable")
+    assert error["param"] == "tools[1].input_schema"
+    assert error["pointer"] == "/not"
+
+
+async def test_silence_is_filled_with_pings(gateway: Gateway) -> None:
+    gateway.backend.scripts["slow"] = Script(("Hello there",), queued=0.3)
+    made = events_of(await ask(gateway, "slow", stream=True))
+    assert made[0] == {"type": "ping"}
+    assert accumulated(made)["content"] == [{"type": "text", "text": "Hello there"}]
+
+
+async def test_an_error_after_a_ping_is_an_event(gateway: Gateway) -> None:
+    gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=0.3)
+    response = await ask(gateway, "late", stream=True)
+    *pings, error = events_of(response)
+    assert {event["type"] for event in pings} == {"ping"}
+    check_error(error)
+    assert error["error"]["code"] == "enforcement_failed"
+    assert error["request_id"] == response.context.request_id
+
+
+async def test_an_error_in_a_stream_ends_it(gateway: Gateway) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
+    response = await ask(gateway, "breaks", stream=True)
+    made = events_of(response)
+    assert [made[0]["type"], made[-1]["type"]] == ["message_start", "error"]
+    check_error(made[-1])
+    assert response.context.failed
+    assert response.context.error_code == "enforcement_failed"
+
+
+async def test_the_backend_stops_when_the_client_leaves(gateway: Gateway) -> None:
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    for stream in (True, False):
+        await ask(gateway, "hang", stream=stream, leave_after=0.2)
+        assert await gateway.backend.idle_within(2)
+
+
+async def test_defaults_of_a_deployment_apply(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend, max_tokens=7, temperature=0.25, n=2, stop="x"))
+    response = await gateway.ask({"model": "tiny", "messages": HI}, path=PATH)
+    assert response.status == 200
+    sampling = gateway.backend.requests[-1].sampling
+    assert (sampling.max_tokens, sampling.temperature, sampling.n) == (7, 0.25, 1)
+
+
+async def test_a_count_needs_no_max_tokens_and_reserves_no_output(gateway: Gateway) -> None:
+    body = {"model": "tiny", "messages": HI, "system": "Be brief."}
+    response = await gateway.ask(body, path=COUNT)
+    assert (response.status, response.json) == (200, {"input_tokens": 11})
+    assert response.context.used_tokens().total == 0
+    prompt = gateway.backend.counts[-1].prompt
+    assert prompt.kind == "chat"
+    assert [message["role"] for message in prompt.messages] == ["system", "user"]
+    assert not gateway.backend.requests
+
+
+async def test_a_failed_count_is_an_error_of_the_backend(gateway: Gateway) -> None:
+    error = {"message": "Too long.", "code": "context_length_exceeded", "param": "messages"}
+    gateway.backend.scripts["long"] = Script((), error_status=400, error=error)
+    response = await ask(gateway, "long", COUNT)
+    assert (response.status, response.json["error"]["code"]) == (400, "context_length_exceeded")
+    check_error(response.json)
+
+
+async def test_other_providers_models_stay_litellms(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend), foreign("claude"))
+    for path in (PATH, COUNT):
+        assert (await ask(gateway, path=path, model="claude")).status == 299
+        assert gateway.host.passed.pop().path == path
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_log_event_has_the_message_as_a_completion(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[str, Any]] = []
+
+        async def async_log_success_event(
+            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+        ) -> None:
+            self.seen.append((kwargs["call_type"], response_obj))
+
+    team = Team()
+    monkeypatch.setattr(litellm, "callbacks", [team])
+    text = "<think>hm</think>\n\nI look." + call("look", {"a": "é"})
+    gateway.backend.scripts["all"] = Script((text,))
+    thinking = {"type": "adaptive"}
+    response = await ask(gateway, "all", tools=[LOOK], thinking=thinking, stream=stream)
+    assert response.status == 200
+    async with asyncio.timeout(5):
+        while not team.seen:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    [(call_type, logged)] = team.seen
+    assert call_type == "anthropic_messages"
+    choice = logged.choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("I look.", "tool_calls")
+    assert choice.message.reasoning_content == "hm"
+    [logged_call] = choice.message.tool_calls
+    assert logged_call.id.startswith("toolu_")
+    assert json.loads(logged_call.function.arguments) == {"a": "é"}
+    assert (logged.usage.prompt_tokens, logged.usage.prompt_tokens_details.cached_tokens) == (11, 3)
+
+
+async def test_failure_is_logged_once(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Any] = []
+
+    class Team(CustomLogger):  # type: ignore[misc]
+        async def async_log_failure_event(
+            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+        ) -> None:
+            failures.append(kwargs["exception"])
+
+    monkeypatch.setattr(litellm, "callbacks", [Team()])
+    response = await ask(gateway, temperature="hot")
+    async with asyncio.timeout(5):
+        while not failures:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert [failure.status_code for failure in failures] == [response.status] == [400]
