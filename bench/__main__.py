@@ -33,6 +33,7 @@ BENCHMARKS = {
     "surface": "surface.run",
     "api-comparison": "api_comparison.run",
     "conformance": "conformance.run",
+    "responses-conformance": "responses_conformance.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
 }

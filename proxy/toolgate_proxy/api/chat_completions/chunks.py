@@ -71,9 +71,8 @@ class Chunks:
                 case ChoiceStarted():
                     self._role_only.add(choice)
                 case CallEnd(index) if self._call_done:
-                    delta = self._last_delta(choice, index)
-                    done = {"call_done": True}
-                    yield self._chunk(choice, delta, logprobs=logprobs, toolgate=done)
+                    last, done = self._last_delta(choice, index), {"call_done": True}
+                    yield self._chunk(choice, last, logprobs=logprobs, toolgate=done)
                 case TokenIds(ids):
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:
