@@ -66,6 +66,8 @@ class RequestContext:
     """None for the master key, and before authentication."""
     require_key: Callable[[], None] | None = None
     """Raises RetiredKey if the key was revoked since the request began. None without `key`."""
+    identity: str | None = None
+    """Who sent the request, if LiteLLM's or another authentication is configured."""
     authenticated: bool = False
     """Toolgate authenticated the request. False if LiteLLM's configuration uses another
     authentication."""

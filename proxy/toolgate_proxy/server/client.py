@@ -36,5 +36,7 @@ def owner_of(scope: Scope, context: RequestContext) -> str:
         return f"team {key.terms.team}" if key.terms.team else f"key {key.id}"
     if context.authenticated:
         return "master key"
+    if context.identity is not None:
+        return f"caller {context.identity}"
     secret = key_of(scope["headers"]) or ""
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"

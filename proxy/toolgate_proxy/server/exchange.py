@@ -165,6 +165,7 @@ class Exchange:
             request._body = body.content_of(self._sent)
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)
+            context.identity = host_auth.identity_of(caller)
         if caller is not None:
             self._call = RequestEvents(request, caller, self._body, self._surface, context)
         if context.key is not None:

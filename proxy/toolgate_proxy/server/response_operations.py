@@ -35,8 +35,11 @@ MAX_PAGE, PAGE = 100, 20
 async def answer(operation: Operation, scope: Scope, context: RequestContext) -> Response:
     """Raises ToolgateError."""
     if not context.authenticated:
+        request = Request(scope)
+        request._body = b""  # so that another authentication does not wait for it
         with own_errors():
-            await host_auth.litellm_caller(Request(scope), {})
+            caller = await host_auth.litellm_caller(request, {})
+        context.identity = host_auth.identity_of(caller)
     context.call_id = uuid.uuid4().hex
     context.note_tokens(0, 0)
     await reserve(gateway().limiter, context, {}, output=False)

@@ -53,6 +53,34 @@ async def test_other_custom_auth_gets_the_model_of_the_path(
     assert len(gateway.backend.requests) == 1
 
 
+@pytest.mark.parametrize("field", ["team_id", "api_key", "user_id"])
+async def test_stored_responses_belong_to_the_caller_of_another_custom_auth(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """The key may be anywhere in the request: here it is in a cookie."""
+
+    async def custom_auth(request: Request, api_key: str) -> UserAPIKeyAuth:
+        user = request.cookies["user"]
+        if user == "nobody":
+            raise ValueError("nobody")
+        assert await request.body() is not None
+        return UserAPIKeyAuth(**{field: user})
+
+    monkeypatch.setattr(proxy_server, "user_custom_auth", custom_auth)
+
+    async def send(method: str, path: str, user: str, body: Any = b"") -> Any:
+        headers = [(b"cookie", f"user={user}".encode())]
+        return await gateway.ask(body, path=path, method=method, headers=headers, key=None)
+
+    made = await send("POST", "/v1/responses", "one", {"model": "tiny", "input": "hi"})
+    path = f"/v1/responses/{made.json['id']}"
+    assert (await send("GET", path, "one")).json == made.json
+    assert (await send("GET", path, "other")).status == 404
+    assert (await send("GET", path, "nobody")).status == 401
+    assert (await send("DELETE", path, "other")).status == 404
+    assert (await send("DELETE", path, "one")).status == 200
+
+
 async def test_litellms_authentication_accepts_its_master_key(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
