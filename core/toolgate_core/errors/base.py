@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 MAX_MESSAGE = 2_000
 """Maximum length of an error's message, in characters. Messages are logged and redacted several
@@ -34,6 +34,15 @@ class ToolgateError(Exception):
         super().__init__(self.message)
         self.param = param if param is None else shortened(param, MAX_PARAM)
         self.retry_after = retry_after
+
+    def reworded(self, message: str, param: str | None) -> Self:
+        """The same error, with another message and path of the parameter: in the words of another
+        API. `copy` would call the class with the message only."""
+        made = type(self).__new__(type(self), message)
+        made.__dict__.update(self.__dict__)
+        made.message = shortened(message, MAX_MESSAGE)
+        made.param = param if param is None else shortened(param, MAX_PARAM)
+        return made
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error object with the extra fields of the class."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
@@ -112,7 +112,9 @@ def _unknown_field(name: str, path: str) -> UnsupportedParameter:
 def _parsed(functions: list[dict[str, Any]], *, open_objects: bool) -> tuple[Tool, ...]:
     try:
         return read_functions(functions, param="tools", open_objects=open_objects)
-    except InvalidTools as error:
-        message = error.message.replace("].parameters", "].input_schema")
-        param = (error.param or "tools").replace("].parameters", "].input_schema", 1)
-        raise InvalidTools(message, param=param) from error
+    except InvalidRequest as error:
+        raise error.reworded(_renamed(error.message), _renamed(error.param or "tools")) from error
+
+
+def _renamed(text: str) -> str:
+    return text.replace("].parameters", "].input_schema")

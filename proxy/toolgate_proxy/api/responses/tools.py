@@ -4,7 +4,6 @@ which no model is offered."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,9 +165,7 @@ class _Reader:
             grammar = f"{path}.format.grammar"
             own = own.replace(grammar, f"{path}.format", 1)
             message = message.replace(grammar, f"{path}.format")
-            renamed = copy(error)
-            renamed.message, renamed.param = message, own
-            return renamed
+            return error.reworded(message, own)
         return error
 
 

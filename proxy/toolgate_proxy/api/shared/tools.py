@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.tools import Tool, parse_tools
 
 from ...request_fields import Fields, invalid_value
@@ -29,14 +29,14 @@ def read_tools(
 def read_functions(
     functions: Sequence[object], *, param: str, open_objects: bool = False
 ) -> tuple[Tool, ...]:
-    """Functions without the object around them. Raises InvalidTools, whose `param` is the entry of
-    the array `param`."""
+    """Functions without the object around them. Raises InvalidTools and SchemaNotEnforceable, whose
+    `param` is below the entry of the array `param`."""
     wrapped = [{"type": "function", "function": function} for function in functions]
     try:
         return read_tools(wrapped, param=param, open_objects=open_objects)
-    except InvalidTools as error:
+    except InvalidRequest as error:
         path = (error.param or param).replace("].function", "]", 1)
-        raise InvalidTools(error.message.replace("].function", "]", 1), param=path) from error
+        raise error.reworded(error.message.replace("].function", "]", 1), path) from error
 
 
 def read_tool_choice(choice: object) -> ToolChoice:
@@ -59,9 +59,7 @@ def read_tool_choice(choice: object) -> ToolChoice:
         )
     name = function_name(choice)
     if name is None:
-        raise invalid_value(
-            "tool_choice", f"an object with the tool's name in {kind}.name", choice
-        )
+        raise invalid_value("tool_choice", f"an object with the tool's name in {kind}.name", choice)
     return NamedTool(name)
 
 
