@@ -1,5 +1,5 @@
-"""Generate docs/parameters.md and docs/parameters-responses.md from the gateway's parameter tables
-(`make docs`).
+"""Generate docs/parameters.md, docs/parameters-messages.md and docs/parameters-responses.md from the
+gateway's parameter tables (`make docs`).
 
     python scripts/parameters_doc.py [--check]
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from generated import write_or_check
 
 from toolgate_proxy.api.chat_completions import parameters as chat_completions
+from toolgate_proxy.api.messages import parameters as messages
 from toolgate_proxy.api.responses import parameters as responses
 from toolgate_proxy.api.shared.parameter import Parameter, shown_default
 
@@ -36,6 +37,7 @@ as no value. An error names the parameter in its message and in `param`.
 """
 TITLES = {
     "OpenAI": "OpenAI's parameters",
+    "Anthropic": "Anthropic's parameters",
     "vLLM": "vLLM's parameters",
     "LiteLLM": "LiteLLM's parameters",
     "Toolgate": "Toolgate's own parameters",
@@ -47,6 +49,8 @@ def document(api: str, parameters: Sequence[Parameter]) -> str:
     sections = [HEAD.format(api=api)]
     for origin, title in TITLES.items():
         rows = [each for each in parameters if each.origin == origin]
+        if not rows:
+            continue
         rows.sort(key=lambda each: (SUPPORTS.index(each.support), each.name))
         sections.append(f"\n## {title}\n\n| parameter | value | notes |\n|---|---|---|\n")
         sections.extend(_row(each) for each in rows)
@@ -70,6 +74,7 @@ if __name__ == "__main__":
     write_or_check(
         {
             DOCS / "parameters.md": document("chat completions", chat_completions.PARAMETERS),
+            DOCS / "parameters-messages.md": document("the Messages API", messages.PARAMETERS),
             DOCS / "parameters-responses.md": document("the Responses API", responses.PARAMETERS),
         }
     )
