@@ -17,7 +17,7 @@ from typing import Any
 import xgrammar
 
 from toolgate_core import grammar_key
-from toolgate_core.custom_tools import validation_schema
+from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
@@ -154,6 +154,7 @@ class Compiler:
     def warm_cache(self) -> None:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
+        self._llguidance.prepare_custom(self._form)
         if isinstance(self._form.codec, Json):
             for engine in self._engines.values():
                 engine.compile(self._form, "common", COMMON_SCHEMA)
@@ -176,8 +177,8 @@ class Compiler:
     ) -> CompileResult:
         """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
         schema = json.loads(parameters)
-        if TEXT in schema:
-            raise BlobRejected("the blob is for a text format, which xgrammar does not compile")
+        if TEXT in schema or grammar_of(schema) is not None:
+            raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
         choice = next(_choices(schema, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
@@ -201,8 +202,11 @@ class Compiler:
         """The fields of the verdict, and the grammar if the verdict is `ready`."""
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
-            schema = validation_schema(json.loads(parameters))
-            if name == grammar_key.CONTENT and TEXT in schema:
+            schema = json.loads(parameters)
+            if (grammar := grammar_of(schema)) is not None:
+                choice = Choice("llguidance", "a grammar of text", schema)
+                compiled = self._llguidance.compile_custom(self._form, name, grammar)
+            elif name == grammar_key.CONTENT and TEXT in schema:
                 choice, compiled = self._compile_text(schema)
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)

@@ -13,6 +13,7 @@ import llguidance
 import llguidance.numpy
 import numpy as np
 
+from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.walk import find_keyword
 from toolgate_core.wire import ResidualKeyword
@@ -23,9 +24,17 @@ from ...tokens.masks import BitmaskRow
 from ..closed_objects import close_objects
 from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
+from ..custom import syntax
+from ..custom.matcher import CustomGrammar, Parts
+from ..custom.texts import Writing, input_texts
+from ..custom.views import View, quoted_view, raw_view
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
+NO_FORCING = '%llguidance {"no_forcing": true}\n'
+"""llguidance allows only the tokenizer's own tokens of forced text, which several matchers of one
+call would not agree on."""
+DEFINITION_ERROR = re.compile(r"(?:at )?(\d+)\((\d+)\): (.*?)(?:\n +\d+ \| .*)?$", re.DOTALL)
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
@@ -55,6 +64,7 @@ class LLGuidanceEngine:
 
     def __init__(self, tokenizer: llguidance.LLTokenizer) -> None:
         self._tokenizer = tokenizer
+        self._views: dict[Writing, View] = {}
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         codec = form.codec_of(name)
@@ -92,6 +102,45 @@ class LLGuidanceEngine:
         )
         matcher = self._matcher(f"start: {start}\n{rules.text}\n", parameters)
         return _Compiled(matcher), tuple(rules.residual)
+
+    def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:
+        """A grammar for the calls of a custom tool. Raises GrammarRefused, whose reason has the
+        line and the column in the definition."""
+        source = _lark(grammar)
+        checked = llguidance.LLMatcher(self._tokenizer, source, log_level=0)
+        if checked.is_error():
+            raise GrammarRefused(_definition_error(checked.get_error(), grammar), "")
+        if grammar.syntax == "lark":
+            syntax.check(grammar.definition)
+        texts = input_texts(form.codec, form.marks)
+        before, after = form.grammar_texts(name)
+        view = self._view(texts.writing)
+        return CustomGrammar(
+            Parts(
+                before=self._fixed(before + texts.before, form),
+                input=llguidance.LLMatcher(view.tokenizer, NO_FORCING + source, log_level=0),
+                after=self._fixed(texts.after + after, form),
+                forbidden=texts.forbidden.encode(),
+                view=view,
+            )
+        )
+
+    def prepare_custom(self, form: CallForm) -> None:
+        """Make the view of the vocabulary that the dialect's custom tools need."""
+        self._view(input_texts(form.codec, form.marks).writing)
+
+    def _view(self, writing: Writing) -> View:
+        if writing not in self._views:
+            self._views[writing] = (
+                raw_view(self._tokenizer)
+                if writing == "raw"
+                else quoted_view(self._tokenizer, writing)
+            )
+        return self._views[writing]
+
+    def _fixed(self, encoded: str, form: CallForm) -> llguidance.LLMatcher:
+        """A matcher of one text."""
+        return self._matcher(f"{NO_FORCING}start: {encoded_literal(encoded, form.marks)}", {})
 
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
@@ -194,3 +243,23 @@ def _pointer(reason: str, parameters: dict[str, Any]) -> str:
         wanted = [("pattern", None), ("patternProperties", None)]
     found = (find_keyword(parameters, keyword, value) for keyword, value in wanted)
     return next((pointer for pointer in found if pointer is not None), "")
+
+
+def _lark(grammar: Grammar) -> str:
+    if grammar.syntax == "lark":
+        return grammar.definition
+    # A slash would end the regular expression in Lark, and so would a line break.
+    parts = re.findall(r"\\.|[^\\]|\\", grammar.definition, re.DOTALL)
+    written = {"/": "\\/", "\n": "\\n", "\\\n": "\\n", "\r": "\\r"}
+    return f"start: /{''.join(written.get(part, part) for part in parts)}/"
+
+
+def _definition_error(message: str, grammar: Grammar) -> str:
+    """llguidance's message with its place in words. A regular expression is one line of Lark in
+    llguidance, so its place is left out."""
+    found = DEFINITION_ERROR.match(message)
+    if found is None:
+        return _first_line(message)
+    line, column, reason = found.groups()
+    reason = " ".join(reason.split())
+    return reason if grammar.syntax == "regex" else f"line {line}, column {column}: {reason}"

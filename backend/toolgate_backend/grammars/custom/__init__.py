@@ -1,0 +1,1 @@
+"""Grammars of custom tools: Lark and regular expressions that a client defines."""

@@ -1,0 +1,179 @@
+"""Grammars of custom tools: what they accept, in every form of arguments, and what is refused."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from tests.support.codec_walks import CodecModel
+from tests.support.custom_grammars import CASES, PATCH
+from toolgate_backend.grammars.compiler import CompileResult
+from toolgate_core.custom_tools import Grammar, custom_parameters
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.schema.canonical import canonical_json
+
+QUOTED = ("qwen3", "llama4_pythonic")
+RAW = ("qwen3_coder", "gemma4", "deepseek_v32", "minimax_m3", "glm45", "kimi_k3")
+WHOLE = (
+    '*** Begin Patch\n*** Update File: a "b".py\n@@ def f():\n-\tx = "\\n"\n+\n+ é😀\n'
+    "*** End of File\n*** End Patch"
+)
+
+
+@lru_cache
+def model(dialect: str) -> CodecModel:
+    return CodecModel(DIALECTS[dialect])
+
+
+def compiled(dialect: str, syntax: Any, definition: str) -> CompileResult:
+    parameters = custom_parameters(Grammar(syntax, definition))
+    return model(dialect)._compiler.compile("key", "f", canonical_json(parameters))
+
+
+def accepts(
+    dialect: str, syntax: str, definition: str, text: str, *, ascii_only: bool = False
+) -> bool:
+    """Whether a call with this input is accepted, in the tokenizer's own tokens."""
+    result = compiled(dialect, syntax, definition)
+    assert result.grammar is not None, result.verdict
+    return model(dialect).accepts(result.grammar, written(dialect, text))
+
+
+def written(dialect: str, text: str) -> str:
+    """The arguments in the form of the dialect."""
+    import json
+
+    quoted = json.dumps(text, ensure_ascii=False)
+    forms = {
+        "qwen3": f'{{"input": {quoted}}}',
+        "llama4_pythonic": f"input={quoted}",
+        "qwen3_coder": f"<parameter=input>\n{text}\n</parameter>\n",
+        "gemma4": f'{{input:<|"|>{text}<|"|>}}',
+        "deepseek_v32": f'<｜DSML｜parameter name="input" string="true">{text}</｜DSML｜parameter>\n',
+        "minimax_m3": f"]<]minimax[>[<input>{text}]<]minimax[>[</input>",
+        "glm45": f"<arg_key>input</arg_key>\n<arg_value>{text}</arg_value>\n",
+    }
+    return forms[dialect]
+
+
+@pytest.mark.parametrize("dialect", ["qwen3", "llama4_pythonic", "qwen3_coder", "gemma4", "glm45"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (WHOLE, True),
+        (WHOLE + "\n", True),
+        (WHOLE.replace("Update", "Upddate"), False),
+        (WHOLE.replace("*** End Patch", ""), False),
+        (WHOLE + "\n\n", False),
+        ("", False),
+    ],
+)
+def test_the_grammar_applies_to_the_text_of_the_input(
+    dialect: str, text: str, expected: bool
+) -> None:
+    assert accepts(dialect, "lark", PATCH, text) is expected
+
+
+@pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "gemma4"])
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        (r"[\s\S]*", 'a\n"b"\\c\td', True),
+        (r"^\d+$", "12", True),
+        (r"^\d+$", "12a", False),
+        (r"(?i)select/from", "SELECT/From", True),
+        ("a\nb", "a\nb", True),
+        (r"a\/b", "a/b", True),
+        (r'"[^"]*"', '"\\"', True),
+        (r"a?", "", True),
+        (r"a|b", "ab", False),
+    ],
+)
+def test_regular_expressions_match_the_whole_input(
+    dialect: str, pattern: str, text: str, expected: bool
+) -> None:
+    assert accepts(dialect, "regex", pattern, text) is expected
+
+
+@pytest.mark.parametrize("dialect", ["qwen3_coder", "gemma4", "deepseek_v32", "minimax_m3"])
+def test_an_input_never_contains_the_mark_that_ends_it(dialect: str) -> None:
+    marks = {
+        "qwen3_coder": "</parameter>",
+        "gemma4": '<|"|>',
+        "deepseek_v32": "</｜DSML｜parameter>",
+        "minimax_m3": "]<]minimax[>[",
+    }
+    for text in (f"a{marks[dialect]}b", f"a\n{marks[dialect]}\n", marks[dialect]):
+        assert not accepts(dialect, "lark", r"start: /[\s\S]+/", text)
+    # A grammar whose terminals could form the mark, but need not.
+    assert accepts(dialect, "lark", 'start: ("<" | "/" | ">" | "a")*', "<a/a>")
+
+
+@pytest.mark.parametrize("dialect", [*QUOTED, *RAW])
+def test_every_grammar_compiles_in_every_form(dialect: str) -> None:
+    for case in CASES:
+        if case.syntax != "text":
+            result = compiled(dialect, case.syntax, case.definition)
+            assert result.verdict.status == "ready", (case.name, result.verdict.reason)
+            assert not result.verdict.residual
+
+
+@pytest.mark.parametrize(
+    ("definition", "place"),
+    [
+        ('start: "a" ((', "line 1, column"),
+        ('start: "a"\n  | "b" c', "unknown name"),
+        ('start: b\nb: /[a/', "line 2, column 4"),
+        ("start: /a(?=b)/", "line 1, column 8"),
+        ('start: A\nA.2: "a"', "line 2, column 6"),
+        ('start: "a"\n%declare X', "line 2, column"),
+        ('start: x\nx: %json {"type": "string"}', "line 2, column 4"),
+        ("start: <[5]>", "line 1, column 8"),
+        ('start: "a"\nx[lazy]: "b"', "line 2, column"),
+        ('start: A\nA: /[a-z]+/ & ~"if"', "line 2, column"),
+        ('%llguidance {"no_forcing": true}\nstart: "a"', "line 1, column"),
+        ('a: "x"', "no start rule"),
+        ('start: "a" start', "no finite text"),
+        ("start: a\na: b\nb: a", "no finite text"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder"])
+def test_a_refusal_has_the_line_and_the_column(dialect: str, definition: str, place: str) -> None:
+    verdict = compiled(dialect, "lark", definition).verdict
+    assert verdict.status == "refused"
+    assert place in (verdict.reason or "")
+
+
+@pytest.mark.parametrize("pattern", ["(", r"a(?!b)", r"(a)\1", "a)|(b", "[z-a]"])
+def test_an_invalid_regular_expression_is_refused(pattern: str) -> None:
+    assert compiled("qwen3", "regex", pattern).verdict.status == "refused"
+
+
+@pytest.mark.parametrize("dialect", ["qwen3", "llama4_pythonic", "qwen3_coder"])
+def test_a_rollback_restores_the_mask(dialect: str) -> None:
+    import numpy as np
+
+    made = model(dialect)
+    result = compiled(dialect, "lark", PATCH)
+    assert result.grammar is not None
+    before, after = made.form.grammar_texts("f")
+    marks = made.form.marks
+    text = marks.decode(before) + written(dialect, WHOLE) + marks.decode(after)
+    tokens = made.tokens_of(text)
+    matcher = result.grammar.matcher()
+    masks = []
+    for token in tokens:
+        row = np.zeros((made.vocabulary.size + 31) // 32, dtype=np.int32)
+        matcher.fill(row)
+        masks.append(row)
+        assert matcher.accept(token)
+    assert matcher.finished
+    for count in (1, 3, 7):
+        matcher.rollback(count)
+        at = len(tokens) - count
+        row = np.zeros_like(masks[at])
+        matcher.fill(row)
+        assert (row == masks[at]).all()
+        assert all(map(matcher.accept, tokens[at:]))
