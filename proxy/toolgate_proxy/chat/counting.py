@@ -9,7 +9,7 @@ from toolgate_core.errors import BackendLost, BackendUnavailable
 
 from ..routing.deployments import Deployments, Placement
 from .engine import Engine
-from .failover import Alternatives
+from .failover import Alternatives, note_failure
 
 
 async def count(
@@ -27,7 +27,8 @@ async def count(
         try:
             with deployment.load.running():
                 return await engine.count(replace(request, model=placement.model), deployment)
-        except (BackendUnavailable, BackendLost):
+        except (BackendUnavailable, BackendLost) as error:
+            note_failure(deployment, error)
             if remaining is None:
                 remaining = [*alternatives(deployment)]
             if not remaining:

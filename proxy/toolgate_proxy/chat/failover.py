@@ -56,7 +56,7 @@ async def respond(
                 response, events = await stack.enter_async_context(responding)
                 first_batch = await _first_batch(events)
             except (BackendUnavailable, BackendLost) as error:
-                _note_failure(deployment, error)
+                note_failure(deployment, error)
                 lost += isinstance(error, BackendLost)
                 if others is None:
                     others = alternatives(deployment)
@@ -107,7 +107,7 @@ def _kept_connection_closed(error: BackendUnavailable | BackendLost) -> bool:
     )
 
 
-def _note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
+def note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
     """Removes a backend that refuses connections from the rotation, until a probe succeeds."""
     if isinstance(error.__cause__, httpx.ConnectError):
         deployment.state.note_failure(type(error).__name__, at_once=True)

@@ -16,7 +16,7 @@ from toolgate_backend.endpoint.service import Service
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import from_model_config
 from toolgate_core import wire
-from toolgate_core.errors import ContextLengthExceeded
+from toolgate_core.errors import BackendUnavailable, ContextLengthExceeded, InvalidRequest
 
 CONTEXT = 100
 LONG = {"role": "user", "content": "one two three " * CONTEXT}
@@ -166,3 +166,30 @@ async def test_refused_texts_take_no_memory(service: Service) -> None:
         with pytest.raises(ContextLengthExceeded):
             await anext(service.generate(chat(text)))
     assert process.memory_info().rss < before + 60_000_000
+
+
+@pytest.mark.parametrize("truncated", [None, -1, 10])
+async def test_a_count_is_the_length_of_the_prompt(
+    service: Service, engine: Engine, truncated: int | None
+) -> None:
+    tokenizing = wire.Tokenizing(truncate_prompt_tokens=truncated)
+    message = LONG if truncated else {"role": "user", "content": "one two three"}
+    prompt = wire.ChatPrompt(messages=(message,), tokenizing=tokenizing)
+    sampling = wire.Sampling(max_tokens=20)
+    request = wire.GenerateRequest(request_id="r", model="tiny", prompt=prompt, sampling=sampling)
+    ids, _ = await prompt_and_budget(service, engine, request)
+    counted = await service.count(wire.CountTokens(model="tiny", prompt=prompt, max_tokens=20))
+    assert counted.tokens == len(ids)
+    assert not engine.asked
+
+
+async def test_a_count_has_the_checks_of_a_response(service: Service) -> None:
+    prompt = wire.ChatPrompt(messages=(LONG,))
+    with pytest.raises(InvalidRequest) as unknown:
+        await service.count(wire.CountTokens(model="other", prompt=prompt))
+    assert unknown.value.param == "model"
+    with pytest.raises(ContextLengthExceeded):
+        await service.count(wire.CountTokens(model="tiny", prompt=prompt))
+    full = Service(service._engine, service._models, service._vocabulary, Settings(max_requests=1))
+    with full._in_flight.track(), pytest.raises(BackendUnavailable):
+        await full.count(wire.CountTokens(model="tiny", prompt=prompt))

@@ -213,3 +213,16 @@ async def test_status_lists_backends_for_the_master_key_only(
     assert told["keys"] == 0
     async with http_client(url) as stranger:
         assert (await stranger.get("/toolgate/status")).status_code == 401
+
+
+async def test_a_count_of_tokens_moves_to_the_other_backend(
+    http: httpx.AsyncClient, pair: Pair
+) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+    pair.kill(0)
+    try:
+        answers = [await http.post("/v1/messages/count_tokens", json=body) for _ in range(8)]
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(pair.backends[1].counts) == 8
+    finally:
+        pair.start(0)
