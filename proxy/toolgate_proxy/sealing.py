@@ -69,7 +69,8 @@ class Sealer:
     def digest(self, text: str, *, purpose: str) -> str:
         """32 hexadecimal digits that stand for `text` in names. They tell nothing about it without
         the secret."""
-        message = b"toolgate digest\0" + purpose.encode() + b"\0" + text.encode()
+        message = b"toolgate digest\0" + purpose.encode() + b"\0"
+        message += text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._secret, message, hashlib.sha256).hex()[:32]
 
     def _cipher(self, purpose: str) -> AESGCM:

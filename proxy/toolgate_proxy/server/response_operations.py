@@ -123,9 +123,9 @@ class _Work:
         return found
 
     def _missing(self, response_id: str) -> ResponseNotFound:
-        what = f"Response with id {response_id!r} not found."
+        what = f"Response with id {response_id!a} not found."
         if response_id != self._id:
-            what = f"{response_id!r}, which {self._id!r} continues, is not stored any more."
+            what = f"{response_id!a}, which {self._id!a} continues, is not stored any more."
         return ResponseNotFound(
             f"{what} A response is stored when it has ended, unless it was created with "
             "`store: false`."

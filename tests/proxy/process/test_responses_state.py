@@ -217,6 +217,8 @@ async def test_outages_of_redis_cause_no_wrong_answer(fleet: Fleet) -> None:
                 fleet.redis.client.delete(key)
             await asyncio.sleep(0.02)
         await until("continue: 200")
+        async with http_client(fleet.urls[0], headers=bearer(owner), timeout=60) as http:
+            kept = (await http.post(PATH, json={"model": "tiny", "input": "kept"})).json()
         fleet.redis.kill()
         await until("store: unavailable")
         await until("get: 503")
@@ -226,6 +228,8 @@ async def test_outages_of_redis_cause_no_wrong_answer(fleet: Fleet) -> None:
         done = True
         await clients
     assert seen.wrong == []
+    async with http_client(fleet.urls[1], headers=bearer(owner), timeout=60) as http:
+        assert (await http.get(f"{PATH}/{kept['id']}")).json() == kept
     assert seen.slowest < SLACK
     kinds = set(seen.outcomes)
     assert kinds >= {"store: None", "store: unavailable", "get: 200", "get: 404", "get: 503"}

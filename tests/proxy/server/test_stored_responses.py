@@ -330,6 +330,15 @@ async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(
         assert code(response)[:2] == (503, "responses_unavailable")
 
 
+@pytest.mark.parametrize("name", ["\ud800", "resp_\0", "resp_" + "a" * 251, "../x", "resp_*"])
+async def test_hostile_ids_are_unknown(gateway: Gateway, name: str) -> None:
+    refused = await ask(gateway, previous_response_id=name)
+    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
+    for given in (f"msg_{name}_0", name):
+        response = await ask(gateway, [{"type": "item_reference", "id": given}])
+        assert code(response) == (404, "item_not_found", "input[0].id")
+
+
 async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
     first = await created(gateway)
     for params, param in (

@@ -75,11 +75,12 @@ def too_long() -> RequestTooLarge:
 
 
 def missing(response_id: str, previous: str) -> PreviousResponseNotFound:
-    """The error if `missing` is not stored, which is `previous` or a response before it."""
-    what = f"Previous response with id '{previous}' not found."
+    """The error if a response is not stored: `previous` or one before it. IDs are shown in ASCII,
+    because JSON can't hold half a surrogate pair."""
+    what = f"Previous response with id {previous!a} not found."
     if response_id != previous:
         what = (
-            f"The response {response_id!r}, which {previous!r} continues, is not stored any more."
+            f"The response {response_id!a}, which {previous!a} continues, is not stored any more."
         )
     return PreviousResponseNotFound(f"{what} Send the earlier items in `input`.", param=PREVIOUS)
 
@@ -116,7 +117,7 @@ class _History:
             if isinstance(item, dict) and item.get("id") == item_id:
                 return item
         raise ItemNotFound(
-            f"Item with id {item_id!r} not found. Items of responses that were created with "
+            f"Item with id {item_id!a} not found. Items of responses that were created with "
             "`store: false` are not stored. Send the item itself.",
             param=f"{path}.id",
         )

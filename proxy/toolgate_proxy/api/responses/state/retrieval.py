@@ -39,7 +39,7 @@ def listed(items: Sequence[Json], *, limit: int, order: str, after: str | None) 
     if after is not None:
         at = next((at for at, item in enumerate(ordered) if item["id"] == after), None)
         if at is None:
-            raise InvalidRequest(f"'after' names no item of this list: {after!r}.", param="after")
+            raise InvalidRequest(f"'after' names no item of this list: {after!a}.", param="after")
         ordered = ordered[at + 1 :]
     page = [_shown(item) for item in ordered[:limit]]
     return {
