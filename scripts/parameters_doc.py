@@ -1,5 +1,5 @@
-"""Generate docs/parameters.md and those of the Responses and Messages APIs from the gateway's tables
-(`make docs`).
+"""Generate docs/parameters.md, and those of the Responses and Messages APIs, from the gateway's
+tables (`make docs`).
 
     python scripts/parameters_doc.py [--check]
 

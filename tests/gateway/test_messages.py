@@ -73,13 +73,15 @@ def test_a_seeded_message_is_the_seeded_completion(
         any(block["type"] == "tool_use" for block in whole["content"])
         and whole["stop_reason"] != "max_tokens"
     )
-    chat = client.chat.completions.create(
-        **common | {"max_tokens": max_tokens},
-        messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": TEXT}],
-        tools=tools.ALL,
-        tool_choice=CHOICES[choice],  # type: ignore[arg-type]
-        extra_body={"enable_thinking": thinking == "adaptive"},
-    ).model_dump()
+    asked: dict[str, Any] = {
+        **common,
+        "max_tokens": max_tokens,
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": TEXT}],
+        "tools": tools.ALL,
+        "tool_choice": CHOICES[choice],
+        "extra_body": {"enable_thinking": thinking == "adaptive"},
+    }
+    chat = client.chat.completions.create(**asked).model_dump()
     message = chat["choices"][0]["message"]
     calls = [call["function"] for call in message.get("tool_calls") or []]
     if (chat["choices"][0].get("toolgate") or {}).get("last_call") == "cut":
