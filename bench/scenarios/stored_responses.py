@@ -1,8 +1,9 @@
 """Stored responses: memory in Redis per response, and the time of a retrieval.
 
 A gateway over a scripted backend stores conversations with three tools, reasoning and a call. Every
-tenth one has a second turn, and half of the responses are streamed. Then responses are retrieved, one at a time. Compare the
-time with that of retrieving a model: the same gateway and authentication, without the store.
+tenth one has a second turn, and half of the responses are streamed. Then responses are retrieved,
+one at a time. Compare the time with that of retrieving a model: the same gateway and
+authentication, without the store.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..sealing import SealBroken, Sealer
@@ -100,8 +100,8 @@ def seal(
     return SealedResponse(
         response.id,
         response.previous,
-        sealed(asdict(response), PURPOSE),
-        sealed({"id": response.id, **asdict(log)}, EVENTS_PURPOSE) if log is not None else b"",
+        sealed(vars(response), PURPOSE),
+        sealed({"id": response.id, **vars(log)}, EVENTS_PURPOSE) if log is not None else b"",
     )
 
 
