@@ -9,7 +9,7 @@ from tests.support.client_packages import prepare
 settings.register_profile("toolgate", deadline=None)
 settings.load_profile("toolgate")
 
-CLIENT_TESTS = ("test_clients", "test_codex", "test_responses_clients")
+CLIENT_TESTS = ("test_clients", "test_codex", "test_codex_stack", "test_responses_clients")
 """Modules that install client libraries."""
 
 

@@ -27,6 +27,27 @@ wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
 """
+CATALOG = {
+    "slug": "tiny",
+    "display_name": "tiny",
+    "description": "A model under test.",
+    "base_instructions": "Use the tools.",
+    "shell_type": "unified_exec",
+    "apply_patch_tool_type": "freeform",
+    "supports_parallel_tool_calls": True,
+    "supports_reasoning_summaries": False,
+    "supported_reasoning_levels": [],
+    "experimental_supported_tools": [],
+    "support_verbosity": True,
+    "default_verbosity": "low",
+    "supported_in_api": True,
+    "visibility": "list",
+    "priority": 1,
+    "context_window": 60_000,
+    "truncation_policy": {"mode": "tokens", "limit": 10_000},
+}
+"""An entry of Codex's model catalogue: a model with short instructions and the custom tool
+`apply_patch`. Without an entry, Codex sends instructions of 17,000 characters."""
 NOWHERE = "http://127.0.0.1:9"
 RUN_SECONDS = 120
 
@@ -45,13 +66,26 @@ class CodexRun:
         return [item for item in done if item["type"] == kind]
 
 
-def run_codex(url: str, key: str, folder: Path, task: str, *options: str) -> CodexRun:
-    """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`."""
+def run_codex(
+    url: str,
+    key: str,
+    folder: Path,
+    task: str,
+    *options: str,
+    in_catalog: bool = False,
+    sandbox: str = "danger-full-access",
+) -> CodexRun:
+    """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`.
+    `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise."""
     command = codex_command()
     home, work = folder / "home", folder / "work"
     home.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
     (home / "config.toml").write_text(CONFIGURATION.format(url=url))
+    if in_catalog:
+        catalog = home / "models.json"
+        catalog.write_text(json.dumps({"models": [CATALOG]}))
+        options = (*options, "-c", f"model_catalog_json={json.dumps(str(catalog))}")
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -64,7 +98,7 @@ def run_codex(url: str, key: str, folder: Path, task: str, *options: str) -> Cod
     done = subprocess.run(
         [
             *(str(command), "exec", "--json", "--skip-git-repo-check"),
-            *("--sandbox", "danger-full-access", *options, task),
+            *("--sandbox", sandbox, *options, task),
         ],
         cwd=work,
         env=environment,

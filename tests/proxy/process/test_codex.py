@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,40 @@ def test_codex_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_pat
     assert not list(run.folder.iterdir())
     assert not run.items("command_execution")
     assert run.events[-1]["type"] == "turn.failed", run
+
+
+PATCH = """\
+*** Begin Patch
+*** Add File: new.txt
++It's "made".
+*** Update File: old.txt
+@@
+-before
++after \\ é
+*** End Patch
+"""
+
+
+def test_codex_applies_a_patch_of_its_custom_tool(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "old.txt").write_text("before\n")
+    backend.turns += [
+        Script((call("apply_patch", {"input": PATCH}),)),
+        Script(("Applied.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Patch it.", in_catalog=True)
+    assert not backend.turns, run
+    assert (work / "new.txt").read_text() == 'It\'s "made".\n'
+    assert (work / "old.txt").read_text() == "after \\ é\n"
+    [change] = run.items("file_change")
+    assert change["status"] == "completed"
+    turn, result = messages(backend, 1)[-2:]
+    function = turn["tool_calls"][0]["function"]
+    assert (function["name"], json.loads(function["arguments"])) == (
+        "apply_patch",
+        {"input": PATCH},
+    )
+    assert "Success" in str(result["content"])
