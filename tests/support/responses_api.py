@@ -20,6 +20,8 @@ from toolgate_proxy.backend_client.sse import SseParser
 Event = dict[str, Any]
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 WALK = {"type": "function", "name": "walk", "parameters": {"type": "object"}}
+LATE_FIELDS = ("status", "encrypted_content")
+"""Fields of an item that only its end has."""
 OWN_FIELDS = ("presence_penalty", "frequency_penalty")
 """Fields of the Open Responses specification that OpenAI's model of a response lacks."""
 
@@ -101,8 +103,10 @@ def accumulated(made: list[Event]) -> list[dict[str, Any]]:
         item = items[at]
         if name == "output_item.done":
             done.add(at)
-            assert {**item, "status": event["item"]["status"]} == event["item"]
-            items[at] = event["item"]
+            ended = event["item"]
+            late = {name: ended[name] for name in LATE_FIELDS if name in ended}
+            assert {**item, **late} == ended
+            items[at] = ended
             continue
         assert event["item_id"] == item["id"]
         _apply(name, event, item)
