@@ -6,6 +6,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from openai.types.responses import ResponseItem
+from pydantic import TypeAdapter
 
 from tests.support.own_route import MASTER, Gateway, Response
 from tests.support.responses_api import LOOK, check_response, read_events
@@ -15,6 +17,7 @@ from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.response_store.errors import StoreUnavailable
 
 PATH = "/v1/responses"
+ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)
 USER = {"role": "user", "content": "hi"}
 ENCRYPTED = "reasoning.encrypted_content"
 
@@ -245,18 +248,25 @@ async def test_failed_responses_are_not_stored(gateway: Gateway) -> None:
 async def test_input_items_come_in_pages(gateway: Gateway) -> None:
     first = await created(gateway, "call", tools=[LOOK])
     second = await created(gateway, answered(first, "result"), previous_response_id=first["id"])
-    given = [{"role": "user", "content": "and"}, "next"]
+    given = [
+        {"role": "user", "content": "and"},
+        {"role": "assistant", "content": "yes"},
+        {"role": "developer", "content": [{"type": "input_text", "text": "go on"}]},
+        "next",
+    ]
     third = await created(gateway, given, previous_response_id=second["id"])
     path = f"{third['id']}/input_items"
     whole = (await get(gateway, path, order="asc")).json
     types = [item["type"] for item in whole["data"]]
     assert types == [
         "message", "reasoning", "function_call", "function_call_output", "message", "message",
-        "message",
+        "message", "message", "message",
     ]  # fmt: skip
+    for item in whole["data"]:
+        ITEM.validate_python(item, strict=True)
     ids = [item["id"] for item in whole["data"]]
     assert len(set(ids)) == len(ids)
-    assert whole["data"][-2]["content"] == [{"type": "input_text", "text": "and"}]
+    assert whole["data"][-4]["content"] == [{"type": "input_text", "text": "and"}]
     assert (whole["has_more"], whole["object"]) == (False, "list")
     seen: list[str] = []
     query: dict[str, Any] = {"limit": 3}
