@@ -10,6 +10,7 @@ from tests.support.messages_api import SEAL, parsed
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
 from toolgate_proxy.api.messages.conversation.signature import sign
+from toolgate_proxy.api.messages.conversation.turns import REMINDER
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -73,9 +74,24 @@ def test_system_prompts_at_the_beginning_are_one_message() -> None:
         system=[text("x-anthropic-billing-header: cch=1;"), text("a1"), text("a2")],
     ) == [
         {"role": "system", "content": "a1\n\na2\n\nb"},
-        {"role": "user", "content": "c"},
-        {"role": "system", "content": "d"},
+        {"role": "user", "content": [text("c"), text(REMINDER.format("d"))]},
     ]
+
+
+def test_a_later_system_message_is_text_of_the_user() -> None:
+    """Most templates accept no system message after the beginning."""
+    later = {"role": "system", "content": "later"}
+    reminder = text(REMINDER.format("later"))
+    assert messages_of(user("a"), assistant("b"), later, user("c"))[2:] == [
+        {"role": "user", "content": [reminder, text("c")]}
+    ]
+    called_ = messages_of(user("a"), assistant(use()), later, user(result(), text("c")))
+    assert [message["role"] for message in called_] == ["user", "assistant", "tool", "user"]
+    assert called_[-1]["content"] == [reminder, text("c")]
+    assert messages_of(user("a"), assistant(use()), user(result()), later)[-1] == {
+        "role": "user",
+        "content": reminder["text"],
+    }
 
 
 def test_an_assistant_turn_is_one_message() -> None:

@@ -60,12 +60,16 @@ class _Reader:
         """The ids of all calls."""
         self._open: dict[str, str] = {}
         """The ids of the calls of the last assistant message that have no result yet, by path."""
+        self._system: list[tuple[str, str]] = []
+        """Texts and paths of system messages that wait for the results of calls."""
 
     def read(self, message: Fields, path: str, *, is_last: bool) -> None:
         role = message.text("role")
         check_fields(message, ("role", "content"))
         if role in ("system", "developer"):
-            self.turns.system(read_system(message, "content"), path)
+            self._system.append((read_system(message, "content"), path))
+            if not self._open:
+                self._add_system()
         elif role == "user":
             self._user(message, path)
         elif role == "assistant":
@@ -82,6 +86,11 @@ class _Reader:
                 param=path,
             )
 
+    def _add_system(self) -> None:
+        for text, path in self._system:
+            self.turns.system(text, path)
+        self._system.clear()
+
     def _user(self, message: Fields, path: str) -> None:
         parts: list[tuple[Part, str]] = []
         blocks = blocks_of(message, "content")
@@ -94,6 +103,7 @@ class _Reader:
                 raise unsupported_block(block, kind, "a user message", USER_BLOCKS)
             parts += [(part, block.place) for part in read]
         self.require_results(message.path("content"))
+        self._add_system()
         if parts:
             self.turns.user(parts, path)
         elif not any(kind == "tool_result" for _, kind in blocks):

@@ -11,6 +11,9 @@ from .content import Content, Part, joined
 Message = dict[str, Any]
 
 
+REMINDER = "<system-reminder>\n{}\n</system-reminder>"
+
+
 @dataclass
 class _Turn:
     message: Message
@@ -49,14 +52,17 @@ class Turns:
         )
 
     def system(self, text: str, path: str) -> None:
+        """Many templates accept one system message only, at the beginning. A later one becomes text
+        of the user, in the form that models know from clients."""
         if not text:
             return
-        if len(self._turns) == 1 and self._turns[0].message["role"] == "system":
-            # Many templates accept one system message only, at the beginning.
-            content = self._turns[0].message["content"]
-            self._turns[0].message["content"] = f"{content}\n\n{text}"
-            return
-        self._turns.append(_Turn({"role": "system", "content": text}, path))
+        first = self._turns[0].message if self._turns else {}
+        if not self._turns:
+            self._turns.append(_Turn({"role": "system", "content": text}, path))
+        elif len(self._turns) == 1 and first["role"] == "system":
+            first["content"] = f"{first['content']}\n\n{text}"
+        else:
+            self.user([({"type": "text", "text": REMINDER.format(text)}, path)], path)
 
     def user(self, parts: list[tuple[Part, str]], path: str) -> None:
         self._extend(
