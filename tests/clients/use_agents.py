@@ -1,4 +1,5 @@
-"""The OpenAI Agents SDK on the Responses API: a tool loop, a handoff, streams, a session."""
+"""The OpenAI Agents SDK on the Responses API: a tool, a handoff, streams, a session, a stored
+response."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ model = OpenAIResponsesModel(shared.MODEL, openai_client=client)
 called: list[str] = []
 
 
-def settings(choice: str, **more: Any) -> ModelSettings:
+def settings(choice: str, *, store: bool = False, **more: Any) -> ModelSettings:
     return ModelSettings(
         tool_choice=choice,
         max_tokens=shared.MAX_TOKENS,
-        store=False,
+        store=store,
         extra_body={**shared.BODY, "seed": 7},
         **more,
     )
@@ -119,6 +120,16 @@ async def session() -> None:
     shared.done("a session of two runs")
 
 
+async def continued() -> None:
+    """The second run sends its own input, and the first response's ID."""
+    speaker = Agent("speaker", model=model, model_settings=settings("none", store=True))
+    first = await Runner.run(speaker, shared.QUESTION)
+    second = await Runner.run(speaker, "And?", previous_response_id=first.last_response_id)
+    tokens = [run.context_wrapper.usage.input_tokens for run in (first, second)]
+    assert tokens[0] < tokens[1]
+    shared.done("a stored response is continued")
+
+
 async def output_type() -> None:
     agent = Agent(
         "writer", model=model, output_type=shared.Weather, model_settings=settings("auto")
@@ -129,7 +140,7 @@ async def output_type() -> None:
 
 
 async def main() -> None:
-    await asyncio.gather(loop_with_tools(), handoff(), session(), output_type())
+    await asyncio.gather(loop_with_tools(), handoff(), session(), continued(), output_type())
 
 
 asyncio.run(main())

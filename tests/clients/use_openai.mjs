@@ -1,4 +1,5 @@
-// The OpenAI SDK for JavaScript, Responses API: create, stream, parse, a loop of two turns.
+// The OpenAI SDK for JavaScript, Responses API: create, stream, parse, a loop of two turns by items
+// and by stored responses.
 
 import assert from "node:assert/strict";
 import OpenAI from "openai";
@@ -74,10 +75,35 @@ async function loop() {
   console.log("checked: a loop of two turns");
 }
 
+async function stored() {
+  const body = { ...asked, store: true, tools };
+  const first = await client.responses.create({ ...body, tool_choice: named });
+  const results = check(first, named).map((call) => ({
+    type: "function_call_output",
+    call_id: call.call_id,
+    output: "done",
+  }));
+  const input = results.length ? results : "And now?";
+  const second = await client.responses.create({
+    ...body,
+    input,
+    tool_choice: "none",
+    previous_response_id: first.id,
+  });
+  assert.deepEqual((await client.responses.retrieve(second.id)).output, second.output);
+  const items = [];
+  for await (const item of client.responses.inputItems.list(second.id, { order: "asc", limit: 1 }))
+    items.push(item.type);
+  assert.equal(items[0], "message");
+  for (const { id } of [first, second]) await client.responses.delete(id);
+  await assert.rejects(client.responses.retrieve(first.id), (error) => error.status === 404);
+  console.log("checked: stored responses: continued, retrieved, listed, deleted");
+}
+
 async function refused() {
   const wrong = client.responses.create({ ...asked, tools: [{ type: "unheard_of" }] });
   await assert.rejects(wrong, (error) => error.status === 400 && error.param.startsWith("tools[0]"));
   console.log("checked: errors");
 }
 
-await Promise.all([...["auto", "required", "none", named].map(choose), parse(), loop(), refused()]);
+await Promise.all([...["auto", "required", "none", named].map(choose), parse(), loop(), stored(), refused()]);

@@ -1,4 +1,5 @@
-"""The OpenAI SDK's Responses API: sync, async, `.stream()`, `.parse()`, a loop of two turns."""
+"""The OpenAI SDK's Responses API: sync, async, `.stream()`, `.parse()`, a loop of two turns, stored
+responses."""
 
 from __future__ import annotations
 
@@ -76,6 +77,35 @@ items += [
 second = client.responses.create(**COMMON, input=items, tools=TOOLS)
 assert second.status in ("completed", "incomplete")
 shared.done("a loop of two turns")
+
+stored = {**COMMON, "store": True}
+first = client.responses.create(
+    **stored, input=shared.QUESTION, tools=TOOLS, tool_choice=NAMED, parallel_tool_calls=False
+)
+results: list[Any] = [
+    {"type": "function_call_output", "call_id": call.call_id, "output": "done"}
+    for call in calls_of(first)
+]
+second = client.responses.create(
+    **stored,
+    previous_response_id=first.id,
+    input=results or "And now?",
+    tools=TOOLS,
+    tool_choice="none",
+)
+assert client.responses.retrieve(first.id) == first
+assert client.responses.retrieve(second.id).previous_response_id == first.id
+kinds = [item.type for item in client.responses.input_items.list(second.id, order="asc", limit=1)]
+assert kinds[0] == "message"
+assert kinds[-1] == ("function_call_output" if results else "message")
+for response in (first, second):
+    client.responses.delete(response.id)
+try:
+    client.responses.retrieve(first.id)
+except openai.NotFoundError:
+    shared.done("stored responses: continued, retrieved, listed, deleted")
+else:
+    raise AssertionError("a deleted response is retrieved")
 
 
 async def main() -> None:

@@ -1,8 +1,10 @@
 // The Vercel AI SDK: generateText, streamText, generateObject, a loop of two turns. With the argument
-// `responses`, by its default provider for OpenAI, on the Responses API. The cases run at once.
+// `responses`, by its default provider for OpenAI, on the Responses API. With `open-responses`, by
+// its provider for the Open Responses specification. The cases run at once.
 
 import assert from "node:assert/strict";
 import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenResponses } from "@ai-sdk/open-responses";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
@@ -10,18 +12,23 @@ import { z } from "zod";
 const body = { logit_bias: JSON.parse(process.env.GATEWAY_BIAS), reasoning_budget: 20 };
 const where = { baseURL: `${process.env.GATEWAY_URL}/v1`, apiKey: process.env.GATEWAY_KEY };
 const responses = process.argv.includes("responses");
+const openResponses = process.argv.includes("open-responses");
 const chat = createOpenAICompatible({
   ...where,
   name: "gateway",
   supportsStructuredOutputs: true,
   transformRequestBody: (sent) => ({ ...sent, ...body }),
 });
-const openai = createOpenAI({
-  ...where,
-  fetch: (url, { body: sent, ...rest }) =>
-    fetch(url, { ...rest, body: JSON.stringify({ ...JSON.parse(sent), ...body, seed: 5 }) }),
+const adding = (url, { body: sent, ...rest }) =>
+  fetch(url, { ...rest, body: JSON.stringify({ ...JSON.parse(sent), ...body, seed: 5 }) });
+const openai = createOpenAI({ ...where, fetch: adding });
+const open = createOpenResponses({
+  name: "gateway",
+  url: `${where.baseURL}/responses`,
+  apiKey: where.apiKey,
+  fetch: adding,
 });
-const model = (responses ? openai : chat)("tiny");
+const model = (responses ? openai : openResponses ? open : chat)("tiny");
 const weather = z.object({ city: z.string(), unit: z.enum(["celsius", "fahrenheit"]).optional() });
 const tools = {
   get_weather: tool({ description: "weather", inputSchema: weather }),
@@ -40,7 +47,7 @@ const asked = {
   prompt: "What's the weather in Beijing and Shanghai?",
   maxOutputTokens: 800,
   maxRetries: 0,
-  ...(responses ? { providerOptions: { openai: { store: false } } } : { seed: 5 }),
+  ...(responses || openResponses ? {} : { seed: 5 }), // those providers have no seed
 };
 const named = { type: "tool", toolName: "set_tags" };
 
@@ -70,7 +77,7 @@ async function generate() {
   console.log("checked: generateObject");
 }
 
-async function loop() {
+async function loop(options = {}) {
   const acting = {
     ...tools,
     set_tags: { ...tools.set_tags, execute: async () => "done" },
@@ -78,6 +85,7 @@ async function loop() {
   let turns = 0;
   const result = await generateText({
     ...asked,
+    ...options,
     tools: acting,
     stopWhen: stepCountIs(2),
     prepareStep: ({ stepNumber }) => {
@@ -86,7 +94,12 @@ async function loop() {
     },
   });
   assert(result.steps[0].finishReason === "length" || turns === 2);
-  console.log("checked: a loop of two turns");
+  console.log("checked: a loop of two turns", JSON.stringify(options));
 }
 
-await Promise.all([...["auto", "required", "none", named].map(choose), generate(), loop()]);
+const loops = [loop()];
+if (responses) {
+  const openai = { store: false, include: ["reasoning.encrypted_content"] };
+  loops.push(loop({ providerOptions: { openai } }));
+}
+await Promise.all([...["auto", "required", "none", named].map(choose), generate(), ...loops]);

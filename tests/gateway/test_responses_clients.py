@@ -12,6 +12,7 @@ from .servers import Gateway
 AT_ONCE = {
     "openai_js": ("use_openai.mjs",),
     "vercel": ("use_vercel.mjs", "responses"),
+    "vercel_open_responses": ("use_vercel.mjs", "open-responses"),
     "agents": ("use_agents.py",),
     "langchain": ("use_langchain.py", "responses"),
     "pydantic_ai": ("use_pydantic_ai.py", "responses"),
