@@ -25,11 +25,12 @@ from ..litellm_host.context import carry
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
-from . import body_guard, message_batches, model_retrieval, response_operations, stored_responses
+from . import body_guard, message_batches, model_retrieval
 from .authorization import authenticate, authorize, route_path
 from .exchange import Exchange
 from .refusal import form_of, refuse
-from .stored_responses import Operation, operation_of
+from .stored_responses import operations
+from .stored_responses.routes import Operation, operation_of, refuse_socket, refuses_socket
 from .token_count import TokenCount
 from .transport import body
 from .transport.connection import KeepAlive
@@ -42,8 +43,8 @@ class OwnRoute:
         self._litellm = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if stored_responses.refuses_socket(scope):
-            await stored_responses.refuse_socket(scope, receive, send)
+        if refuses_socket(scope):
+            await refuse_socket(scope, receive, send)
             return
         if scope["type"] != "http":
             await self._litellm(scope, receive, send)
@@ -60,7 +61,7 @@ class OwnRoute:
                 await authenticate(scope, context)
                 if not isinstance(wanted, Operation):
                     raise wanted
-                response = await response_operations.answer(wanted, scope, context)
+                response = await operations.answer(wanted, scope, context)
                 await response(scope, receive, send)
                 return
             elif (closed := message_batches.refusal(route_path(scope))) is not None:

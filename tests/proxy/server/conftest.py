@@ -20,9 +20,9 @@ from toolgate_proxy.server import (
     client,
     exchange,
     own_route,
-    response_operations,
     token_count,
 )
+from toolgate_proxy.server.stored_responses import operations
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -41,7 +41,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
     )
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
-    for module in (auth, client, exchange, own_route, response_operations, token_count):
+    for module in (auth, client, exchange, own_route, operations, token_count):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(exchange, "selection", lambda: selection)
     monkeypatch.setattr(own_route, "model_routes", lambda: known)

@@ -13,21 +13,21 @@ from starlette.types import Scope
 
 from toolgate_core.errors import InvalidRequest, ResponseNotFound, UnsupportedParameter
 
-from ..api.responses.parameters import INCLUDES
-from ..api.responses.state.history import unavailable
-from ..api.responses.state.retrieval import listed, replayed, retrieved
-from ..context import RequestContext
-from ..limits.admission import reserve
-from ..litellm_host import auth as host_auth
-from ..litellm_host.errors import own_errors
-from ..request_fields import invalid_value
-from ..response_store.errors import StoreUnavailable
-from ..response_store.record import StoredResponse
-from ..response_store.store import ResponseStore
-from ..sealing import OwnerSeal
-from ..state import gateway
-from .client import owner_of
-from .stored_responses import Name, Operation
+from ...api.responses.parameters import INCLUDES
+from ...api.responses.state.history import unavailable
+from ...api.responses.state.retrieval import listed, replayed, retrieved
+from ...context import RequestContext
+from ...limits.admission import reserve
+from ...litellm_host import auth as host_auth
+from ...litellm_host.errors import own_errors
+from ...request_fields import invalid_value
+from ...response_store.errors import StoreUnavailable
+from ...response_store.record import StoredResponse
+from ...response_store.store import ResponseStore
+from ...sealing import OwnerSeal
+from ...state import gateway
+from ..client import owner_of
+from .routes import Name, Operation
 
 MAX_PAGE, PAGE = 100, 20
 

@@ -1,4 +1,4 @@
-"""Routes of the Responses API beside `POST /v1/responses`: which of them our models have.
+"""Which routes of the Responses API our models have beside `POST /v1/responses`.
 
 Those for responses of other providers' models stay LiteLLM's.
 """
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import RouteClosed, UnsupportedParameter
 
-from ..litellm_host.deployments.router import placement_of, rows_of
+from ...litellm_host.deployments.router import placement_of, rows_of
 
 PATH = re.compile(
     r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?P<rest>/.*)?|conversations(?:/.*)?)",

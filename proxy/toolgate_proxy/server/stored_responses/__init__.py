@@ -1,0 +1,1 @@
+"""Routes of the Responses API beside `POST /v1/responses`."""
