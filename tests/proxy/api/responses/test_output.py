@@ -189,7 +189,10 @@ def test_response_repeats_the_request() -> None:
     _, whole = streamed(call("look", {}), parsed(tools=[LOOK], **given))
     check_response(whole)
     expected = given | {
-        "text": {**given["text"], "verbosity": "medium"},
+        "text": {
+            "format": {**given["text"]["format"], "description": None, "strict": False},
+            "verbosity": "medium",
+        },
         "tools": [{**LOOK, "description": None, "strict": None}],
         "truncation": "disabled",
         "store": True,

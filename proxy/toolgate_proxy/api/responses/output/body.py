@@ -123,7 +123,7 @@ def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
         "store": given.get("store", True),
         "temperature": given.get("temperature", 1.0),
         "text": {
-            "format": text.get("format", {"type": "text"}),
+            "format": _format(text.get("format", {"type": "text"})),
             "verbosity": text.get("verbosity", "medium"),
         },
         "tool_choice": given.get("tool_choice", "auto"),
@@ -136,6 +136,12 @@ def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
         "user": given.get("user"),
         "metadata": given.get("metadata", {}),
     }
+
+
+def _format(given: Mapping[str, Any]) -> dict[str, Any]:
+    if given.get("type") != "json_schema":
+        return dict(given)
+    return {"description": None, "strict": False, **given}
 
 
 def _usage(counts: TokenCounts) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
 from ..state.item_ids import item_id
-from .logprobs import event_logprobs, part_logprobs
+from .logprobs import text_logprobs
 
 Event = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -96,7 +96,7 @@ class TextItem:
         more: Event = {"delta": event.text}
         if self.kind is MESSAGE:
             self._logprobs += event.logprobs
-            more["logprobs"] = event_logprobs(event.logprobs)
+            more["logprobs"] = text_logprobs(event.logprobs)
         elif not event.text:
             return  # logprobs only
         yield self._text_event("delta", more)
@@ -108,7 +108,7 @@ class TextItem:
             self._sealed = self.seal(part["text"])
         more: Event = {"text": part["text"]}
         if self.kind is MESSAGE:
-            more["logprobs"] = event_logprobs(self._logprobs)
+            more["logprobs"] = text_logprobs(self._logprobs)
         yield self._text_event("done", more)
         yield self._part_event("done", part)
         yield {
@@ -128,7 +128,7 @@ class TextItem:
     def _part(self) -> dict[str, Any]:
         part = {**self.kind.part, "text": "".join(self._texts)}
         if self.kind is MESSAGE:
-            part["logprobs"] = part_logprobs(self._logprobs)
+            part["logprobs"] = text_logprobs(self._logprobs)
         return part
 
     def _place(self) -> Event:

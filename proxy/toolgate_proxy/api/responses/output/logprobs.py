@@ -8,16 +8,9 @@ from typing import Any
 from toolgate_core import wire
 
 
-def part_logprobs(tokens: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
-    """As a content part has them."""
-    return [
-        {**_with_bytes(token), "top_logprobs": [_with_bytes(top) for top in token.top]}
-        for token in tokens
-    ]
-
-
-def event_logprobs(tokens: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
-    """As events have them: without bytes."""
+def text_logprobs(tokens: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
+    """As content parts and events have them. OpenAI's events have no bytes, but those of the Open
+    Responses specification do."""
     return [
         {**_logprob(token), "top_logprobs": [_logprob(top) for top in token.top]}
         for token in tokens
@@ -25,8 +18,4 @@ def event_logprobs(tokens: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
 
 
 def _logprob(token: wire.TopLogprob) -> dict[str, Any]:
-    return {"token": token.token, "logprob": token.logprob}
-
-
-def _with_bytes(token: wire.TopLogprob) -> dict[str, Any]:
-    return {**_logprob(token), "bytes": list(token.bytes)}
+    return {"token": token.token, "logprob": token.logprob, "bytes": list(token.bytes)}
