@@ -30,8 +30,9 @@ CALL: Body = {
     "max_tokens": 400,
     "tools": [LIGHT, DOOR],
     "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+    "chat_template_kwargs": {"enable_thinking": False},
 }
-"""With several calls, the random model would never end its turn."""
+"""With several calls, or while it thinks, the random model would not end its turn."""
 WRITE = {
     "name": "write",
     "input_schema": {
@@ -82,13 +83,14 @@ def accepted(group: str, name: str, body: Body) -> Case:
 def refused(
     group: str, name: str, body: Body, path: str, kind: str = "invalid_request_error"
 ) -> Case:
-    """A request that must be an error of the type `kind`, with `path` in its message."""
+    """A request that must be an error of the type `kind` that names `path`."""
 
     def check(client: Client) -> bool:
         reply = client.post(body)
-        return (
-            reply.status != 200 and is_error(reply, kind) and path in reply.body["error"]["message"]
-        )
+        if reply.status == 200 or not is_error(reply, kind):
+            return False
+        error = reply.body["error"]
+        return path in f"{error.get('param')} {error['message']}"
 
     return Case(group, name, check)
 
@@ -275,19 +277,17 @@ def thinking() -> list[Case]:
         ]
         return bool(found) and ok(client.post({**THINKING, "messages": again})).status == 200
 
-    def forged(client: Client) -> bool:
-        block = {"type": "thinking", "thinking": "Hm.", "signature": "Zm9yZ2Vk"}
-        again = [
-            USER,
-            {"role": "assistant", "content": [block, {"type": "text", "text": "Ok."}]},
-            USER,
-        ]
+    def changed(client: Client) -> bool:
+        found = blocks(client.post(THINKING), "thinking")
+        block = {**found[0], "thinking": f"{found[0]['thinking']} no"}
+        content = [block, {"type": "text", "text": "Ok."}]
+        again = [USER, {"role": "assistant", "content": content}, USER]
         return is_error(client.post({**THINKING, "messages": again}), "invalid_request_error")
 
     return [
         Case(group, "blocks with a signature", signed),
         Case(group, "blocks are accepted back", back),
-        Case(group, "a signature that was not made here is refused", forged),
+        Case(group, "a block whose text was changed is refused", changed),
         Case(
             group,
             "no thinking unasked",

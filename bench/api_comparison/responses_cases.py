@@ -31,8 +31,9 @@ CALL: Body = {
     "tools": [LIGHT, DOOR],
     "tool_choice": "required",
     "parallel_tool_calls": False,
+    "chat_template_kwargs": {"enable_thinking": False},
 }
-"""With several calls, the random model would never end its turn."""
+"""With several calls, or while it reasons, the random model would not end its turn."""
 SEVERAL: Body = {**CALL, "parallel_tool_calls": True}
 WRITE = {
     "type": "function",
