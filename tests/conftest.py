@@ -9,13 +9,8 @@ from tests.support.client_packages import prepare
 settings.register_profile("toolgate", deadline=None)
 settings.load_profile("toolgate")
 
-CLIENT_TESTS = ("test_clients", "test_codex", "test_codex_stack", "test_responses_clients")
-"""Modules that install client libraries."""
-
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Client libraries are installed while other tests run."""
-    if not session.config.option.collectonly and any(
-        item.path.stem in CLIENT_TESTS for item in session.items
-    ):
-        prepare()
+    if not session.config.option.collectonly:
+        prepare({item.path.stem for item in session.items})

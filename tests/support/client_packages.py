@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -35,10 +35,17 @@ def codex_command() -> Path:
     return _made(_make_codex).result()
 
 
-def prepare() -> None:
-    """Starts the installation of everything."""
-    for make in (_make_node_folder, _make_codex, _make_python):
-        _made(make)
+def prepare(modules: Iterable[str]) -> None:
+    """Starts the installation of what these modules of tests need."""
+    libraries = {"test_clients", "test_responses_clients"}
+    needs = {
+        _make_node_folder: libraries,
+        _make_codex: {"test_codex", "test_codex_stack"},
+        _make_python: libraries,
+    }
+    for make, users in needs.items():
+        if not users.isdisjoint(modules):
+            _made(make)
 
 
 @cache
