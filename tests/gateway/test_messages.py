@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,3 +109,30 @@ def _said(message: dict[str, Any]) -> tuple[str, str, list[tuple[str, Any]]]:
         texts("thinking", "thinking"),
         [(each["name"], each["input"]) for each in calls],
     )
+
+
+def test_errors_about_the_context_are_in_anthropics_words(
+    http: httpx.Client, common: dict[str, Any]
+) -> None:
+    """Claude Code reads the numbers."""
+    body = {**common, "messages": [{"role": "user", "content": "one two three"}]}
+    answer = http.post("/v1/messages", json=body | {"max_tokens": 1_000_000})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
+    form = r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+), "
+    numbers = re.match(form, error["message"])
+    assert numbers is not None, error
+    prompt, most, context = map(int, numbers.groups())
+    assert most == 1_000_000
+    assert http.post("/v1/messages", json=body | {"max_tokens": context - prompt}).is_success
+    for words in (context, context * 30):
+        long = [{"role": "user", "content": "one " * words}]
+        for path in ("/v1/messages", "/v1/messages/count_tokens"):
+            refused = http.post(path, json=body | {"messages": long})
+            assert refused.status_code == 400
+            message = refused.json()["error"]["message"]
+            assert message.startswith("prompt is too long: "), message
+            if words == context:
+                counted = re.match(r"prompt is too long: (\d+) tokens > (\d+) maximum", message)
+                assert counted is not None, message
+                assert int(counted[1]) > int(counted[2]) == context

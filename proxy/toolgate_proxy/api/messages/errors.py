@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
+
+from .context_errors import context_message
 
 TYPES = {
     400: "invalid_request_error",
@@ -53,13 +55,18 @@ def error_body(
     shown = {
         **given,
         "type": TYPES.get(error.status, "api_error"),
-        "message": shortened(_in_own_words(error.message, request), MAX_MESSAGE),
+        "message": shortened(_message(error, request), MAX_MESSAGE),
     }
     if error.param is not None:
         shown["param"] = shortened(_in_own_words(error.param, request), MAX_PARAM)
     if error.param == "thread":
         shown["details"] = THREAD
     return {"type": "error", "error": shown, "request_id": request_id}
+
+
+def _message(error: ToolgateError, request: ChatRequest | None) -> str:
+    text = _in_own_words(error.message, request)
+    return context_message(text) if isinstance(error, ContextLengthExceeded) else text
 
 
 def _in_own_words(text: str, request: ChatRequest | None) -> str:
