@@ -73,15 +73,6 @@ def custom_parameters(grammar: Grammar | None) -> dict[str, Any]:
     }
 
 
-def validation_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The schema that validates arguments: with a pattern in place of a regular expression."""
-    grammar = grammar_of(parameters)
-    if grammar is None or grammar.syntax != "regex":
-        return parameters
-    text = {"type": "string", "pattern": f"^(?:{grammar.definition})$"}
-    return {**parameters, "properties": {INPUT: text}}
-
-
 def grammar_of(parameters: dict[str, Any]) -> Grammar | None:
     """The grammar in canonical parameters; None if they have none."""
     properties = parameters.get("properties")

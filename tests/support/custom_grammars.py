@@ -168,7 +168,7 @@ CASES = (
         "lark",
         LONG_LINES,
         (": ", "the same words again and again, ", '"', "\\", "\n", "</parameter>"),
-        ("k", ": ", "x" * 20, "\n"),
+        ("k", ": ", "one two three four five", "\n"),
     ),
     Case(
         "markup",

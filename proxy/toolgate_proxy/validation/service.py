@@ -12,12 +12,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolgate_core.custom_tools import validation_schema
+from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import Tool
 
 from ..settings import Settings
+from . import metrics
 from .cost import UNBOUNDED, steps
 from .pool import LimitExceeded, NoFreeWorker, ValidationPool, WorkerLost
 from .validator import InvalidSchema, Validator, Violation
@@ -89,6 +90,25 @@ class ValidationService:
     async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
         """`unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds its
         limits, ChecksBusy and ChecksFailed."""
+        violation = await self._check_schema(tool, arguments, unique=unique)
+        return violation if violation is not None else await self._check_grammar(tool, arguments)
+
+    async def _check_grammar(self, tool: Tool, arguments: str) -> Violation | None:
+        """Reads the input of a custom tool once more by its grammar, which the masks enforced. A
+        grammar that can't be read here, or not within the limits, is left to the masks."""
+        grammar = grammar_of(tool.parameters) if tool.custom else None
+        if grammar is None:
+            return None
+        try:
+            result = await self._run(tool, arguments, grammar=grammar)
+        except LimitExceeded:
+            metrics.CUSTOM_CALLS.labels("too_long").inc()
+            return None
+        outcome = "invalid" if result.violation else "valid" if result.is_read else "not_read"
+        metrics.CUSTOM_CALLS.labels(outcome).inc()
+        return result.violation
+
+    async def _check_schema(self, tool: Tool, arguments: str, *, unique: bool) -> Violation | None:
         cached = self._cache.get(tool.hash) or self._add(tool)
         self._cache.move_to_end(tool.hash)
         if cached.validator is not None and cached.steps * len(arguments) <= MAX_STEPS:
@@ -103,17 +123,24 @@ class ValidationService:
 
     def _add(self, tool: Tool) -> _CachedSchema:
         """Raises InvalidSchema."""
-        schema = validation_schema(tool.parameters)
-        cost = steps(schema)
-        validator = Validator(schema) if cost <= MAX_COMPILED else None
+        cost = steps(tool.parameters)
+        validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))
         if len(self._cache) > self._capacity:
             self._cache.popitem(last=False)
         return cached
 
-    async def _run(self, tool: Tool, arguments: str | None, *, unique: bool = False) -> JobResult:
+    async def _run(
+        self,
+        tool: Tool,
+        arguments: str | None,
+        *,
+        unique: bool = False,
+        grammar: Grammar | None = None,
+    ) -> JobResult:
         job = Job(
-            tool_schema=validation_schema(tool.parameters),
+            grammar=grammar,
+            tool_schema=tool.parameters,
             arguments=arguments,
             unique=unique,
             cpu_seconds=self._pool.cpu_seconds,

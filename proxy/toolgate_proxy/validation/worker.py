@@ -8,6 +8,7 @@ native code aborts. The process also ends when the gateway ends, because stdin i
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -16,6 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from toolgate_core.custom_tools import INPUT, Grammar
+from toolgate_core.schema.canonical import GRAMMAR
 from toolgate_proxy.validation.validator import InvalidSchema, Validator, Violation
 
 MEMORY_BYTES = 2**30
@@ -26,6 +29,8 @@ OUT_OF_MEMORY = 3
 
 class Job(BaseModel):
     tool_schema: dict[str, Any]
+    grammar: Grammar | None = None
+    """Read the arguments' input by this grammar instead of validating the arguments."""
     arguments: str | None
     """None: check only that the schema is valid."""
     unique: bool = False
@@ -33,12 +38,16 @@ class Job(BaseModel):
 
 
 class JobResult(BaseModel):
+    is_read: bool = True
+    """Whether the grammar could be read."""
     violation: Violation | None = None
     schema_error: str | None = None
     schema_error_pointer: str = ""
 
 
 def run(job: Job) -> JobResult:
+    if job.grammar is not None and job.arguments is not None:
+        return _read(job.grammar, json.loads(job.arguments)[INPUT])
     try:
         validator = Validator(job.tool_schema)
     except InvalidSchema as error:
@@ -46,6 +55,17 @@ def run(job: Job) -> JobResult:
     if job.arguments is None:
         return JobResult()
     return JobResult(violation=validator.check(job.arguments, unique=job.unique))
+
+
+def _read(grammar: Grammar, text: str) -> JobResult:
+    # Imported here, so that workers start fast where no tool has a grammar.
+    from toolgate_proxy.validation.grammar_reader import read_grammar
+
+    matches = read_grammar(grammar)
+    if matches is None:
+        return JobResult(is_read=False)
+    violation = Violation(pointer=f"/{INPUT}", keyword=GRAMMAR, schema_pointer="")
+    return JobResult(violation=None if matches(text) else violation)
 
 
 def main() -> None:

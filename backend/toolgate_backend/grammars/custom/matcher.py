@@ -28,6 +28,10 @@ after it, for one mask. If there are more, none of them is allowed: the input ca
 such a token's text."""
 
 
+MAX_AVOIDED = 24
+"""Maximum number of tokens through which a way around the forbidden text is searched."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """Fresh matchers, which are copied for each call."""
@@ -99,6 +103,10 @@ class CustomMatcher:
         self._tail = b""
         self._ends: tuple[llguidance.LLMatcher, ...] = ()
         self._steps: list[_Step] = []
+        self._searched = b""
+        self._avoidable: dict[bytes, bool] = {}
+        """Within one mask, by the text that follows: whether the forbidden text can be avoided
+        after it."""
 
     # --- Matcher ---
 
@@ -275,12 +283,65 @@ class CustomMatcher:
         if not self._pending:
             self._fill_closings(row, found)
 
-    def _forbid(self, row: BitmaskRow) -> None:
-        """Forbid tokens that complete the forbidden text."""
+    def _forbid(self, row: BitmaskRow, depth: int = 0) -> None:
+        """Forbid tokens that complete the forbidden text, or after which the grammar requires
+        it."""
         forbidden = self._parts.forbidden
         for begun in range(len(forbidden)):
             if self._tail.endswith(forbidden[:begun]):
                 row &= ~self._view.completing(forbidden, begun)[: len(row)]
+        if depth > MAX_AVOIDED:
+            return
+        words = row.view(np.uint32)
+        if not depth:
+            self._avoidable.clear()
+        for token in self._approaching():
+            if words[token >> 5] >> (token & 31) & 1:
+                # What can follow depends on the text, not on the tokens that spell it.
+                text = self._searched + self._view.texts[token]
+                if text not in self._avoidable:
+                    self._avoidable[text] = self._can_avoid(token, depth)
+                if not self._avoidable[text]:
+                    words[token >> 5] &= ~np.uint32(1 << (token & 31))
+
+    def _approaching(self) -> list[int]:
+        """The tokens that get near the forbidden text."""
+        forbidden = self._parts.forbidden
+        return [
+            int(token)
+            for begun in range(len(forbidden) - 1)
+            if self._tail.endswith(forbidden[:begun])
+            for token in self._view.approaching(forbidden, begun)
+        ]
+
+    def _can_avoid(self, token: int, depth: int) -> bool:
+        """Whether the input can go on after `token` without the forbidden text."""
+        for probe in self._view.probes():
+            consumed = self._input.try_consume_tokens([token, probe])
+            self._rolled_back(self._input, consumed)
+            if not consumed:
+                return False
+            follows = self._tail + self._view.texts[token] + self._view.texts[probe]
+            if consumed == 2 and not self._is_near(follows):
+                return True
+        tail, searched, row = self._tail, self._searched, np.zeros_like(self._view.plain)
+        if not _accepts(self._input, token):
+            return False
+        self._follow(self._view.texts[token])
+        self._searched += self._view.texts[token]
+        try:
+            if _is_complete(self._input):
+                return True
+            row[:] = self._mask_of_input()[: len(row)] & self._view.plain
+            self._forbid(row, depth + 1)
+            return bool(row.any())
+        finally:
+            self._rolled_back(self._input, 1)
+            self._tail, self._searched = tail, searched
+
+    def _is_near(self, text: bytes) -> bool:
+        forbidden = self._parts.forbidden
+        return text.endswith(tuple(forbidden[:n] for n in range(1, len(forbidden) + 1)))
 
     def _fill_closings(self, row: BitmaskRow, found: BitmaskRow) -> None:
         """Allow tokens that end the input."""

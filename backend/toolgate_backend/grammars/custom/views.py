@@ -37,6 +37,9 @@ _JSON = {
 }
 _PYTHON = {byte: text for byte, text in _JSON.items() if byte != ord("/")} | {ord("'"): b"'"}
 _ESCAPES: Mapping[Writing, Mapping[int, bytes]] = {"json": _JSON, "python": _PYTHON}
+NEAR = 2
+"""Bytes of the forbidden text from which on it is checked that it can be avoided."""
+PROBES = (b" ", b"a", b"1", b"\n", b"*")
 MAX_OPENINGS = 64
 """Maximum number of texts whose openings are cached."""
 _QUOTE, _BACKSLASH, _FIRST_PRINTABLE = 0x22, 0x5C, 0x20
@@ -70,6 +73,7 @@ class View:
     """By bytes: a token that has them."""
     _split_rows: dict[int, int] = field(default_factory=dict)
     _openings: dict[bytes, dict[int, int]] = field(default_factory=dict)
+    _approaching: dict[tuple[bytes, int], TokenIds] = field(default_factory=dict)
     _completing: dict[tuple[bytes, int], BitmaskRow] = field(default_factory=dict)
     _closings: dict[bytes, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
@@ -149,6 +153,24 @@ class View:
             ]
             self._completing[key] = masks.pack(masks.token_ids(found), len(self.texts))
         return self._completing[key]
+
+    def approaching(self, text: bytes, begun: int) -> TokenIds:
+        """The tokens after which at least `NEAR` bytes of `text` are written, but not all, if
+        `begun` bytes are written before them."""
+        key = (text, begun)
+        if key not in self._approaching:
+            ends = [text[:n] for n in range(NEAR, len(text))]
+            if begun:
+                ends = [end[begun:] for end in ends if len(end) > begun]
+                found = [self._raw_ids[end] for end in ends if end in self._raw_ids]
+            else:
+                found = [at for at, each in enumerate(self.texts) if each.endswith((*ends,))]
+            self._approaching[key] = masks.token_ids(found)
+        return self._approaching[key]
+
+    def probes(self) -> list[int]:
+        """Tokens that often can continue a text."""
+        return [self._raw_ids[each] for each in PROBES if each in self._raw_ids]
 
     def openings(self, text: bytes) -> dict[int, int]:
         """The tokens that begin with `text` and go on with a part of an input: by token, a token

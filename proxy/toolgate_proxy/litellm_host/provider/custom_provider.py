@@ -13,6 +13,8 @@ from typing import Any
 from litellm.llms.custom_llm import CustomLLM
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
+from toolgate_core.errors import UnsupportedParameter
+
 from ...api.chat_completions.chunks import Chunk, Chunks
 from ...api.chat_completions.request import parse_request
 from ...api.chat_completions.response import WholeResponse
@@ -85,6 +87,12 @@ def _responding(call: ProviderCall) -> failover.Responding:
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
     open_objects = here.settings.open_objects
     request = parse_request(call.body, model=call.placement.model, open_objects=open_objects)
+    if any(tool.custom for tool in request.tools):
+        raise UnsupportedParameter(
+            "Custom tools are not supported on LiteLLM's route, which has no form for their calls. "
+            "Use the gateway's own route (docs/gateway.md), or offer functions.",
+            param="tools",
+        )
     return failover.respond(
         here.engine, here.deployments, request, call.placement, call.alternatives, current()
     )

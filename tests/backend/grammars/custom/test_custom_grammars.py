@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.codec_walks import CodecModel
@@ -32,9 +34,7 @@ def compiled(dialect: str, syntax: Any, definition: str) -> CompileResult:
     return model(dialect)._compiler.compile("key", "f", canonical_json(parameters))
 
 
-def accepts(
-    dialect: str, syntax: str, definition: str, text: str, *, ascii_only: bool = False
-) -> bool:
+def accepts(dialect: str, syntax: str, definition: str, text: str) -> bool:
     """Whether a call with this input is accepted, in the tokenizer's own tokens."""
     result = compiled(dialect, syntax, definition)
     assert result.grammar is not None, result.verdict
@@ -43,15 +43,13 @@ def accepts(
 
 def written(dialect: str, text: str) -> str:
     """The arguments in the form of the dialect."""
-    import json
-
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted, mark = json.dumps(text, ensure_ascii=False), "｜DSML｜"
     forms = {
         "qwen3": f'{{"input": {quoted}}}',
         "llama4_pythonic": f"input={quoted}",
         "qwen3_coder": f"<parameter=input>\n{text}\n</parameter>\n",
         "gemma4": f'{{input:<|"|>{text}<|"|>}}',
-        "deepseek_v32": f'<｜DSML｜parameter name="input" string="true">{text}</｜DSML｜parameter>\n',
+        "deepseek_v32": f'<{mark}parameter name="input" string="true">{text}</{mark}parameter>\n',
         "minimax_m3": f"]<]minimax[>[<input>{text}]<]minimax[>[</input>",
         "glm45": f"<arg_key>input</arg_key>\n<arg_value>{text}</arg_value>\n",
     }
@@ -125,7 +123,7 @@ def test_every_grammar_compiles_in_every_form(dialect: str) -> None:
     [
         ('start: "a" ((', "line 1, column"),
         ('start: "a"\n  | "b" c', "unknown name"),
-        ('start: b\nb: /[a/', "line 2, column 4"),
+        ("start: b\nb: /[a/", "line 2, column 4"),
         ("start: /a(?=b)/", "line 1, column 8"),
         ('start: A\nA.2: "a"', "line 2, column 6"),
         ('start: "a"\n%declare X', "line 2, column"),
@@ -153,8 +151,6 @@ def test_an_invalid_regular_expression_is_refused(pattern: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["qwen3", "llama4_pythonic", "qwen3_coder"])
 def test_a_rollback_restores_the_mask(dialect: str) -> None:
-    import numpy as np
-
     made = model(dialect)
     result = compiled(dialect, "lark", PATCH)
     assert result.grammar is not None

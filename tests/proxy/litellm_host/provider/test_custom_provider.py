@@ -140,6 +140,14 @@ async def test_error_before_the_first_chunk_is_raised_by_the_call(
         assert (ours.code, ours.param) == ("context_length_exceeded", "messages")
 
 
+async def test_custom_tools_are_refused(recorder: Recorder, backend: FakeBackend) -> None:
+    with pytest.raises(litellm.BadRequestError) as refusal:
+        await ask("hi", tools=[{"type": "custom", "custom": {"name": "shell"}}])
+    ours = carried(refusal.value)
+    assert ours is not None
+    assert (ours.code, ours.param) == ("unsupported_parameter", "tools")
+
+
 async def test_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
     stream = await ask("hang", stream=True)
