@@ -254,5 +254,47 @@ def parse(
     )
 
 
+@app.command(context_settings=EXTRA)
+def launch(
+    context: typer.Context,
+    client: Annotated[str, typer.Argument(help="claude, codex, opencode or qwen.")],
+    url: Annotated[str, typer.Option(help="URL of the gateway.")] = "http://127.0.0.1:4000",
+    model: Annotated[
+        str | None, typer.Option(help="Model name. Default: the gateway's only model.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=["TOOLGATE_API_KEY", "TOOLGATE_MASTER_KEY"], help="API key of the gateway."
+        ),
+    ] = None,
+    as_text: Annotated[
+        bool, typer.Option("--print", help="Print the shell commands instead of running them.")
+    ] = False,
+) -> None:
+    """Run a coding agent with the gateway: `toolgate launch claude -- -p "List the tests."`.
+
+    The gateway, the key and the model are set for this run only. No file is changed."""
+    from .launch import NotLaunched, model_of, run, shell_lines
+    from .launch_clients import CLIENTS, Gateway
+
+    if client not in CLIENTS:
+        raise typer.BadParameter(f"{client!r} is not one of {', '.join(CLIENTS)}.")
+    if not key:
+        raise typer.BadParameter("Set --key or TOOLGATE_API_KEY to an API key of the gateway.")
+    url = url.rstrip("/").removesuffix("/v1")
+    try:
+        gateway = Gateway(url, model_of(url, key, model))
+        lines = shell_lines(CLIENTS[client], gateway, context.args)
+        if as_text:
+            typer.echo("\n".join(lines))
+            return
+        typer.echo("\n".join(lines), err=True)
+        run(CLIENTS[client], gateway, key, context.args)
+    except NotLaunched as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+
+
 def main() -> None:
     app()
