@@ -138,3 +138,20 @@ def test_codex_applies_a_patch_of_its_custom_tool(
         {"input": PATCH},
     )
     assert "Success" in str(result["content"])
+
+
+def test_codex_compacts_its_context_in_a_request_of_its_own(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.turns += [
+        Script((call("exec_command", {"cmd": "echo made"}),)),
+        Script(("The summary: it is made.",)),
+        Script(("All is done.",)),
+    ]
+    limit = ("-c", "model_auto_compact_token_limit=5")
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make it.", *limit, in_catalog=True)
+    assert not backend.turns, run
+    assert [item["text"] for item in run.items("agent_message")] == ["All is done."]
+    assert messages(backend, 1)[-2]["role"] == "tool"
+    assert "The summary: it is made." in str(messages(backend, 2)[-1]["content"])
+    assert "tool" not in [message["role"] for message in messages(backend, 2)]
