@@ -89,14 +89,11 @@ async def created(http: httpx.AsyncClient, body: dict[str, Any]) -> Any:
     return made
 
 
-async def percentiles(count: int, work: Callable[[int], Awaitable[object]]) -> tuple[float, float]:
-    """Median and 95th percentile in ms."""
-    times = []
-    for at in range(count):
-        began = time.perf_counter()
-        await work(at)
-        times.append(1000 * (time.perf_counter() - began))
-    return statistics.median(times), statistics.quantiles(times, n=20)[-1]
+async def timed(work: Awaitable[object]) -> float:
+    """Milliseconds."""
+    began = time.perf_counter()
+    await work
+    return 1000 * (time.perf_counter() - began)
 
 
 async def measure(url: str, redis: RedisServer, conversations: int, reads: int) -> None:
@@ -117,13 +114,18 @@ async def measure(url: str, redis: RedisServer, conversations: int, reads: int) 
         async def get(path: str) -> None:
             (await http.get(path)).raise_for_status()
 
-        for name, path in {
+        paths: dict[str, Callable[[], str]] = {
             "retrieve a model": lambda: "/v1/models/tiny",
             "retrieve a response": lambda: f"{PATH}/{pick.choice(names)}",
             "list its input": lambda: f"{PATH}/{pick.choice(names)}/input_items",
-        }.items():
-            median, slow = await percentiles(reads, lambda _, path=path: get(path()))  # type: ignore[misc]
-            print(f"{name}: median {median:.2f} ms, p95 {slow:.2f} ms")
+        }
+        times: dict[str, list[float]] = {name: [] for name in paths}
+        for _ in range(reads):  # in turn, because the load of the machine changes
+            for name, path in paths.items():
+                times[name].append(await timed(get(path())))
+        for name, each in times.items():
+            slow = statistics.quantiles(each, n=20)[-1]
+            print(f"{name}: median {statistics.median(each):.2f} ms, p95 {slow:.2f} ms")
 
 
 def memory(redis: RedisServer) -> int:

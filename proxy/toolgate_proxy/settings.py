@@ -67,7 +67,7 @@ class ResponsesSettings(Section):
     responses_redis_url: SecretStr | None = None
     """URL of another Redis for stored responses, so that they do not take memory from keys and
     limits. Without it, `TOOLGATE_REDIS_URL` is used."""
-    responses_redis_timeout: float = Field(default=1.0, gt=0)
+    responses_redis_timeout: float = Field(default=2.0, gt=0)
     """Time limit of a Redis command for stored responses, in seconds."""
 
 
