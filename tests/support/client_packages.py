@@ -35,12 +35,18 @@ def codex_command() -> Path:
     return _made(_make_codex).result()
 
 
+def claude_command() -> Path:
+    """Claude Code, in a folder of its own because it takes 300 MB."""
+    return _made(_make_claude).result()
+
+
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
     libraries = {"test_clients", "test_responses_clients"}
     needs = {
         _make_node_folder: libraries,
         _make_codex: {"test_codex", "test_codex_stack"},
+        _make_claude: {"test_claude_code"},
         _make_python: libraries,
     }
     for make, users in needs.items():
@@ -84,6 +90,14 @@ def _make_node_folder() -> Path:
 def _make_codex() -> Path:
     folder = _node_packages(CLIENTS / "codex", CACHE / "codex")
     return folder / "node_modules" / ".bin" / "codex"
+
+
+def _make_claude() -> Path:
+    folder = _node_packages(CLIENTS / "claude", CACHE / "claude")
+    program = folder / "node_modules" / "@anthropic-ai" / "claude-code"
+    # Puts the program for this platform in its place. npm may not run the scripts of packages.
+    _install(["node", "install.cjs"], cwd=program)
+    return folder / "node_modules" / ".bin" / "claude"
 
 
 def _node_packages(source: Path, folder: Path) -> Path:
