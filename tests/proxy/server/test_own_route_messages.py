@@ -162,3 +162,24 @@ async def test_failure_is_logged_once(gateway: Gateway, monkeypatch: pytest.Monk
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     assert [failure.status_code for failure in failures] == [response.status] == [400]
+
+
+async def test_a_pre_call_hook_may_change_the_request(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: list[str] = []
+
+    class Team(CustomLogger):  # type: ignore[misc]
+        async def async_pre_call_hook(
+            self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+        ) -> dict[str, Any]:
+            kinds.append(call_type)
+            return data | {"temperature": 0.125}
+
+    monkeypatch.setattr(litellm, "callbacks", [Team()])
+    response = await ask(gateway, metadata={"user_id": "u"}, system="Be brief.")
+    assert response.status == 200, response.json
+    assert gateway.backend.requests[-1].sampling.temperature == 0.125
+    counted = await ask(gateway, path=COUNT, metadata={"user_id": "u"})
+    assert (counted.status, counted.json) == (200, {"input_tokens": 11})
+    assert kinds == ["anthropic_messages"] * 2

@@ -1,0 +1,153 @@
+"""A request with any JSON anywhere is parsed or refused, and a refusal names a field."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.messages_api import CLIENT, HI, LOOK, SEAL, check_error, parsed
+from toolgate_core.errors import InvalidRequest
+from toolgate_proxy.api.messages.conversation.signature import sign
+from toolgate_proxy.api.messages.parameters import BY_NAME
+from toolgate_proxy.api.messages.surface import Messages
+
+PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+TEXT = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+BODY: dict[str, Any] = {
+    "model": "tiny",
+    "max_tokens": 100,
+    "system": [TEXT],
+    "messages": [
+        {"role": "user", "content": [TEXT, {"type": "image", "source": PNG}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": sign(SEAL, "hm")},
+                {"type": "redacted_thinking", "data": "x"},
+                TEXT,
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"a": [1]}},
+            ],
+        },
+        {"role": "system", "content": "b"},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_1",
+                    "is_error": True,
+                    "content": [
+                        TEXT,
+                        {
+                            "type": "document",
+                            "title": "t",
+                            "source": {"type": "content", "content": [TEXT]},
+                        },
+                        {"type": "search_result", "source": "s", "title": "t", "content": [TEXT]},
+                    ],
+                },
+                {"type": "document", "source": {"type": "text", "data": "d"}},
+            ],
+        },
+        {"role": "assistant", "content": "so"},
+    ],
+    "tools": [LOOK | {"description": "d", "strict": True, "eager_input_streaming": True}],
+    "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
+    "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"},
+    "output_config": {
+        "effort": "low",
+        "format": {"type": "json_schema", "schema": {"type": "object"}},
+    },
+    "context_management": {"edits": [{"type": "clear_thinking_20251015"}]},
+    "metadata": {"user_id": "u"},
+    "stop_sequences": ["x"],
+}
+WORDS = ["text", "image", "tool_use", "tool_result", "document", "thinking", "user", "assistant",
+         "system", "custom", "type", "content", "source", "toolu_1", "look", ""]  # fmt: skip
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=5), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for name, each in inner:
+        found.append((*path, name))
+        if isinstance(each, dict | list):
+            found += places(each, (*path, name))
+    return found
+
+
+PLACES = places(BODY)
+
+
+def test_the_body_is_valid_before_it_is_damaged() -> None:
+    asked = Messages().parse(BODY, model="tiny", client=CLIENT)
+    assert [each["role"] for each in asked.messages] == [
+        "system", "user", "assistant", "tool", "user", "assistant",
+    ]  # fmt: skip
+
+
+def _check_refusal(error: InvalidRequest) -> None:
+    assert error.param
+    check_error(Messages().error(error, None, "req_1"))
+
+
+@settings(deadline=None, max_examples=600)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), JSON, st.booleans()), min_size=1, max_size=3))
+def test_a_damaged_request_is_parsed_or_refused(
+    damages: list[tuple[tuple[Any, ...], Any, bool]],
+) -> None:
+    body = copy.deepcopy(BODY)
+    for path, value, removed in damages:
+        at: Any = body
+        try:
+            for name in path[:-1]:
+                at = at[name]
+            if removed:
+                del at[path[-1]]
+            else:
+                at[path[-1]] = copy.deepcopy(value)
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier damage removed the place
+    try:
+        asked = Messages().parse(body, model="tiny", client=CLIENT)
+    except InvalidRequest as error:
+        _check_refusal(error)
+        return
+    assert len(asked.messages) == len(asked.message_paths) == len(asked.repeated["part_paths"])
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_every_row_refuses_values_of_other_types(name: str) -> None:
+    row = BY_NAME[name]
+    if row.type is None:
+        if row.support == "ignored":
+            parsed(**{name: {"any": ["value"]}})
+            return
+        if row.support == "default only":
+            parsed(**{name: row.defaults[0]})
+        with pytest.raises(InvalidRequest) as refused:
+            parsed(**{name: "x"})
+        assert refused.value.param == name
+        return
+    for value in row.type.invalid():
+        body = {"model": "tiny", "max_tokens": 100, "messages": HI, name: value}
+        with pytest.raises(InvalidRequest) as refused:
+            Messages().parse(body, model="tiny", client=CLIENT)
+        assert (refused.value.param or "").startswith(name)
