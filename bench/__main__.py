@@ -34,6 +34,7 @@ BENCHMARKS = {
     "api-comparison": "api_comparison.run",
     "conformance": "conformance.run",
     "responses-conformance": "responses_conformance.run",
+    "custom-tools": "custom_tools.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
 }

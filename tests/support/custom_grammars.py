@@ -107,6 +107,8 @@ class Case:
 
     @property
     def tool(self) -> dict[str, Any]:
+        if self.syntax == "text":
+            return {"type": "custom", "custom": {"name": self.name}}
         grammar = {"syntax": self.syntax, "definition": self.definition}
         form = {"type": "grammar", "grammar": grammar}
         return {"type": "custom", "custom": {"name": self.name, "format": form}}

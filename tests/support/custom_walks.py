@@ -30,7 +30,9 @@ class CustomWalks:
         self._quoted = isinstance(codec, Json | Pythonic)
         self._hints = [self._tokens(text) for text in case.hints]
         self._ends = [self._tokens(text) for text in case.ends]
-        self._special = np.array(sorted(model.vocabulary.special))
+        self._closers = model.closers
+        if isinstance(codec, Json):
+            self._closers = [[*model.vocabulary.encode('"}')]]
 
     def _tokens(self, text: str) -> Sequence[int]:
         written = json.dumps(text, ensure_ascii=False)[1:-1] if self._quoted else text
@@ -87,7 +89,7 @@ class CustomWalks:
     def _plan(self, allowed: masks.TokenIds, dice: random.Random, ending: bool) -> list[int]:
         """Tokens of a text that can begin here."""
         if ending:
-            closers = [each for each in self._model.closers if each and each[0] in allowed]
+            closers = [each for each in self._closers if each and each[0] in allowed]
             if closers and dice.random() < 0.6:
                 return [*dice.choice(closers)]
         texts = self._ends if ending and self._ends else self._hints

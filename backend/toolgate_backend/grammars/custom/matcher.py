@@ -18,8 +18,9 @@ import numpy as np
 from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
-from ...tokens.units import ESCAPE
 from ..engines.engine import MAX_PREFIX_BYTES, Matcher
+from .avoidance import Avoidance
+from .fixed_text import FixedText
 from .views import View
 
 MAX_CLOSINGS = 48
@@ -28,28 +29,21 @@ after it, for one mask. If there are more, none of them is allowed: the input ca
 such a token's text."""
 
 
-MAX_AVOIDED = 24
-"""Maximum number of tokens through which a way around the forbidden text is searched."""
-
-
 @dataclass(frozen=True)
 class Parts:
-    """Fresh matchers, which are copied for each call."""
-
-    before: llguidance.LLMatcher
-    """The fixed text before the input."""
+    before: FixedText
+    """The text before the input."""
     input: llguidance.LLMatcher
-    """The grammar, over `view`."""
-    after: llguidance.LLMatcher
-    """The fixed text after the input."""
+    """The grammar, over `view`: a fresh matcher, which is copied for each call."""
+    after: FixedText
+    """The text after the input."""
     forbidden: bytes
     """A text that the input can't contain; empty if it can contain all."""
     view: View
 
     @cached_property
-    def after_text(self) -> bytes:
-        """The text after the input, up to its first mark."""
-        return bytes(self.after.deep_copy().compute_ff_bytes()).partition(ESCAPE)[0]
+    def closings(self) -> dict[int, tuple[int, int]]:
+        return self.view.closings(self.after.plain)
 
     @cached_property
     def closing_arrays(self) -> tuple[TokenIds, TokenIds]:
@@ -57,291 +51,192 @@ class Parts:
         parts = [part for part, _ in self.closings.values()]
         return np.array([*self.closings], dtype=np.int64), np.array(parts, dtype=np.int64)
 
-    @cached_property
-    def closings(self) -> dict[int, tuple[int, int]]:
-        return self.view.closings(self.after_text)
-
 
 class CustomGrammar:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.fixed_prefix = bytes(parts.before.deep_copy().compute_ff_bytes())[:MAX_PREFIX_BYTES]
+        self.fixed_prefix = parts.before.units[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
         return CustomMatcher(self._parts)
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What a token changed, for rollback."""
-
-    before: bool
-    """Whether `before` accepted it."""
-    begun: bool
-    """Whether the input had begun before it."""
-    input: bool
-    """Whether `input` accepted it."""
-    pending: bool
-    """Whether a backslash was pending before it."""
-    alive: bool
-    """Whether the input could go on before it."""
-    tail: bytes
-    """The end of the input before it, as far as it may begin the forbidden text."""
-    ends: tuple[llguidance.LLMatcher, ...]
-    """The matchers of `after` before it."""
+class _State:
+    before: int = 0
+    """Position in the text before the input."""
+    begun: bool = False
+    """Whether the input has begun."""
+    pending: bool = False
+    """Whether the input so far ends in a backslash."""
+    alive: bool = True
+    """Whether the input can go on."""
+    tail: bytes = b""
+    """The end of the input, as far as it may begin the forbidden text."""
+    ends: tuple[int, ...] = ()
+    """Possible positions in the text after the input."""
+    consumed: int = 0
+    """Number of tokens of `Parts.input` so far."""
 
 
 class CustomMatcher:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._view = parts.view
-        self._before = parts.before.deep_copy()
         self._input = parts.input.deep_copy()
-        self._begun = False
-        self._pending = False
-        self._alive = True
-        self._tail = b""
-        self._ends: tuple[llguidance.LLMatcher, ...] = ()
-        self._steps: list[_Step] = []
-        self._searched = b""
-        self._avoidable: dict[bytes, bool] = {}
-        """Within one mask, by the text that follows: whether the forbidden text can be avoided
-        after it."""
+        self._states = [_State()]
 
     # --- Matcher ---
 
     def accept(self, token: int) -> bool:
         if self.finished:
             return False
-        step = _Step(
-            before=False,
-            begun=self._begun,
-            input=False,
-            pending=self._pending,
-            alive=self._alive,
-            tail=self._tail,
-            ends=self._ends,
-        )
-        step = self._go_on(token, step) if self._begun else self._begin(token, step)
-        if not step.before and not self._alive and not self._ends:
-            self._undo(step)
+        state = self._go_on(token) if self._state.begun else self._begin(token)
+        if state.begun and not state.alive and not state.ends:
+            self._roll_back(state.consumed - self._state.consumed)
             return False
-        self._steps.append(step)
+        self._states.append(state)
         return True
 
     def rollback(self, count: int) -> None:
-        for _ in range(count):
-            self._undo(self._steps.pop())
+        if count:
+            consumed = self._state.consumed
+            del self._states[-count:]
+            self._roll_back(consumed - self._state.consumed)
 
     def fill(self, row: BitmaskRow) -> None:
-        if not self._begun:
+        row[:] = 0
+        state = self._state
+        if not state.begun:
             self._fill_before(row)
-        else:
-            row[:] = 0
-            if self._alive:
-                self._fill_input(row)
-            more = np.empty_like(row)
-            for end in self._ends_here():
-                _fill(end, more)
-                row |= more
+            return
+        if state.alive:
+            self._fill_input(row)
+        for end in self._ends_here():
+            _allow(row, self._parts.after.allowed(end))
 
     def forced(self) -> bytes:
-        if not self._begun:
-            return self._rest_before()
-        if not self._alive and len(self._ends) == 1:
-            return bytes(self._ends[0].compute_ff_bytes())
+        state = self._state
+        if not state.begun:
+            return self._parts.before.units[state.before :]
+        if not state.alive and len(state.ends) == 1:
+            return self._parts.after.units[state.ends[0] :]
         return b""
 
     @property
     def finished(self) -> bool:
-        return any(_is_finished(end) for end in self._ends)
+        return len(self._parts.after) in self._state.ends
 
     @property
     def complete(self) -> bool:
         return self.finished
 
-    # --- steps ---
+    # --- steps; each returns the new state, in which `consumed` is that of the input ---
 
-    def _rest_before(self) -> bytes:
-        """The rest of the text before the input."""
-        return bytes(self._before.compute_ff_bytes())
+    @property
+    def _state(self) -> _State:
+        return self._states[-1]
 
-    def _begin(self, token: int, step: _Step) -> _Step:
-        part = self._view.openings(self._rest_before()).get(token)
-        if _accepts(self._before, token):
-            self._begun = _is_finished(self._before)
-            return replace(step, before=True)
-        self._alive = (
-            part is not None
-            and self._follow(self._view.texts[part])
-            and _accepts(self._input, part)
-        )
-        rest = self._rest_before()
-        if _is_complete(self._input) and token in self._view.joints(rest, self._parts.after_text):
-            length = len(self._view.texts[token]) - len(rest)
-            self._ends = self._after(length)
-        self._begun = True
-        return replace(step, input=self._alive)
+    def _begin(self, token: int) -> _State:
+        state, before = self._state, self._parts.before
+        at = before.after(state.before, token)
+        if at is not None:
+            return replace(state, before=at, begun=at == len(before))
+        rest = before.units[state.before :]
+        ends: tuple[int, ...] = ()
+        if _is_complete(self._input) and token in self._view.joints(rest, self._parts.after.plain):
+            ends = (len(self._view.texts[token]) - len(rest),)
+        part = self._view.openings(rest).get(token)
+        follows = replace(state, begun=True, ends=ends, alive=False)
+        return follows if part is None else self._with_part(follows, part)
 
-    def _go_on(self, token: int, step: _Step) -> _Step:
-        ends = tuple(end for end in map(_copied, self._ends_here()) if _accepts(end, token))
-        ends += self._closed(token)
-        accepted = False
-        if self._alive and self._pending:
-            accepted = _accepts(self._input, token + self._view.offset)
-            self._alive, self._pending = accepted, False
-        elif self._alive and (begin := self._view.before_backslash(token)) is not None:
-            self._alive = self._pending = token in self._view.possible_splits(self._mask_of_input())
-            if self._alive and not self._view.is_backslash(token):
-                accepted = _accepts(self._input, begin)
-        elif self._alive:
-            accepted = self._follow(self._view.texts[token]) and _accepts(self._input, token)
-            self._alive = accepted
-        self._ends = ends
-        return replace(step, input=accepted)
+    def _go_on(self, token: int) -> _State:
+        state = self._state
+        moved = (self._parts.after.after(end, token) for end in self._ends_here())
+        ends = (*(end for end in moved if end is not None), *self._closed(token))
+        follows = replace(state, ends=ends, alive=False, pending=False)
+        if not state.alive:
+            return follows
+        if state.pending:
+            return self._with_part(follows, token + self._view.offset)
+        begin = self._view.before_backslash(token)
+        if begin is None:
+            return self._with_part(follows, token)
+        if token not in self._view.possible_splits(self._mask_of_input()):
+            return follows
+        if self._view.is_backslash(token):
+            return replace(follows, alive=True, pending=True)
+        return replace(self._with_part(follows, begin), pending=True)
 
-    def _follow(self, text: bytes) -> bool:
-        """Whether the input does not contain the forbidden text with `text`."""
-        forbidden = self._parts.forbidden
-        if not forbidden:
-            return True
-        written = self._tail + text
-        self._tail = written[-(len(forbidden) - 1) :]
-        return forbidden not in written
+    def _with_part(self, state: _State, part: int) -> _State:
+        """The state after a part of the input, a token of the view."""
+        tail, forbidden = state.tail, self._parts.forbidden
+        if forbidden:
+            written = tail + self._view.texts[part]
+            if forbidden in written:
+                return state
+            tail = written[-(len(forbidden) - 1) :]
+        if not _accepts(self._input, part):
+            return state
+        return replace(state, alive=True, tail=tail, consumed=state.consumed + 1)
 
-    def _closed(self, token: int) -> tuple[llguidance.LLMatcher, ...]:
-        """The matcher of the text after the input, if `token` can end the input."""
-        if not self._alive or self._pending or token not in self._parts.closings:
+    def _closed(self, token: int) -> tuple[int, ...]:
+        """The position in the text after the input, if `token` can end the input."""
+        state = self._state
+        if not state.alive or state.pending or token not in self._parts.closings:
             return ()
         part, length = self._parts.closings[token]
-        return self._after(length) if self._can_end_with(part) else ()
+        return (length,) if self._can_end_with(part) else ()
 
     def _can_end_with(self, part: int) -> bool:
         forbidden = self._parts.forbidden
-        if forbidden and forbidden in self._tail + self._view.texts[part]:
+        if forbidden and forbidden in self._state.tail + self._view.texts[part]:
             return False
         if not _accepts(self._input, part):
             return False
         complete = _is_complete(self._input)
-        self._rolled_back(self._input, 1)
+        self._roll_back(1)
         return complete
 
-    def _after(self, length: int) -> tuple[llguidance.LLMatcher, ...]:
-        """The matcher of the text after the input, after some bytes of it."""
-        tokens = self._view.tokens_of(self._parts.after_text[:length])
-        end = self._parts.after.deep_copy()
-        if tokens is None or end.try_consume_tokens(tokens) < len(tokens):
-            return ()
-        return (end,)
+    def _ends_here(self) -> tuple[int, ...]:
+        """The positions in the text after the input that are possible now."""
+        state = self._state
+        complete = state.alive and not state.pending and _is_complete(self._input)
+        return (*state.ends, 0) if complete else state.ends
 
-    def _ends_here(self) -> tuple[llguidance.LLMatcher, ...]:
-        """The matchers of the text after the input that are possible now."""
-        complete = self._alive and not self._pending and _is_complete(self._input)
-        return (*self._ends, self._parts.after) if complete else self._ends
-
-    def _undo(self, step: _Step) -> None:
-        if step.before:
-            self._rolled_back(self._before, 1)
-        if step.input:
-            self._rolled_back(self._input, 1)
-        self._begun, self._pending = step.begun, step.pending
-        self._alive, self._tail, self._ends = step.alive, step.tail, step.ends
-
-    @staticmethod
-    def _rolled_back(matcher: llguidance.LLMatcher, count: int) -> None:
-        if not matcher.rollback(count):
-            raise BackendError(matcher.get_error())
+    def _roll_back(self, count: int) -> None:
+        if count and not self._input.rollback(count):
+            raise BackendError(self._input.get_error())
 
     # --- masks ---
 
     def _fill_before(self, row: BitmaskRow) -> None:
-        _fill(self._before, row)
-        rest = self._rest_before()
+        state, before = self._state, self._parts.before
+        _allow(row, before.allowed(state.before))
+        rest = before.units[state.before :]
         if _is_complete(self._input):
-            _allow(row, masks.token_ids(self._view.joints(rest, self._parts.after_text)))
+            _allow(row, masks.token_ids(self._view.joints(rest, self._parts.after.plain)))
         openings = self._view.openings(rest)
         if openings:
             found = self._mask_of_input().view(np.uint32)
-            _allow(
-                row,
-                masks.token_ids(
-                    token for token, part in openings.items() if found[part >> 5] >> (part & 31) & 1
-                ),
+            tokens = (
+                token for token, part in openings.items() if found[part >> 5] >> (part & 31) & 1
             )
+            _allow(row, masks.token_ids(tokens))
 
     def _fill_input(self, row: BitmaskRow) -> None:
-        found = self._mask_of_input()
+        found, view = self._mask_of_input(), self._view
         width = len(row)
-        if self._view.escaped is None:
-            row[:] = found[:width] & self._view.plain[:width]
-            self._forbid(row)
-        elif self._pending:
-            row[:] = found[self._view.offset // 32 :][:width] & self._view.escaped[:width]
-        else:
-            row[:] = found[:width] & self._view.plain[:width]
-            _allow(row, self._view.possible_splits(found))
-        if not self._pending:
-            self._fill_closings(row, found)
-
-    def _forbid(self, row: BitmaskRow, depth: int = 0) -> None:
-        """Forbid tokens that complete the forbidden text, or after which the grammar requires
-        it."""
-        forbidden = self._parts.forbidden
-        for begun in range(len(forbidden)):
-            if self._tail.endswith(forbidden[:begun]):
-                row &= ~self._view.completing(forbidden, begun)[: len(row)]
-        if depth > MAX_AVOIDED:
+        if self._state.pending:
+            assert view.escaped is not None
+            row[:] = found[view.offset // 32 :][:width] & view.escaped[:width]
             return
-        words = row.view(np.uint32)
-        if not depth:
-            self._avoidable.clear()
-        for token in self._approaching():
-            if words[token >> 5] >> (token & 31) & 1:
-                # What can follow depends on the text, not on the tokens that spell it.
-                text = self._searched + self._view.texts[token]
-                if text not in self._avoidable:
-                    self._avoidable[text] = self._can_avoid(token, depth)
-                if not self._avoidable[text]:
-                    words[token >> 5] &= ~np.uint32(1 << (token & 31))
-
-    def _approaching(self) -> list[int]:
-        """The tokens that get near the forbidden text."""
-        forbidden = self._parts.forbidden
-        return [
-            int(token)
-            for begun in range(len(forbidden) - 1)
-            if self._tail.endswith(forbidden[:begun])
-            for token in self._view.approaching(forbidden, begun)
-        ]
-
-    def _can_avoid(self, token: int, depth: int) -> bool:
-        """Whether the input can go on after `token` without the forbidden text."""
-        for probe in self._view.probes():
-            consumed = self._input.try_consume_tokens([token, probe])
-            self._rolled_back(self._input, consumed)
-            if not consumed:
-                return False
-            follows = self._tail + self._view.texts[token] + self._view.texts[probe]
-            if consumed == 2 and not self._is_near(follows):
-                return True
-        tail, searched, row = self._tail, self._searched, np.zeros_like(self._view.plain)
-        if not _accepts(self._input, token):
-            return False
-        self._follow(self._view.texts[token])
-        self._searched += self._view.texts[token]
-        try:
-            if _is_complete(self._input):
-                return True
-            row[:] = self._mask_of_input()[: len(row)] & self._view.plain
-            self._forbid(row, depth + 1)
-            return bool(row.any())
-        finally:
-            self._rolled_back(self._input, 1)
-            self._tail, self._searched = tail, searched
-
-    def _is_near(self, text: bytes) -> bool:
-        forbidden = self._parts.forbidden
-        return text.endswith(tuple(forbidden[:n] for n in range(1, len(forbidden) + 1)))
+        row[:] = found[:width] & view.plain[:width]
+        if view.escaped is not None:
+            _allow(row, view.possible_splits(found))
+        if self._parts.forbidden:
+            Avoidance(self._input, view, self._parts.forbidden).apply(row, self._state.tail)
+        self._fill_closings(row, found)
 
     def _fill_closings(self, row: BitmaskRow, found: BitmaskRow) -> None:
         """Allow tokens that end the input."""
@@ -355,10 +250,17 @@ class CustomMatcher:
             _allow(row, masks.token_ids(closing))
 
     def _mask_of_input(self) -> BitmaskRow:
-        found = np.zeros(self._view.words, dtype=np.int32)
-        if not self._input.is_stopped():
-            _fill(self._input, found)
-        return found
+        return mask_of(self._input, self._view)
+
+
+def mask_of(matcher: llguidance.LLMatcher, view: View) -> BitmaskRow:
+    """The mask over the view; empty if the matcher has stopped."""
+    found = np.zeros(view.words, dtype=np.int32)
+    if not matcher.is_stopped():
+        llguidance.numpy.fill_next_token_bitmask(matcher, found.reshape(1, -1))
+        if matcher.is_error():  # a limit was exceeded, so the mask is not valid
+            raise BackendError(matcher.get_error())
+    return found
 
 
 def _allow(row: BitmaskRow, tokens: TokenIds) -> None:
@@ -366,23 +268,10 @@ def _allow(row: BitmaskRow, tokens: TokenIds) -> None:
     np.bitwise_or.at(row.view(np.uint32), tokens >> 5, words)
 
 
-def _copied(matcher: llguidance.LLMatcher) -> llguidance.LLMatcher:
-    return matcher.deep_copy()
-
-
 def _accepts(matcher: llguidance.LLMatcher, token: int) -> bool:
     return not matcher.is_stopped() and matcher.try_consume_tokens([token]) == 1
 
 
-def _is_finished(matcher: llguidance.LLMatcher) -> bool:
-    return bool(matcher.is_stopped()) and not matcher.is_error()
-
-
 def _is_complete(matcher: llguidance.LLMatcher) -> bool:
-    return _is_finished(matcher) or bool(matcher.is_accepting())
-
-
-def _fill(matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
-    llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
-    if matcher.is_error():  # a limit was exceeded, so the mask is not valid
-        raise BackendError(matcher.get_error())
+    finished = bool(matcher.is_stopped()) and not matcher.is_error()
+    return finished or bool(matcher.is_accepting())

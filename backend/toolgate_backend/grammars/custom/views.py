@@ -69,7 +69,7 @@ class View:
     _sorted: list[tuple[bytes, int]] = field(default_factory=list)
     _ids: dict[bytes, int] = field(default_factory=dict)
     """By text: a token that spells it."""
-    _raw_ids: dict[bytes, int] = field(default_factory=dict)
+    ids: dict[bytes, int] = field(default_factory=dict)
     """By bytes: a token that has them."""
     _split_rows: dict[int, int] = field(default_factory=dict)
     _openings: dict[bytes, dict[int, int]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class View:
     def __post_init__(self) -> None:
         self._sorted.extend(sorted((text, at) for at, text in enumerate(self.texts) if text))
         self._ids.update({text: at for at, text in enumerate(self.spelled) if text})
-        self._raw_ids.update({text: at for at, text in enumerate(self.texts) if text})
+        self.ids.update({text: at for at, text in enumerate(self.texts) if text})
         self._split_rows.update({int(token): at for at, token in enumerate(self.split)})
 
     def before_backslash(self, token: int) -> int | None:
@@ -98,18 +98,6 @@ class View:
         bits = np.unpackbits(found[self.split_offset // 32 :].view(np.uint8), bitorder="little")
         rows = bits[: len(self.split) * self.ways].reshape(-1, self.ways)
         return self.split[rows[:, 1:].any(axis=1)]
-
-    def tokens_of(self, text: bytes) -> list[int] | None:
-        """Tokens that make up `text`; None if there are none."""
-        found: list[int] = []
-        while text:
-            lengths = range(len(text), 0, -1)
-            length = next((n for n in lengths if text[:n] in self._raw_ids), 0)
-            if not length:
-                return None
-            found.append(self._raw_ids[text[:length]])
-            text = text[length:]
-        return found
 
     def closings(self, after: bytes) -> dict[int, tuple[int, int]]:
         """The tokens that end an input and go on with the text after it: by token, a token that
@@ -135,7 +123,7 @@ class View:
     def joints(self, before: bytes, after: bytes) -> list[int]:
         """The tokens that go on from the text before an empty input to the text after it."""
         text, lengths = before + after, range(len(before) + 1, len(before) + len(after) + 1)
-        return [self._raw_ids[text[:n]] for n in lengths if text[:n] in self._raw_ids]
+        return [self.ids[text[:n]] for n in lengths if text[:n] in self.ids]
 
     def _spelled_by(self, text: bytes) -> bytes:
         return text if self.writing == "raw" else unescaped(text, _ESCAPES[self.writing])
@@ -162,7 +150,7 @@ class View:
             ends = [text[:n] for n in range(NEAR, len(text))]
             if begun:
                 ends = [end[begun:] for end in ends if len(end) > begun]
-                found = [self._raw_ids[end] for end in ends if end in self._raw_ids]
+                found = [self.ids[end] for end in ends if end in self.ids]
             else:
                 found = [at for at, each in enumerate(self.texts) if each.endswith((*ends,))]
             self._approaching[key] = masks.token_ids(found)
@@ -170,7 +158,7 @@ class View:
 
     def probes(self) -> list[int]:
         """Tokens that often can continue a text."""
-        return [self._raw_ids[each] for each in PROBES if each in self._raw_ids]
+        return [self.ids[each] for each in PROBES if each in self.ids]
 
     def openings(self, text: bytes) -> dict[int, int]:
         """The tokens that begin with `text` and go on with a part of an input: by token, a token

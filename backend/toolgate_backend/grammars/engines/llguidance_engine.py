@@ -21,10 +21,12 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import BackendError, GrammarRefused
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
+from ...tokens.units import units
 from ..closed_objects import close_objects
 from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
 from ..custom import syntax
+from ..custom.fixed_text import FixedText
 from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
 from ..custom.views import View, quoted_view, raw_view
@@ -32,8 +34,7 @@ from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 NO_FORCING = '%llguidance {"no_forcing": true}\n'
-"""llguidance allows only the tokenizer's own tokens of forced text, which several matchers of one
-call would not agree on."""
+"""llguidance allows only the tokenizer's own tokens of forced text, and a view has no tokenizer."""
 DEFINITION_ERROR = re.compile(r"(?:at )?(\d+)\((\d+)\): (.*?)(?:\n +\d+ \| .*)?$", re.DOTALL)
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
@@ -115,11 +116,15 @@ class LLGuidanceEngine:
         texts = input_texts(form.codec, form.marks)
         before, after = form.grammar_texts(name)
         view = self._view(texts.writing)
+
+        def _fixed(encoded: str) -> FixedText:
+            return FixedText(units(encoded, form.marks), view.texts, view.ids)
+
         return CustomGrammar(
             Parts(
-                before=self._fixed(before + texts.before, form),
+                before=_fixed(before + texts.before),
                 input=llguidance.LLMatcher(view.tokenizer, NO_FORCING + source, log_level=0),
-                after=self._fixed(texts.after + after, form),
+                after=_fixed(texts.after + after),
                 forbidden=texts.forbidden.encode(),
                 view=view,
             )
@@ -137,10 +142,6 @@ class LLGuidanceEngine:
                 else quoted_view(self._tokenizer, writing)
             )
         return self._views[writing]
-
-    def _fixed(self, encoded: str, form: CallForm) -> llguidance.LLMatcher:
-        """A matcher of one text."""
-        return self._matcher(f"{NO_FORCING}start: {encoded_literal(encoded, form.marks)}", {})
 
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
