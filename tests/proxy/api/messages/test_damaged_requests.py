@@ -138,12 +138,15 @@ def test_every_row_refuses_values_of_other_types(name: str) -> None:
     row = BY_NAME[name]
     if row.type is None:
         if row.support == "ignored":
-            parsed(**{name: {"any": ["value"]}})
+            ignored: Any = {name: {"any": ["value"]}}
+            parsed(**ignored)
             return
         if row.support == "default only":
-            parsed(**{name: row.defaults[0]})
+            default: Any = {name: row.defaults[0]}
+            parsed(**default)
+        wrong: Any = {name: "x"}
         with pytest.raises(InvalidRequest) as refused:
-            parsed(**{name: "x"})
+            parsed(**wrong)
         assert refused.value.param == name
         return
     for value in row.type.invalid():
