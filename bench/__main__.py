@@ -33,7 +33,7 @@ BENCHMARKS = {
     "surface": "surface.run",
     "api-comparison": "api_comparison.run",
     "conformance": "conformance.run",
-    "responses-conformance": "responses_conformance.run",
+    "responses-conformance": "api_conformance.run",
     "custom-tools": "custom_tools.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",

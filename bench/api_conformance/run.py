@@ -28,7 +28,7 @@ from typing import Any
 import httpx
 from tests.support.responses_api import accumulated, check_response, read_events
 
-from bench.responses_conformance.checks import Answer, of_chat, of_response, violations
+from bench.api_conformance.checks import Answer, of_chat, of_response, violations
 from bench.support.contenders import exit_on_sigterm, running
 from bench.support.data import BFCL, records
 
