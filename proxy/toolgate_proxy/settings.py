@@ -110,6 +110,18 @@ class BackendSettings(Section):
     """Time for which a backend's description of itself is cached, in seconds."""
 
 
+class ReasoningSettings(Section):
+    """Reasoning"""
+
+    keep_reasoning: Annotated[tuple[str, ...], NoDecode] = ()
+    """Models whose reasoning the gateway keeps, separated by commas (names for clients; `*`: all).
+    A turn with calls that a client sends back without its reasoning gets it back, as the chat
+    templates of some families need it. Reasoning is encrypted for the team of the API key, or for
+    the key."""
+    keep_reasoning_ttl: float = Field(default=86_400, ge=1)
+    """Time for which reasoning is kept, in seconds."""
+
+
 class RoutingSettings(Section):
     """Routing"""
 
@@ -227,6 +239,7 @@ class Settings(
     ResponsesSettings,
     BodyLimitSettings,
     BackendSettings,
+    ReasoningSettings,
     RoutingSettings,
     RedisSettings,
     KeySettings,
@@ -257,6 +270,13 @@ class Settings(
         if wrong is not None:
             raise ValueError(f"TOOLGATE_OPEN_ROUTES has {wrong!r}. Routes begin with `/`.")
         return routes
+
+    @field_validator("keep_reasoning", mode="before")
+    @classmethod
+    def _names(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        return tuple(each.strip() for each in given.split(",") if each.strip())
 
     @field_validator("redis_url", "responses_redis_url")
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .chat.engine import Engine
+from .kept_reasoning.service import KeptReasoning
 from .keys.cache import KeyCache
 from .keys.failed_attempts import FailedAttempts
 from .keys.hashing import Hasher
@@ -30,11 +31,13 @@ class GatewayState:
         self.engine = Engine(settings)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
+        self.kept_reasoning = KeptReasoning.from_settings(settings)
         self.affinity = PrefixAffinity(self.deployments) if settings.prefix_affinity else None
 
     async def aclose(self) -> None:
         await self.limiter.aclose()
         await self.responses.aclose()
+        await self.kept_reasoning.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
         if self.deployments.shared_cache is not None:

@@ -24,6 +24,7 @@ from toolgate_core.errors import (
 from ..api.surface import ANY_CLIENT, Stream, Surface, Whole
 from ..background import in_background
 from ..chat import failover
+from ..chat.response import ChatResponse
 from ..context import context_of
 from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
@@ -116,6 +117,7 @@ class Exchange:
             here.engine, here.deployments, request, target.placement, self._alternatives, context
         )
         async with responding as (answer, events):
+            events = self._keeping_reasoning(events, answer)
             if self._call is not None:
                 self._record = self._surface.whole(answer, self._model)
             if request.stream:
@@ -148,7 +150,16 @@ class Exchange:
         )
         request = await asyncio.to_thread(parse) if recalled or self._is_large() else parse()
         self._request, context.omitted_tools = request, request.omitted_tools
+        kept, seal = here.kept_reasoning, self._client.seal
+        if seal is not None and kept.applies_to(self._model):
+            request = await kept.restored(request, self._model, seal)
         return target, request
+
+    def _keeping_reasoning(self, events: failover.Events, answer: ChatResponse) -> failover.Events:
+        kept, seal = gateway().kept_reasoning, self._client.seal
+        if seal is None or not kept.applies_to(self._model):
+            return events
+        return kept.keeping(events, answer, self._model, seal)
 
     def _is_large(self) -> bool:
         """Whether the body may take so long to parse that other requests should continue."""

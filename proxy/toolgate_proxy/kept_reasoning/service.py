@@ -1,0 +1,122 @@
+"""Keeps the reasoning of turns with calls, and hands it back to turns that arrive without it.
+
+Some families were trained with the reasoning of their earlier turns in the prompt, but many clients
+drop it. Reasoning is sealed for the owner of the API key.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.deltas import CallStart, Finish, ReasoningDelta
+
+from ..chat.response import ChatResponse, ResponseEvent
+from ..sealing import OwnerSeal, SealBroken
+from ..settings import Settings
+from .metrics import TURNS
+from .stores import MemoryReasoning, ReasoningStore, RedisReasoning
+from .turn_names import turn_name
+
+PURPOSE = "kept reasoning"
+EVERY_MODEL = "*"
+MAX_BYTES = 1_000_000
+"""Most bytes of the reasoning of one turn, in UTF-8."""
+MAX_TURNS = 200
+"""Most turns of a request whose reasoning is looked up, the latest."""
+
+Events = AsyncIterator[list[ResponseEvent]]
+Message = dict[str, Any]
+
+
+class KeptReasoning:
+    def __init__(self, store: ReasoningStore, settings: Settings) -> None:
+        self._store = store
+        self._models = frozenset(settings.keep_reasoning)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> KeptReasoning:
+        shared = settings.redis_url is not None and bool(settings.keep_reasoning)
+        return cls(RedisReasoning(settings) if shared else MemoryReasoning(settings), settings)
+
+    def applies_to(self, model: str) -> bool:
+        """`model`: the name that clients use."""
+        return model in self._models or EVERY_MODEL in self._models
+
+    async def restored(self, request: ChatRequest, model: str, seal: OwnerSeal) -> ChatRequest:
+        """The request with the reasoning of earlier turns, where it is missing and was kept."""
+        names = _missing(request.messages, model, seal)
+        if not names:
+            return request
+        messages = list(request.messages)
+        found = await self._store.get(list(names.values()))
+        for at, value in zip(names, found, strict=True):
+            text = None if value is None else _opened(value, seal)
+            TURNS.labels("missing" if text is None else "restored").inc()
+            if text is not None:
+                messages[at] = {**messages[at], "reasoning_content": text}
+        return replace(request, messages=tuple(messages))
+
+    async def keeping(
+        self, events: Events, response: ChatResponse, model: str, seal: OwnerSeal
+    ) -> Events:
+        """The same events. Reasoning is kept before the end of its choice is sent: the client's
+        next request may follow at once."""
+        texts: dict[int, list[str]] = {}
+        names: dict[int, str] = {}
+        async for batch in events:
+            ended: dict[str, str] = {}
+            for each in batch:
+                at = each.choice
+                match each.event:
+                    case ReasoningDelta(text=text) if at not in names:
+                        texts.setdefault(at, []).append(text)
+                    case CallStart() as start if at not in names:
+                        call_id, before = response.call_id(start), response.request.messages
+                        name = turn_name(model, before, call_id, start.name)
+                        names[at] = _stored_name(name, seal)
+                    case Finish() if at in names:
+                        ended[names[at]] = "".join(texts.pop(at, ()))
+            await self._keep(ended, seal)
+            yield batch
+
+    async def aclose(self) -> None:
+        await self._store.aclose()
+
+    async def _keep(self, texts: dict[str, str], seal: OwnerSeal) -> None:
+        encoded = {name: text.encode("utf-8", "surrogatepass") for name, text in texts.items()}
+        sealed = {
+            name: seal.seal(zlib.compress(data, 1), purpose=PURPOSE)
+            for name, data in encoded.items()
+            if 0 < len(data) <= MAX_BYTES
+        }
+        if sealed:
+            await self._store.put(sealed)
+            TURNS.labels("kept").inc(len(sealed))
+
+
+def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:
+    """By position of a turn with calls and without reasoning: its name in the store."""
+    names: dict[int, str] = {}
+    for at, message in enumerate(messages):
+        calls = message.get("tool_calls") or ()
+        if calls and not message.get("reasoning_content") and not message.get("reasoning"):
+            call_id, tool = calls[0].get("id") or "", calls[0]["function"]["name"]
+            names[at] = _stored_name(turn_name(model, messages[:at], call_id, tool), seal)
+    return dict(list(names.items())[-MAX_TURNS:])
+
+
+def _stored_name(name: str, seal: OwnerSeal) -> str:
+    return seal.sealer.digest(f"{seal.owner}\0{name}", purpose=PURPOSE)
+
+
+def _opened(value: bytes, seal: OwnerSeal) -> str | None:
+    try:
+        data = seal.open(value, purpose=PURPOSE)
+    except SealBroken:
+        return None
+    unpacked = zlib.decompressobj().decompress(data, MAX_BYTES)
+    return unpacked.decode("utf-8", "surrogatepass")
