@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 FINISH_REASONS = {"tool_use": "tool_calls", "max_tokens": "length"}
 """By `stop_reason`; `stop` for others."""
@@ -20,7 +21,7 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
         {
             "id": block["id"],
             "type": "function",
-            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+            "function": {"name": block["name"], "arguments": orjson.dumps(block["input"]).decode()},
         }
         for block in blocks
         if block["type"] == "tool_use"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from orjson import dumps
 
 from tests.support.chat_events import answer_to, events, fed
 from tests.support.messages_api import (
@@ -28,6 +29,7 @@ from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.conversation.signature import verified
 from toolgate_proxy.api.messages.surface import Messages
 from toolgate_proxy.api.surface import Client
+from toolgate_proxy.litellm_host.callbacks.completions import completion_of
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 TOOLS = [LOOK, WALK]
@@ -170,6 +172,18 @@ def test_the_signature_has_the_thinking(name: str) -> None:
     assert block["thinking"] == ("" if "omitted" in name else "Let me see.")
     assert verified(SEAL, block["thinking"], block["signature"], "x") == "Let me see."
     assert "Let me see" not in block["signature"]
+
+
+@pytest.mark.parametrize("number", ["-4E97775", "1" + "0" * 30, "9" * 4000, "-9223372036854775809"])
+def test_numbers_of_any_size_keep_their_spelling(number: str) -> None:
+    text = call("look", {"where": "X"}).replace('"X"', number)
+    made, whole = streamed_and_whole(parsed(tools=TOOLS), events(text))
+    deltas = [event["delta"] for event in made if event["type"] == "content_block_delta"]
+    given = "".join(delta["partial_json"] for delta in deltas)
+    assert given.replace(" ", "") == f'{{"where":{number}}}'
+    assert f'"input":{{"where":{number}}}'.encode() in dumps(whole)
+    [logged] = completion_of(whole)["choices"][0]["message"]["tool_calls"]
+    assert number in logged["function"]["arguments"]
 
 
 def test_usage_counts_cached_tokens_apart() -> None:

@@ -6,11 +6,16 @@ An event is a dict with its `type`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 Event = dict[str, Any]
+MAX_DIGITS = 18
+"""Characters of an integer that surely fits 64 bits."""
 
 
 @dataclass
@@ -96,7 +101,8 @@ class ToolUseBlock:
         yield _stop(self.index)
 
     def body(self) -> dict[str, Any]:
-        return self._block(json.loads("".join(self._arguments)))
+        text = "".join(self._arguments)
+        return self._block(json.loads(text, parse_int=_integer, parse_float=_number))
 
     def _start(self) -> Event:
         return _start(self.index, self._block({}))
@@ -118,3 +124,14 @@ def _delta(index: int, delta: dict[str, Any]) -> Event:
 
 def _stop(index: int) -> Event:
     return {"type": "content_block_stop", "index": index}
+
+
+def _integer(text: str) -> Any:
+    """JSON has integers of any length; orjson writes those of 64 bits."""
+    return int(text) if len(text) <= MAX_DIGITS else orjson.Fragment(text)
+
+
+def _number(text: str) -> Any:
+    """A number beyond the range of doubles keeps its spelling: orjson would write `null`."""
+    number = float(text)
+    return orjson.Fragment(text) if math.isinf(number) else number
