@@ -1,0 +1,56 @@
+"""Chat completions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bench.api_conformance.answer import Answer
+from bench.api_conformance.case import Case
+
+
+class Chat:
+    name = "chat completions"
+    path = "/v1/chat/completions"
+    exact = True
+
+    def request(self, case: Case) -> dict[str, Any]:
+        named = {"type": "function", "function": {"name": case.named}}
+        body = {
+            **case.common,
+            "messages": case.messages,
+            "max_tokens": case.max_tokens,
+            "tools": [{"type": "function", "function": tool} for tool in case.tools],
+            "tool_choice": named if case.choice == "named" else case.choice,
+            "parallel_tool_calls": case.parallel,
+        }
+        if case.think is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": case.think}
+        return body
+
+    def whole(self, data: bytes) -> Answer:
+        body = json.loads(data)
+        [choice] = body["choices"]
+        message, usage = choice["message"], body["usage"]
+        calls = [call["function"] for call in message.get("tool_calls") or []]
+        was_cut = (choice.get("toolgate") or {}).get("last_call") == "cut"
+        return Answer(
+            message.get("content") or "",
+            message.get("reasoning_content") or "",
+            tuple((call["name"], call["arguments"]) for call in calls),
+            tuple(not (was_cut and call is calls[-1]) for call in calls),
+            choice["finish_reason"] == "length",
+            (usage["prompt_tokens"], usage["completion_tokens"]),
+            choice["finish_reason"],
+        )
+
+    def streamed(self, data: bytes) -> Answer:
+        raise NotImplementedError("only whole answers are compared with those of other APIs")
+
+    def reason(self, case: Case, answer: Answer) -> str:
+        if answer.cut:
+            return "length"
+        return "tool_calls" if answer.calls and case.choice != "named" else "stop"
+
+    def shows_reasoning(self, case: Case) -> bool:
+        return True
