@@ -131,7 +131,7 @@ REFUSED = [
     ({"tool_choice": "required"}, "invalid_tools", "tools"),
     ({"temperature": "hot"}, "invalid_request", "temperature"),
     ({"stop": ["a"] * 65}, "invalid_request", "stop"),
-    ({"verbosity": "low"}, "unsupported_parameter", "verbosity"),
+    ({"use_beam_search": True}, "unsupported_parameter", "use_beam_search"),
     ({"response_format": {"type": "yaml"}}, "unsupported_parameter", "response_format.type"),
     ({"functions": [{"name": "x"}], "tools": []}, "unsupported_parameter", "functions"),
     (

@@ -20,6 +20,7 @@ EFFORT_BUDGETS: dict[str, int | None] = {
     "high": None,
     "xhigh": None,
     "max": None,
+    "ultra": None,
 }
 """Budget of reasoning tokens by effort, unless the request sets a budget. Open models were trained
 to reason without a budget, so the higher efforts have none."""

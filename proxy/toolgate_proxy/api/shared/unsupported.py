@@ -14,9 +14,7 @@ UNSUPPORTED: tuple[Parameter, ...] = (
         service_tier="There are no service tiers.",
         store="Responses are not stored.",
         user="It identifies the end user.",
-    ),
-    default_only(
-        "OpenAI", "verbosity", "medium", note="The templates of open models do not support it."
+        verbosity="The templates of open models do not support it.",
     ),
     *ignored(
         "vLLM",
