@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+import orjson
+
 FINISH_REASONS = {"tool_use": "tool_calls", "max_tokens": "length"}
 """By `stop_reason`; `stop` for others."""
 
@@ -21,7 +23,10 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
         {
             "id": block["id"],
             "type": "function",
-            "function": {"name": block["name"], "arguments": orjson.dumps(block["input"]).decode()},
+            "function": {
+                "name": block["name"],
+                "arguments": ororjson.dumps(block["input"]).decode().decode(),
+            },
         }
         for block in blocks
         if block["type"] == "tool_use"
