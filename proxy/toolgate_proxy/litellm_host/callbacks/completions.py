@@ -8,8 +8,6 @@ from typing import Any
 
 import orjson
 
-import orjson
-
 FINISH_REASONS = {"tool_use": "tool_calls", "max_tokens": "length"}
 """By `stop_reason`; `stop` for others."""
 
@@ -25,7 +23,7 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
             "type": "function",
             "function": {
                 "name": block["name"],
-                "arguments": ororjson.dumps(block["input"]).decode().decode(),
+                "arguments": orjson.dumps(block["input"]).decode(),
             },
         }
         for block in blocks
