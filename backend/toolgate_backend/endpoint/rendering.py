@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,12 @@ from toolgate_core.wire import (
 )
 
 from ..tokens.vocabulary import Vocabulary
+
+LENGTH_ERROR = re.compile(
+    r"This model's maximum context length is |\w+=\d+ cannot be greater than |"
+    r"The (?:decoder|encoder) prompt \(length "
+)
+"""Beginnings of vLLM's errors about lengths. Other errors can contain the text of messages."""
 
 
 class Renderer:
@@ -68,7 +75,7 @@ class Renderer:
                 param="messages",
             ) from error
         except (VLLMClientError, ValueError, TypeError) as error:
-            raise _rendering_error(error) from error
+            raise rendering_error(error) from error
         return rendered
 
     def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:
@@ -144,10 +151,11 @@ def continues_message(prompt: Prompt) -> bool:
     )
 
 
-def _rendering_error(error: Exception) -> InvalidRequest:
+def rendering_error(error: Exception) -> InvalidRequest:
+    """The error for one of vLLM's renderer."""
     text = str(error)
-    if "context length" in text or "max_model_len" in text or "maximum" in text:
-        return ContextLengthExceeded(f"{text}", param="messages")
+    if LENGTH_ERROR.match(text):
+        return ContextLengthExceeded(text, param="messages")
     return TemplateRefused(
         f"The model's chat template rejected these messages: {text}", param="messages"
     )

@@ -3,9 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from vllm.exceptions import VLLMValidationError
 
-from toolgate_backend.endpoint.rendering import refuse_media_urls
-from toolgate_core.errors import UnsupportedParameter
+from toolgate_backend.endpoint.rendering import refuse_media_urls, rendering_error
+from toolgate_core.errors import ContextLengthExceeded, TemplateRefused, UnsupportedParameter
 from toolgate_core.wire import ChatPrompt
 
 
@@ -34,3 +35,21 @@ def test_media_urls_are_rejected(part: dict[str, Any]) -> None:
 def test_data_urls_are_accepted() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     refuse_media_urls(ChatPrompt(messages=({"role": "user", "content": [image, "hm"]},)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This model's maximum context length is 4096 tokens. However, your prompt contains at "
+        "least 4097 input tokens, which exceeds this limit even without any output tokens.",
+        "truncate_prompt_tokens=5000 cannot be greater than max_model_len = 4096.",
+    ],
+)
+def test_errors_about_lengths_are_recognized(text: str) -> None:
+    error = rendering_error(VLLMValidationError(text, parameter="input_tokens", value=4097))
+    assert isinstance(error, ContextLengthExceeded)
+
+
+def test_messages_with_the_words_of_those_errors_are_not() -> None:
+    text = "continue_final_message is set but … Rendered chat: the maximum context length is"
+    assert isinstance(rendering_error(ValueError(text)), TemplateRefused)
