@@ -39,6 +39,8 @@ SCHEMA = re.compile(r"(?<![\w.])(tools\[\d+\])\.parameters(?!\w)")
 MESSAGE = re.compile(
     r"(?<![\w.])messages\[(?P<message>\d+)\](?:\.content\[(?P<part>\d+)\](?P<image>\.image_url)?)?"
 )
+CONTINUED = "continue_final_message"
+"""Clients of this API do not set it: a last message of the assistant is continued."""
 REQUIRED = 'tool_choice "required"'
 THREAD: Mapping[str, Any] = {
     "error_code": "thread_unsupported_request",
@@ -73,6 +75,9 @@ def _in_own_words(text: str, request: ChatRequest | None) -> str:
     if request is None:
         return text  # the error of the parser, which names the parameters of this API
     text = NAME.sub(lambda found: NAMES[found[0]], text)
+    if text == CONTINUED and request.message_paths:
+        return request.message_paths[-1]
+    text = text.replace(f"Remove {CONTINUED}", "Remove the last message")
     text = SCHEMA.sub(r"\1.input_schema", text).replace(REQUIRED, 'tool_choice "any"')
     return MESSAGE.sub(lambda found: _path(found, request), text)
 

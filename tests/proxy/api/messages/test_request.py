@@ -273,6 +273,7 @@ def test_errors_of_the_engine_are_in_the_words_of_this_api() -> None:
     assert words("messages[0]") == "system"
     assert words("messages[1]") == "messages[0]"
     assert words("messages") == "messages"
+    assert words("continue_final_message") == "messages[2]"
     assert words("tools[1].parameters.properties") == "tools[1].input_schema.properties"
     assert words("response_format") == "output_config.format"
 
