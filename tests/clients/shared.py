@@ -9,7 +9,8 @@ from typing import Any, Literal
 import jsonschema
 from pydantic import BaseModel, Field
 
-URL = os.environ["GATEWAY_URL"] + "/v1"
+ORIGIN = os.environ["GATEWAY_URL"]
+URL = ORIGIN + "/v1"
 KEY = os.environ["GATEWAY_KEY"]
 MODEL = "tiny"
 BODY: dict[str, Any] = {
@@ -62,6 +63,14 @@ TOOLS = [
 def response_tools(*, strict: bool = False) -> Any:
     """`TOOLS` in the form of the Responses API."""
     return [{"type": "function", **tool["function"], "strict": strict} for tool in TOOLS]
+
+
+def message_tools(**more: Any) -> Any:
+    """`TOOLS` in the form of the Messages API."""
+    return [
+        {"name": name, "description": name, "input_schema": schema, **more}
+        for name, schema in SCHEMAS.items()
+    ]
 
 
 def check_call(name: str, arguments: Any) -> None:

@@ -1,6 +1,7 @@
 """LangChain: bind_tools, invoke, stream, structured output, a loop of two turns.
 
-With the argument `responses`, on the Responses API. The cases run at once.
+With the argument `responses`, on the Responses API; with `messages`, on the Messages API. The cases
+run at once.
 """
 
 from __future__ import annotations
@@ -10,29 +11,49 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import shared
+from langchain_anthropic import ChatAnthropic
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
-RESPONSES = "responses" in sys.argv
-model = ChatOpenAI(
-    model=shared.MODEL,
-    base_url=shared.URL,
-    api_key=shared.KEY,
-    max_tokens=shared.MAX_TOKENS,
-    max_retries=0,
-    extra_body={**shared.BODY, "seed": 5},
-    stream_usage=True,
-    **({"use_responses_api": True, "store": False} if RESPONSES else {}),
+API = sys.argv[1] if len(sys.argv) > 1 else "chat"
+COMMON: dict[str, Any] = {
+    "model": shared.MODEL,
+    "api_key": shared.KEY,
+    "max_tokens": shared.MAX_TOKENS,
+    "max_retries": 0,
+    "stream_usage": True,
+}
+BODY = {**shared.BODY, "seed": 5}
+model: BaseChatModel = (
+    ChatAnthropic(base_url=shared.ORIGIN, model_kwargs={"extra_body": BODY}, **COMMON)
+    if API == "messages"
+    else ChatOpenAI(
+        base_url=shared.URL,
+        extra_body=BODY,
+        **COMMON,
+        **({"use_responses_api": True, "store": False} if API == "responses" else {}),
+    )
 )
-REASONING: dict[str, Any] = (
-    {"reasoning": {"effort": "high"}} if RESPONSES else {"reasoning_effort": "high"}
-)
+REASONING: dict[str, Any] = {
+    "chat": {"reasoning_effort": "high"},
+    "responses": {"reasoning": {"effort": "high"}},
+    "messages": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048},
+}[API]
+REQUIRED: Any = "required"
+NONE: Any = "none"
+if API == "messages":  # ChatAnthropic takes these words for the names of tools
+    REQUIRED, NONE = "any", {"type": "none"}
 USER = [HumanMessage(shared.QUESTION)]
 
 
 def is_cut(answer: Any) -> bool:
     metadata = answer.response_metadata
-    return metadata.get("finish_reason") == "length" or metadata.get("status") == "incomplete"
+    return (
+        metadata.get("finish_reason") == "length"
+        or metadata.get("status") == "incomplete"
+        or metadata.get("stop_reason") == "max_tokens"
+    )
 
 
 def collected(bound: Any) -> Any:
@@ -44,12 +65,12 @@ def collected(bound: Any) -> Any:
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("auto", {"tool_choice": "auto"}),
-    ("required", {"tool_choice": "required"}),
+    ("required", {"tool_choice": REQUIRED}),
     ("any", {"tool_choice": "any"}),
     ("named", {"tool_choice": "set_tags"}),
-    ("none", {"tool_choice": "none"}),
-    ("one call", {"tool_choice": "required", "parallel_tool_calls": False}),
-    ("reasoning", {"tool_choice": "required", **REASONING}),
+    ("none", {"tool_choice": NONE}),
+    ("one call", {"tool_choice": REQUIRED, "parallel_tool_calls": False}),
+    ("reasoning", {"tool_choice": REQUIRED, **REASONING}),
 ]
 
 

@@ -1,8 +1,10 @@
 // The Vercel AI SDK: generateText, streamText, generateObject, a loop of two turns. With the argument
 // `responses`, by its default provider for OpenAI, on the Responses API. With `open-responses`, by
-// its provider for the Open Responses specification. The cases run at once.
+// its provider for the Open Responses specification. With `messages`, by its provider for Anthropic.
+// The cases run at once.
 
 import assert from "node:assert/strict";
+import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenResponses } from "@ai-sdk/open-responses";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -12,6 +14,7 @@ import { z } from "zod";
 const body = { logit_bias: JSON.parse(process.env.GATEWAY_BIAS), reasoning_budget: 20 };
 const where = { baseURL: `${process.env.GATEWAY_URL}/v1`, apiKey: process.env.GATEWAY_KEY };
 const responses = process.argv.includes("responses");
+const messages = process.argv.includes("messages");
 const openResponses = process.argv.includes("open-responses");
 const chat = createOpenAICompatible({
   ...where,
@@ -19,8 +22,13 @@ const chat = createOpenAICompatible({
   supportsStructuredOutputs: true,
   transformRequestBody: (sent) => ({ ...sent, ...body }),
 });
-const adding = (url, { body: sent, ...rest }) =>
-  fetch(url, { ...rest, body: JSON.stringify({ ...JSON.parse(sent), ...body, seed: 5 }) });
+const adding = (url, { body: text, ...rest }) => {
+  const sent = { ...JSON.parse(text), ...body, seed: 5 };
+  // With thinking, the provider for Anthropic forces no calls, because Anthropic's API does not.
+  if (sent.thinking && sent.tools.length === 1)
+    sent.tool_choice = { type: "tool", name: sent.tools[0].name };
+  return fetch(url, { ...rest, body: JSON.stringify(sent) });
+};
 const openai = createOpenAI({ ...where, fetch: adding });
 const open = createOpenResponses({
   name: "gateway",
@@ -28,7 +36,9 @@ const open = createOpenResponses({
   apiKey: where.apiKey,
   fetch: adding,
 });
-const model = (responses ? openai : openResponses ? open : chat)("tiny");
+const anthropic = createAnthropic({ ...where, fetch: adding });
+const provider = responses ? openai : openResponses ? open : messages ? anthropic : chat;
+const model = provider("tiny");
 const weather = z.object({ city: z.string(), unit: z.enum(["celsius", "fahrenheit"]).optional() });
 const tools = {
   get_weather: tool({ description: "weather", inputSchema: weather }),
@@ -47,7 +57,7 @@ const asked = {
   prompt: "What's the weather in Beijing and Shanghai?",
   maxOutputTokens: 800,
   maxRetries: 0,
-  ...(responses || openResponses ? {} : { seed: 5 }), // those providers have no seed
+  ...(provider === chat ? { seed: 5 } : {}), // the other providers have no seed
 };
 const named = { type: "tool", toolName: "set_tags" };
 
@@ -62,13 +72,14 @@ function check(calls, reason, choice) {
   }
 }
 
-async function choose(toolChoice) {
-  const whole = await generateText({ ...asked, tools, toolChoice });
+async function choose(toolChoice, options = {}) {
+  const whole = await generateText({ ...asked, ...options, tools, toolChoice });
   check(whole.toolCalls, whole.finishReason, toolChoice);
-  const stream = streamText({ ...asked, tools, toolChoice });
+  const stream = streamText({ ...asked, ...options, tools, toolChoice });
   await stream.consumeStream();
   check(await stream.toolCalls, await stream.finishReason, toolChoice);
-  console.log("checked:", JSON.stringify(toolChoice), "generateText and streamText");
+  console.log("checked:", JSON.stringify([toolChoice, options]), "generateText and streamText");
+  return [whole, { toolCalls: await stream.toolCalls, reasoningText: await stream.reasoningText }];
 }
 
 async function generate() {
@@ -97,9 +108,25 @@ async function loop(options = {}) {
   console.log("checked: a loop of two turns", JSON.stringify(options));
 }
 
+function anthropicOptions() {
+  const thinking = { anthropic: { thinking: { type: "enabled", budgetTokens: 1024 } } };
+  const one = { anthropic: { disableParallelToolUse: true } };
+  return [
+    loop({ providerOptions: thinking }),
+    choose("auto", { providerOptions: thinking }).then((answers) =>
+      answers.forEach(({ reasoningText }) => assert(reasoningText.length > 0)),
+    ),
+    choose("required", { providerOptions: one }).then((answers) =>
+      answers.forEach(({ toolCalls }) => assert(toolCalls.length <= 1)),
+    ),
+  ];
+}
+
 const loops = [loop()];
 if (responses) {
   const openai = { store: false, include: ["reasoning.encrypted_content"] };
   loops.push(loop({ providerOptions: { openai } }));
 }
-await Promise.all([...["auto", "required", "none", named].map(choose), generate(), ...loops]);
+if (messages) loops.push(...anthropicOptions());
+const choices = ["auto", "required", "none", named].map((choice) => choose(choice));
+await Promise.all([...choices, generate(), ...loops]);

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.client_packages import CLIENTS, client_python, node_folder
+from tests.support.client_packages import CLIENTS, anthropic_python, client_python, node_folder
 
 from .servers import Gateway
 
@@ -57,7 +57,8 @@ def _run(command: tuple[str, ...], gateway: Gateway, bias: dict[str, float]) -> 
     if program.endswith(".mjs"):
         interpreter, folder = "node", node_folder()
     else:
-        interpreter, folder = str(client_python()), CLIENTS
+        python = anthropic_python if program == "use_anthropic.py" else client_python
+        interpreter, folder = str(python()), CLIENTS
     environment = {
         **os.environ,
         "GATEWAY_URL": gateway.url,

@@ -25,6 +25,11 @@ def client_python() -> Path:
     return _made(_make_python).result()
 
 
+def anthropic_python() -> Path:
+    """The interpreter of a virtual environment with `requirements-anthropic.txt`."""
+    return _made(_make_anthropic_python).result()
+
+
 def node_folder() -> Path:
     """A folder with the packages of the clients' `package.json` and with their programs."""
     return _made(_make_node_folder).result()
@@ -42,12 +47,13 @@ def claude_command() -> Path:
 
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
-    libraries = {"test_clients", "test_responses_clients"}
+    libraries = {"test_clients", "test_messages_clients", "test_responses_clients"}
     needs = {
         _make_node_folder: libraries,
         _make_codex: {"test_codex", "test_codex_stack"},
         _make_claude: {"test_claude_code"},
         _make_python: libraries,
+        _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
     }
     for make, users in needs.items():
         if not users.isdisjoint(modules):
@@ -65,15 +71,22 @@ def _made(make: Callable[[], Path]) -> Future[Path]:
 
 
 def _make_python() -> Path:
+    return _virtual_environment("venv", "requirements.txt")
+
+
+def _make_anthropic_python() -> Path:
+    return _virtual_environment("anthropic", "requirements-anthropic.txt")
+
+
+def _virtual_environment(name: str, packages: str) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
-    uv = Path(sys.executable).with_name("uv")
-    interpreter = CACHE / "venv" / "bin" / "python"
-    requirements = CLIENTS / "requirements.txt"
-    make = [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(CACHE / "venv")]
+    uv, folder = Path(sys.executable).with_name("uv"), CACHE / name
+    interpreter, requirements = folder / "bin" / "python", CLIENTS / packages
+    make = [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
     # Compiled once: where PYTHONDONTWRITEBYTECODE is set, each program would compile it all anew.
     fill = [str(uv), "pip", "install", "--quiet", "--compile-bytecode"]
     fill += ["--python", str(interpreter), "-r", str(requirements)]
-    stamp = CACHE / "venv" / "compiled-requirements.txt"
+    stamp = folder / "compiled-requirements.txt"
     if not stamp.exists() or stamp.read_text() != requirements.read_text():
         _install(make, fill, cwd=CACHE)
         shutil.copy(requirements, stamp)
