@@ -1,11 +1,11 @@
-"""Random walks over calls of custom tools with grammars, read by Python's `re` and Lark's parsers.
+"""Random walks over calls of custom tools with grammars, read by `regex` and Lark's parsers.
 
     python -m bench custom-tools [--calls 20000] [--dialects a,b] [--jobs 2] [--out FILE]
 
 Every walk is a turn with one required call under the masks of the enforcement: random allowed
 tokens, with parts of texts in between that are close to the grammar, to escapes and to the marks of
 the dialects. The segmenter reads the tokens, and the input is what a client would get. It has to
-match the grammar by Python's regular expressions or by Lark's own parsers, and by the reader of the
+match the grammar by the package `regex` or by Lark's own parsers, and by the reader of the
 gateway. Marks are text and tokens in turn.
 """
 
@@ -43,10 +43,11 @@ def measure(dialect_name: str, case: Case, calls: int) -> dict[str, Any]:
     matches = None
     if case.syntax in get_args(Syntax):
         matches = read_grammar(Grammar(case.syntax, case.definition))  # type: ignore[arg-type]
-    for tokens in ((), marks_of(dialect)):
+    found = (), marks_of(dialect)
+    for tokens in found:
         walks = CustomWalks(DialectModel(dialect, tokens, [case.tool]), case)
         for seed in range(calls * ATTEMPTS // 2):
-            if counts["calls"] >= calls // 2 * (2 if tokens else 1):
+            if counts["calls"] >= calls // 2 * (2 if tokens == found[1] else 1):
                 break
             counts["walks"] += 1
             inputs = walks.inputs(seed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import lark
+import regex  # type: ignore[import-untyped]
 
 PATCH = r"""start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
@@ -185,12 +185,12 @@ CASES = (
 
 
 def parser(syntax: str, definition: str) -> Callable[[str], bool]:
-    """Whether a text matches, by Python's regular expressions or by Lark's own parsers: LALR, which
+    """Whether a text matches, by the package `regex` or by Lark's own parsers: LALR, which
     is fast, and Earley for what it does not take."""
     if syntax == "text":
         return lambda text: True
     if syntax == "regex":
-        pattern = re.compile(definition)
+        pattern = regex.compile(definition)  # Python's own has older digits of Unicode
         return lambda text: pattern.fullmatch(text) is not None
     # Lark takes no regular expression that matches the empty text. Those of PATCH are optional.
     definition = definition.replace("/(.*)/", "/(.+)/?")

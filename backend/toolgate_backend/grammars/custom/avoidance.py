@@ -7,6 +7,7 @@ import llguidance.numpy
 import numpy as np
 
 from ...errors import BackendError
+from ...tokens import masks
 from ...tokens.masks import BitmaskRow
 from .views import View
 
@@ -28,10 +29,7 @@ class Avoidance:
     def apply(self, row: BitmaskRow, tail: bytes, searched: bytes = b"", depth: int = 0) -> None:
         """Forbid the tokens that complete the forbidden text, or after which the grammar requires
         it. `tail`: the end of the input."""
-        forbidden = self._forbidden
-        for begun in range(len(forbidden)):
-            if tail.endswith(forbidden[:begun]):
-                row &= ~self._view.completing(forbidden, begun)[: len(row)]
+        self._forbid_completing(row, tail)
         if depth > MAX_TOKENS:
             return
         words = row.view(np.uint32)
@@ -42,6 +40,11 @@ class Avoidance:
                     self._known[text] = self._can_avoid(token, tail, text, depth)
                 if not self._known[text]:
                     words[token >> 5] &= ~np.uint32(1 << (token & 31))
+
+    def _forbid_completing(self, row: BitmaskRow, tail: bytes) -> None:
+        for begun in range(len(self._forbidden)):
+            if tail.endswith(self._forbidden[:begun]):
+                row &= ~self._view.completing(self._forbidden, begun)[: len(row)]
 
     def _approaching(self, tail: bytes) -> list[int]:
         """The tokens that get near the forbidden text."""
@@ -72,7 +75,12 @@ class Avoidance:
             if self._matcher.is_error():
                 raise BackendError(self._matcher.get_error())
             row = found[: len(self._view.plain)] & self._view.plain
-            self.apply(row, written[-(len(self._forbidden) - 1) :], searched, depth + 1)
+            end = written[-(len(self._forbidden) - 1) :]
+            others = row & ~masks.pack(masks.token_ids(self._approaching(end)), 32 * len(row))
+            self._forbid_completing(others, end)
+            if others.any():
+                return True
+            self.apply(row, end, searched, depth + 1)
             return bool(row.any())
         finally:
             self._roll_back(1)

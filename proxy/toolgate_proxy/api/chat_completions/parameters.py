@@ -55,12 +55,13 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     Parameter(
         "tools",
         Array("tools"),
-        note="Functions. `strict: true` rejects a schema that can't be enforced completely.",
+        note="Functions and [custom tools](custom-tools.md). `strict: true` rejects a schema that "
+        "can't be enforced completely.",
     ),
     Parameter(
         "tool_choice",
         Anything(TOOL_CHOICES),
-        note="The object has the type `function` or `allowed_tools`.",
+        note="The object has the type `function`, `custom` or `allowed_tools`.",
     ),
     Parameter(
         "parallel_tool_calls",

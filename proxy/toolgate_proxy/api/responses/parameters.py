@@ -56,7 +56,7 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "tool_choice",
         Anything(TOOL_CHOICES),
-        note="The object has the type `function` or `allowed_tools`.",
+        note="The object has the type `function`, `custom` or `allowed_tools`.",
     ),
     Parameter(
         "parallel_tool_calls",

@@ -1,0 +1,42 @@
+"""Random walks over calls of custom tools: every input matches its grammar by independent parsers.
+
+`python -m bench custom-tools` walks more.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.custom_grammars import CASES
+from tests.support.custom_walks import CustomWalks
+from tests.support.dialect_marks import marks_of
+from tests.support.dialect_model import DialectModel
+from toolgate_core.custom_tools import Grammar
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_proxy.validation.grammar_reader import read_grammar
+
+SEEDS = 2
+
+
+@pytest.mark.parametrize("name", [case.name for case in CASES])
+@pytest.mark.parametrize(
+    ("dialect", "marks"),
+    [("qwen3", True), ("qwen3_coder", False), ("gemma4", True), ("llama4_pythonic", False)],
+)
+def test_every_input_matches_its_grammar(dialect: str, marks: bool, name: str) -> None:
+    case = next(case for case in CASES if case.name == name)
+    tokens = marks_of(DIALECTS[dialect]) if marks else ()
+    walks = CustomWalks(DialectModel(DIALECTS[dialect], tokens, [case.tool]), case)
+    matches = None
+    if case.syntax != "text":
+        matches = read_grammar(Grammar(case.syntax, case.definition))  # type: ignore[arg-type]
+    ended = 0
+    for seed in range(3 * SEEDS):
+        inputs = walks.inputs(seed)
+        for text in inputs or ():
+            assert case.accepts(text), text
+            assert matches is None or matches(text), text
+        ended += inputs is not None
+        if ended == SEEDS:
+            return
+    assert ended
