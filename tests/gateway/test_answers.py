@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import openai
+import pytest
 
 from tests import tools
 
@@ -60,3 +61,24 @@ def test_usage_counts_the_tokens_of_a_repeated_prompt_as_cached(
     assert usages[0].prompt_tokens == usages[1].prompt_tokens > 400
     assert usages[1].prompt_tokens_details
     assert (usages[1].prompt_tokens_details.cached_tokens or 0) >= 128
+
+
+THOUGHT = "The light is in the kitchen"
+CALL: Any = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'},
+}
+RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_of_the_turn_reaches_the_prompt(
+    client: openai.OpenAI, common: dict[str, Any], field: str
+) -> None:
+    """vLLM reads one of the two fields."""
+    turn = {"role": "assistant", "content": None, field: THOUGHT, "tool_calls": [CALL]}
+    request = {**common, "messages": [*USER, turn, RESULT], "max_tokens": 4}
+    extra = {"extra_body": {**request.pop("extra_body", {}), "return_prompt_text": True}}
+    answer = client.chat.completions.create(**request, **extra)
+    assert f"<think>\n{THOUGHT}\n</think>" in str(answer.model_extra["prompt_text"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +61,7 @@ class Renderer:
         params = ChatParams(chat_template_kwargs=template_kwargs)
         try:
             _, (rendered,) = await self._renderer.render_chat_async(
-                [[dict(message) for message in prompt.messages]],
+                [[for_vllm(message) for message in prompt.messages]],
                 params,
                 self._tokenizing(prompt.tokenizing, max_tokens),
             )
@@ -125,6 +126,15 @@ def max_token_bytes(vocabulary: Vocabulary) -> int:
     """Largest number of bytes of text that one token stands for."""
     added = (len(text.encode()) for text in vocabulary.tokenizer.get_added_vocab())
     return max(max(map(len, vocabulary.token_bytes)), *added, 1)
+
+
+def for_vllm(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with the reasoning of an earlier turn in the field that vLLM reads. vLLM passes
+    it on to the template in both, and drops `reasoning_content` alone."""
+    reasoning = message.get("reasoning_content")
+    if reasoning is None or message.get("reasoning") is not None:
+        return dict(message)
+    return {**message, "reasoning": reasoning}
 
 
 def refuse_media_urls(prompt: ChatPrompt) -> None:

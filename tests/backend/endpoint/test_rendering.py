@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from vllm.exceptions import VLLMValidationError
 
-from toolgate_backend.endpoint.rendering import refuse_media_urls, rendering_error
+from toolgate_backend.endpoint.rendering import for_vllm, refuse_media_urls, rendering_error
 from toolgate_core.errors import ContextLengthExceeded, TemplateRefused, UnsupportedParameter
 from toolgate_core.wire import ChatPrompt
 
@@ -53,3 +53,10 @@ def test_errors_about_lengths_are_recognized(text: str) -> None:
 def test_messages_with_the_words_of_those_errors_are_not() -> None:
     text = "continue_final_message is set but … Rendered chat: the maximum context length is"
     assert isinstance(rendering_error(ValueError(text)), TemplateRefused)
+
+
+def test_reasoning_is_in_the_field_that_vllm_reads() -> None:
+    turn = {"role": "assistant", "content": "Hi"}
+    assert for_vllm({**turn, "reasoning_content": "Hm"})["reasoning"] == "Hm"
+    assert for_vllm({**turn, "reasoning_content": "Hm", "reasoning": "Oh"})["reasoning"] == "Oh"
+    assert for_vllm(turn) == turn
