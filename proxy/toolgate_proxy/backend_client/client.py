@@ -223,13 +223,39 @@ def _checked_info(body: object) -> wire.Info:
 def _json_of(message: wire.Message) -> bytes:
     """Raises InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
     250 levels, and the depth of a request's fields is not limited."""
+    content = _encoded(message)
+    if content is None:
+        param = _unencodable(message)
+        what = "The request" if param is None else repr(param)
+        raise InvalidRequest(
+            f"{what} can't be sent to the backend as JSON: a value in it is "
+            "nested too deeply or is not valid Unicode. Change that value.",
+            param=param,
+        )
+    return content
+
+
+def _encoded(message: wire.Message) -> bytes | None:
     try:
         return message.model_dump_json(exclude_none=True).encode()
-    except (PydanticSerializationError, UnicodeEncodeError) as error:
-        raise InvalidRequest(
-            "The request can't be sent to the backend as JSON: a value in messages, tools or "
-            "chat_template_kwargs is nested too deeply or is not valid Unicode. Change that value."
-        ) from error
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return None
+
+
+def _unencodable(message: wire.Message) -> str | None:
+    """The parameter with the value that is not valid JSON."""
+    if isinstance(message, wire.LoadGrammars):
+        return "tools"
+    prompt = getattr(message, "prompt", None)
+    if isinstance(prompt, wire.ChatPrompt):
+        for at, each in enumerate(prompt.messages):
+            if _encoded(wire.ChatPrompt(messages=(each,))) is None:
+                return f"messages[{at}]"
+        if _encoded(wire.ChatPrompt(messages=(), tools=prompt.tools)) is None:
+            return "tools"
+        if _encoded(wire.ChatPrompt(messages=(), template_kwargs=prompt.template_kwargs)) is None:
+            return "chat_template_kwargs"
+    return "bad_words" if isinstance(message, wire.GenerateRequest) else None
 
 
 def _parsed(body: bytes) -> object:

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -87,9 +88,23 @@ async def test_prompt_that_cannot_be_encoded_as_json_is_an_invalid_request(
 ) -> None:
     for _ in range(300):
         content = [content] if isinstance(content, list) else content
-    prompt = wire.ChatPrompt(messages=({"role": "user", "content": content},))
-    with pytest.raises(InvalidRequest, match="as JSON"):
-        await seam.generate(request("hi").model_copy(update={"prompt": prompt}))
+    good: dict[str, Any] = {"role": "user", "content": "hi"}
+    bad: dict[str, Any] = {"role": "user", "content": content}
+    for prompt, param in (
+        (wire.ChatPrompt(messages=(good, bad)), "messages[1]"),
+        (wire.ChatPrompt(messages=(good,), tools=(bad,)), "tools"),
+        (wire.ChatPrompt(messages=(good,), template_kwargs=bad), "chat_template_kwargs"),
+    ):
+        with pytest.raises(InvalidRequest, match="as JSON") as refused:
+            await seam.generate(request("hi").model_copy(update={"prompt": prompt}))
+        assert refused.value.param == param
+
+
+async def test_words_that_cannot_be_encoded_as_json_are_an_invalid_request(seam: Backend) -> None:
+    sampling = wire.Sampling.model_construct(bad_words=("\ud83d",))
+    with pytest.raises(InvalidRequest, match="as JSON") as refused:
+        await seam.generate(request("hi").model_copy(update={"sampling": sampling}))
+    assert refused.value.param == "bad_words"
 
 
 async def test_streamed_and_whole_responses_have_the_same_events(
