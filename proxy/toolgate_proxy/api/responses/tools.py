@@ -120,7 +120,9 @@ class _Reader:
             for at, each in enumerate(entries)
         ]
         shown = [tool for tool in tools if tool is not None]
-        return {"type": "namespace", "name": name, "description": description, "tools": shown}
+        # OpenAI's model of a response requires the description.
+        described = description or ""
+        return {"type": "namespace", "name": name, "description": described, "tools": shown}
 
     def _add(self, kind: str, entry: dict[str, Any], path: str, namespace: str) -> None:
         _check_fields(kind, entry, path)

@@ -82,6 +82,13 @@ def test_a_call_of_a_namespace_has_its_namespace() -> None:
     assert body["tools"][0]["name"] == "crm"
 
 
+def test_a_namespace_without_a_description_is_repeated_with_an_empty_one() -> None:
+    bare = {name: value for name, value in CRM.items() if name != "description"}
+    _, body = streamed_and_whole(parsed(tools=[bare]), events("Hello"))
+    check_response(body)
+    assert body["tools"][0]["description"] == ""
+
+
 def test_earlier_calls_and_results_go_to_the_template() -> None:
     asked = parsed(
         [
