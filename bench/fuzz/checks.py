@@ -1,4 +1,4 @@
-"""Checks of a response body against its request body."""
+"""Checks of a response against its request."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any
 
 import jsonschema
 
-from bench.fuzz.requests import Request
+from bench.fuzz.values import Request
 
 MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>", "<|im_start|>")
+WITHOUT_PATH: tuple[str, ...] = ()
+"""Codes of rejections that name no parameter."""
 REASONS = ("stop", "length", "tool_calls", "function_call")
 
 
-def check_rejection(status: int, response: Any, request: Request) -> list[str]:
-    """A rejection must be a 4xx in OpenAI's format that names the invalid parameter."""
-    error = response.get("error") if isinstance(response, dict) else None
-    if not isinstance(error, dict) or not error.get("message") or "code" not in error:
-        return [f"HTTP {status} without an OpenAI error body: {response}"]
+def check_rejection(status: int, error: dict[str, Any], request: Request) -> list[str]:
+    """A rejection must be a 4xx that names the invalid parameter. `error`: the error object."""
     if status == 400 and error["code"] == "max_tokens_too_small":
-        budget = request.body.get("max_tokens")
-        small = isinstance(budget, int) and budget < error["least_max_tokens"]
-        return [] if small else [f"rejected for {budget} tokens: {error}"]
+        small = request.meaning.get("max_tokens", 0) < error["least_max_tokens"]
+        return [] if small else [f"rejected for a small maximum of tokens: {error}"]
     if request.invalid and status == 400 and request.invalid in str(error.get("param")):
         return []
     if 400 <= status < 500 and request.wrong:
-        return []
+        named = error.get("param") or error["code"] in WITHOUT_PATH
+        return [] if named else [f"HTTP {status} names no parameter: {error}"]
     return [f"HTTP {status}: {error}"]
 
 
 def check_response(response: dict[str, Any], request: Request) -> list[str]:
-    body = request.body
+    """`response`: in the form of chat completions."""
+    body = request.meaning
     if request.invalid:
         return [f"no error for an invalid value of {request.invalid}"]
     if request.wrong:

@@ -1,18 +1,16 @@
-"""Random chat requests. Most are valid, and some have one parameter that may be invalid.
+"""Random chat requests. Most are valid, and some have something that is or may be invalid.
 
-Values of plain sampling parameters and invalid values come from the gateway's parameter table, so
-that a new parameter is fuzzed without a change here.
+The requests of the other APIs are made of them (apis/).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from bench.fuzz.values import Request, spoilt, values_of
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS
 
-HANG_UP, WRONG, INVALID = 0.1, 0.03, 0.04
 WORDS = [
     "the",
     "weather",
@@ -36,67 +34,34 @@ WORDS = [
 ]
 MAX_TOKENS = [1, 2, 5, 12, 20, 30, 45, 64, 100, 180, 300]
 
-WRONG_VALUES: list[Any] = [None, True, -1, 0, 1.5, 10**30, "", "x", [], [3], {}, {"a": 1}]
-"""Values for any parameter. Some of them are valid for some parameters."""
-WRONG_NAMES = ["unheard_of", *(row.name for row in PARAMETERS if row.name != "model")]
-INVALID_VALUES = [
-    (row.name, value)
-    for row in PARAMETERS
-    if row.type and row.name != "model"
-    for value in row.type.invalid()
-]
-"""Values that the parameter table declares invalid. A request with one must be rejected."""
-DRAWN_BELOW = {
-    "temperature",
-    "n",
-    "max_tokens",
-    "max_completion_tokens",
-    "min_tokens",
-    "ignore_eos",
-    "stop_token_ids",
-    "bad_words",
-    "logit_bias",
-    "top_logprobs",
-    "logprob_token_ids",
-    "prompt_logprobs",
-    "allowed_token_ids",
-    "repetition_detection",
-}
-"""Sampling parameters that depend on the rest of the request. The functions below draw them, unless
-they can't be combined with tools and formats."""
-SAMPLING_VALUES = {
-    row.name: row.type.valid()
-    for row in PARAMETERS
-    if row.sampling and row.type and row.name not in DRAWN_BELOW
-}
-"""All other sampling parameters, with their valid examples from the parameter table."""
-
-
-@dataclass(frozen=True)
-class Request:
-    body: dict[str, Any]
-    wrong: bool
-    """One parameter may be invalid, so the response may be a 400."""
-    invalid: str | None
-    """Name of a parameter whose value is invalid. The response must be a 400 that names it."""
-    hang_up: float | None
-    """Seconds after which the client disconnects."""
+VALUES = values_of(PARAMETERS)
 
 
 def make_request(rng: Random, model: str, bias: dict[str, float] | None) -> Request:
+    return spoilt(rng, VALUES, draw(rng, model, bias))
+
+
+def draw(rng: Random, model: str, bias: dict[str, float] | None) -> dict[str, Any]:
+    """The body of a valid request."""
     body: dict[str, Any] = {"model": model, "messages": _messages(rng)}
     _tools(rng, body)
     _ends(rng, body)
     _sampling(rng, body, bias)
     _reasoning(rng, body)
     _shape(rng, body)
-    wrong, invalid = rng.random() < WRONG, None
-    if wrong:
-        body[rng.choice(WRONG_NAMES)] = rng.choice(WRONG_VALUES)
-    elif rng.random() < INVALID:
-        invalid, body[invalid] = rng.choice(INVALID_VALUES)
-    hang_up = rng.uniform(0.01, 2.0) if rng.random() < HANG_UP else None
-    return Request(body, wrong, invalid, hang_up)
+    return body
+
+
+def without_functions(body: dict[str, Any]) -> dict[str, Any]:
+    """The same body with `tools` in place of the deprecated `functions`."""
+    if "functions" not in body:
+        return body
+    functions, choice = body.pop("functions"), body.pop("function_call")
+    body["tools"] = [{"type": "function", "function": function} for function in functions]
+    named = isinstance(choice, dict)
+    body["tool_choice"] = {"type": "function", "function": choice} if named else choice
+    body["parallel_tool_calls"] = False
+    return body
 
 
 def schema(rng: Random, depth: int = 0) -> dict[str, Any]:
@@ -132,17 +97,17 @@ def _object(rng: Random, depth: int) -> dict[str, Any]:
 def _messages(rng: Random) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if rng.random() < 0.4:
-        messages.append({"role": rng.choice(["system", "developer"]), "content": _text(rng)})
+        messages.append({"role": rng.choice(["system", "developer"]), "content": text(rng)})
     for _ in range(rng.choice([0, 0, 0, 1, 2])):
         calls = [_call(f"call_{at}", rng) for at in range(rng.randint(1, 2))]
-        messages.append({"role": "user", "content": _text(rng)})
+        messages.append({"role": "user", "content": text(rng)})
         messages.append({"role": "assistant", "content": None, "tool_calls": calls})
         results = [
-            {"role": "tool", "tool_call_id": call["id"], "content": _text(rng)} for call in calls
+            {"role": "tool", "tool_call_id": call["id"], "content": text(rng)} for call in calls
         ]
         messages += rng.sample(results, len(results))
-    parts = [{"type": "text", "text": _text(rng)}, {"type": "text", "text": _text(rng)}]
-    messages.append({"role": "user", "content": rng.choice([_text(rng), parts])})
+    parts = [{"type": "text", "text": text(rng)}, {"type": "text", "text": text(rng)}]
+    messages.append({"role": "user", "content": rng.choice([text(rng), parts])})
     return messages
 
 
@@ -155,13 +120,13 @@ def _call(call_id: str, rng: Random) -> dict[str, Any]:
     }
 
 
-def _text(rng: Random) -> str:
+def text(rng: Random) -> str:
     return " ".join(rng.choices(WORDS, k=rng.randint(1, 12)))
 
 
 def _tools(rng: Random, body: dict[str, Any]) -> None:
     functions = [
-        {"name": f"tool_{at}", "description": _text(rng), "parameters": _object(rng, 1)}
+        {"name": f"tool_{at}", "description": text(rng), "parameters": _object(rng, 1)}
         for at in range(rng.choice([0, 1, 1, 2, 3, 5]))
     ]
     if not functions:
@@ -204,7 +169,7 @@ def _ends(rng: Random, body: dict[str, Any]) -> None:
 
 def _sampling(rng: Random, body: dict[str, Any], bias: dict[str, float] | None) -> None:
     body["temperature"] = rng.choice([0, 0.3, 1.0, 1.0, 1.7])
-    for name, values in SAMPLING_VALUES.items():
+    for name, values in VALUES.sampling.items():
         if rng.random() < 0.15:
             body[name] = rng.choice(values)
     if rng.random() < 0.2:

@@ -1,12 +1,13 @@
 """Random requests to a running gateway, whose responses are checked.
 
-    python -m bench fuzz URL KEY --model NAME [--requests 10000] [--concurrency 32] [--seed 0]
-                         [--backend URL --backend-key KEY] [--bias FILE]
+    python -m bench fuzz URL KEY --model NAME [--api chat] [--requests 10000] [--concurrency 32]
+                         [--seed 0] [--backend URL --backend-key KEY] [--bias FILE]
 
 Parameters, messages, tools, token budgets and disconnecting clients are drawn at random
-(requests.py). Each response is checked against its request (checks.py). The exit status is 1 after
-a violation, after an HTTP 5xx, or if the backend still has requests, sequences or pinned grammars
-in the end. `--bias` is a JSON file with a logit_bias, for models that would rarely end a string.
+(requests.py, apis/). Some requests are invalid, or damaged (damage.py). Each response is checked
+against its request (checks.py). The exit status is 1 after a violation, after an HTTP 5xx, or if
+the gateway or the backend still has requests, sequences or pinned grammars in the end. `--bias` is
+a JSON file with a logit_bias, for models that would rarely end a string.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from bench.fuzz.checks import check_rejection, check_response, from_chunks
-from bench.fuzz.requests import Request, make_request
-from bench.support.backend_client import lines
+from bench.fuzz.apis.api import Api
+from bench.fuzz.apis.chat import Chat
+from bench.fuzz.apis.messages import Messages
+from bench.fuzz.apis.responses import Responses
+from bench.fuzz.checks import check_rejection, check_response
+from bench.fuzz.values import Request
 from toolgate_core import wire
 
+APIS: dict[str, Api] = {"chat": Chat(), "responses": Responses(), "messages": Messages()}
 SHOWN = 20
 """Violations that are printed in full."""
 
@@ -53,9 +57,10 @@ async def fuzz(
     concurrency: int,
     seed: int,
     bias: dict[str, float] | None = None,
+    api: str = "chat",
 ) -> Findings:
-    findings, slots = Findings(), asyncio.Semaphore(concurrency)
-    headers = {"authorization": f"Bearer {key}"}
+    findings, slots, asked = Findings(), asyncio.Semaphore(concurrency), APIS[api]
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     limits = httpx.Limits(max_connections=concurrency)
 
     async with httpx.AsyncClient(
@@ -63,48 +68,57 @@ async def fuzz(
     ) as http:
 
         async def one(number: int) -> None:
-            request = make_request(random.Random(f"{seed}:{number}"), model, bias)
+            request = asked.make_request(random.Random(f"{seed}:{number}"), model, bias)
             async with slots:
-                outcome, violations = await send(http, request)
+                outcome, violations = await send(http, asked, request)
             findings.outcomes[outcome] += 1
-            body = json.dumps(request.body, ensure_ascii=False)[:1500]
+            body = json.dumps(request.body)[:1500]
             findings.violations += [f"#{number} {each}\n    {body}" for each in violations]
 
         await asyncio.gather(*(one(number) for number in range(requests)))
     return findings
 
 
-async def send(http: httpx.AsyncClient, request: Request) -> tuple[str, list[str]]:
+async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str, list[str]]:
     """Send a request. Returns the kind of outcome, and the violations found in the response."""
+    body = json.dumps(request.body).encode()  # in ASCII: damaged bodies have lone surrogates
     try:
-        status, response = await asyncio.wait_for(exchange(http, request), request.hang_up)
+        response = await asyncio.wait_for(http.post(api.path, content=body), request.hang_up)
     except TimeoutError:
         return "disconnected", []
     except httpx.TransportError as error:
         return "connection error", [f"connection error: {error!r}"]
-    except ValueError as error:
-        return "invalid response", [f"invalid response: {error}"]
-    if status != 200:
-        return f"{status}", check_rejection(status, response, request)
-    return "200", check_response(response, request)
+    status, data = response.status_code, response.content
+    streamed = response.headers["content-type"].startswith("text/event-stream")
+    try:
+        if status != 200:
+            return f"{status}", check_rejection(status, api.error(json.loads(data)), request)
+        made = api.streamed(data) if streamed else api.whole(data)
+    except (ValueError, AssertionError, LookupError, TypeError) as error:
+        return "invalid response", [f"HTTP {status}, invalid response: {error!r}: {data[-600:]!r}"]
+    found = check_response(made, request)
+    if not (request.wrong or request.invalid):
+        if streamed != request.body["stream"]:
+            found.append("a stream" if streamed else "no stream")
+        found += api.own_violations(made, request)
+    return "200", found
 
 
-async def exchange(http: httpx.AsyncClient, request: Request) -> tuple[int, Any]:
-    if not request.body.get("stream"):
-        response = await http.post("/v1/chat/completions", json=request.body)
-        return response.status_code, response.json()
-    async with http.stream("POST", "/v1/chat/completions", json=request.body) as response:
-        if response.status_code != 200:
-            await response.aread()
-            return response.status_code, response.json()
-        data = [
-            line.removeprefix(b"data: ")
-            async for line in lines(response)
-            if line.startswith(b"data: ")
-        ]
-    if data[-1:] != [b"[DONE]"]:
-        raise ValueError(f"the stream ended with {data[-1:]}")
-    return 200, from_chunks([json.loads(line) for line in data[:-1]])
+async def left_in_gateway(url: str, key: str) -> list[str]:
+    """Check that the gateway has no requests in flight. `key`: the administrator's."""
+    headers = {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
+        for _ in range(50):
+            response = await http.get("/toolgate/status")
+            if response.status_code in (401, 403):
+                return []
+            status = response.raise_for_status().json()
+            backends = [each for model in status["models"] for each in model["backends"]]
+            left = [*(each["requests"] for each in backends), status["limits"]["in_flight"]]
+            if not any(left):
+                return []
+            await asyncio.sleep(0.2)
+    return [f"in flight in the gateway, by backend and under limits: {left}"]
 
 
 async def left_behind(backend: str, key: str) -> list[str]:
@@ -129,6 +143,7 @@ def main() -> int:
     parser.add_argument("url", help="URL of the gateway")
     parser.add_argument("key", help="API key")
     parser.add_argument("--model", default="tiny")
+    parser.add_argument("--api", choices=APIS, default="chat")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
@@ -145,8 +160,10 @@ def main() -> int:
             concurrency=arguments.concurrency,
             seed=arguments.seed,
             bias=json.loads(arguments.bias.read_text()) if arguments.bias else None,
+            api=arguments.api,
         )
     )
+    findings.violations += asyncio.run(left_in_gateway(arguments.url, arguments.key))
     if arguments.backend:
         findings.violations += asyncio.run(left_behind(arguments.backend, arguments.backend_key))
     print(findings.report())

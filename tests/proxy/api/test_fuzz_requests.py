@@ -1,0 +1,69 @@
+"""The fuzzer's requests (bench/fuzz) are valid or invalid as they are marked."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from bench.fuzz.run import APIS
+from bench.fuzz.values import DRAWN, Request
+from toolgate_core.errors import InvalidRequest
+from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
+from toolgate_proxy.api.chat_completions.surface import ChatCompletions
+from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES
+from toolgate_proxy.api.messages.surface import Messages
+from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES
+from toolgate_proxy.api.responses.surface import Responses
+from toolgate_proxy.api.shared.parameter import Parameter
+from toolgate_proxy.api.surface import Surface
+
+REQUESTS = 2000
+SURFACES: dict[str, Surface] = {
+    "chat": ChatCompletions(),
+    "responses": Responses(),
+    "messages": Messages(),
+}
+TABLES: dict[str, Sequence[Parameter]] = {
+    "chat": CHAT,
+    "responses": RESPONSES,
+    "messages": MESSAGES,
+}
+
+
+def outcome(surface: Surface, request: Request) -> str:
+    try:
+        surface.parse(json.loads(json.dumps(request.body)), model="tiny")
+    except InvalidRequest as error:
+        return error.param or "no parameter"
+    return "valid"
+
+
+def drawn(api: str, number: int) -> Request:
+    return APIS[api].make_request(Random(number), "tiny", {"5": 100.0})
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fuzzed_requests_are_valid_unless_marked(api: str) -> None:
+    found: Counter[str] = Counter()
+    for number in range(REQUESTS):
+        request = drawn(api, number)
+        result = outcome(SURFACES[api], request)
+        if request.invalid:
+            assert request.invalid in result, request.body
+        elif request.wrong:
+            assert result != "no parameter", request.body
+        else:
+            assert result == "valid", request.body
+        found["invalid" if request.invalid else result] += 1
+    assert found["invalid"] > REQUESTS / 100
+    assert REQUESTS / 2 < found["valid"] < REQUESTS
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_every_sampling_parameter_is_fuzzed(api: str) -> None:
+    sent = {name for number in range(REQUESTS) for name in drawn(api, number).body}
+    assert {row.name for row in TABLES[api] if row.sampling} - DRAWN < sent
