@@ -1,0 +1,192 @@
+"""A request means the same in every API that can express it: the same messages for the template,
+tools, sampling and enforcement."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from bench.fuzz.values import values_of
+from tests.support.messages_api import CLIENT
+from tests.support.neutral_request import (
+    Assistant,
+    Call,
+    NeutralRequest,
+    Result,
+    Thinking,
+    Turn,
+    User,
+)
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.plan import make_plan
+from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
+from toolgate_proxy.api.messages.parameters import BY_NAME as MESSAGES
+from toolgate_proxy.api.responses.parameters import BY_NAME as RESPONSES
+from toolgate_proxy.api.surfaces import SURFACES
+
+PARSERS = {surface.name: surface.parse for surface in SURFACES}
+OWN = {
+    "request_id": "an id of the API",
+    "repeated": "fields that only the response needs",
+    "sign_reasoning": "of the Messages and the Responses API",
+    "message_paths": "paths in the body",
+    "tool_paths": "paths in the body",
+    "content_param": "a path in the body",
+    "include_reasoning": "the Messages API shows reasoning only if it is asked for",
+}
+"""Fields that differ between APIs, and why."""
+COMPARED = [each.name for each in dataclasses.fields(ChatRequest) if each.name not in OWN]
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+NAMES = ["look", "walk", "a.b-c"]
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object"},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+    {"type": "object", "properties": {"b": {"enum": [1, "é", None]}, "a": {"type": "number"}}},
+]
+SCHEMA = st.sampled_from(SCHEMAS)
+ARGUMENTS = st.dictionaries(TEXTS, st.integers(-9, 9) | TEXTS | st.none() | st.lists(TEXTS))
+SAMPLING = {
+    name: examples
+    for name, examples in values_of(CHAT).sampling.items()
+    if name in RESPONSES and name in MESSAGES
+}
+MORE: dict[str, tuple[Any, ...]] = {
+    "temperature": (0, 0.7, 2),
+    "min_tokens": (0, 1),
+    "ignore_eos": (True, False),
+    "stop_token_ids": ([], [300, 301.0]),
+    "bad_words": ([], ["é"]),
+    "logit_bias": ({}, {"300": -1.5}),
+    "stream": (True, False),
+    "include_stop_str_in_output": (True, False),
+    "priority": (0, -3),
+    "cache_salt": ("salt",),
+    "return_token_ids": (True, False),
+    "return_prompt_text": (True, False),
+    "toolgate": ({"on_budget": "close"}, {"on_budget": "cut"}),
+    "truncate_prompt_tokens": (-1, 50),
+    "truncation_side": ("left", "right"),
+    "add_special_tokens": (True, False),
+    "chat_template_kwargs": ({"a": [1]}, {}),
+    "documents": ([{"title": "t", "text": "d"}],),
+}
+SHARED = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(values) for name, values in (SAMPLING | MORE).items()}
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[Turn, ...]:
+    """The turns alternate, because the Messages API joins consecutive messages of one role."""
+    turns: list[Turn] = []
+    made = 0
+    for _ in range(draw(st.integers(0, 3))):
+        turns.append(draw(_users()))
+        while draw(st.booleans()):
+            ids = [f"call_{made + at:024d}" for at in range(draw(st.integers(1, 3)))]
+            made += len(ids)
+            turns.append(draw(_assistants(ids)))
+            results = [Result(each, draw(_texts())) for each in ids]
+            turns.append(tuple(draw(st.permutations(results))))
+        turns.append(draw(_assistants([])))
+    if not turns or draw(st.booleans()):
+        turns.append(draw(_users()))
+    return tuple(turns)
+
+
+def _texts() -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(TEXTS, min_size=1, max_size=2).map(tuple)
+
+
+def _users() -> st.SearchStrategy[User]:
+    return st.builds(User, _texts(), st.booleans())
+
+
+@st.composite
+def _assistants(draw: st.DrawFn, ids: list[str]) -> Assistant:
+    calls = tuple(Call(each, draw(st.sampled_from(NAMES)), draw(ARGUMENTS)) for each in ids)
+    text = draw(TEXTS) if not calls or draw(st.booleans()) else ""
+    return Assistant(draw(st.just("") | TEXTS), text, calls)
+
+
+@st.composite
+def _tools(draw: st.DrawFn) -> tuple[dict[str, Any], ...]:
+    made = []
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
+        tool: dict[str, Any] = {"name": name}
+        if draw(st.booleans()):
+            tool["description"] = draw(TEXTS)
+        tool["parameters"] = draw(SCHEMA)
+        if draw(st.booleans()):
+            tool["strict"] = draw(st.booleans())
+        made.append(tool)
+    return tuple(made)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> NeutralRequest:
+    tools = draw(_tools())
+    names = st.sampled_from([tool["name"] for tool in tools]) if tools else st.nothing()
+    kind = draw(st.sampled_from(["mode", "named", "allowed"])) if tools else "mode"
+    thinking = st.builds(Thinking, st.booleans()) | st.one_of(
+        st.builds(Thinking, st.just(True), effort=st.sampled_from(["low", "medium", "xhigh"])),
+        st.builds(Thinking, st.just(True), budget=st.sampled_from([1, 5000])),
+    )
+    choices = ["none", "auto", "required"] if tools else ["auto"]
+    return NeutralRequest(
+        turns=draw(conversations()),
+        max_tokens=draw(st.integers(1, 5000)),
+        system=draw(st.just("") | TEXTS),
+        tools=tools,
+        choice=draw(st.sampled_from(choices[1:] if kind == "allowed" else choices)),
+        named=draw(names) if kind == "named" else None,
+        allowed=tuple(draw(st.lists(names, min_size=1, unique=True))) if kind == "allowed" else (),
+        parallel=draw(st.booleans()),
+        format=draw(st.none() | SCHEMA),
+        thinking=draw(st.none() | thinking),
+        stop=tuple(draw(st.lists(TEXTS, max_size=2))),
+        top_logprobs=draw(st.none() | st.none() | st.integers(0, 3)),
+        shared=draw(SHARED),
+    )
+
+
+RICH = NeutralRequest(
+    turns=(
+        User(("a", "b"), image=True),
+        Assistant("hm", "I look.", (Call("call_" + "1" * 24, "look", {"é": [1]}),)),
+        (Result("call_" + "1" * 24, ("x", "y")),),
+        Assistant("", "So", ()),
+    ),
+    max_tokens=100,
+    system="s",
+    tools=({"name": "look", "description": "d", "parameters": SCHEMAS[1], "strict": True},),
+    choice="required",
+    parallel=False,
+    format=SCHEMAS[2],
+    thinking=Thinking(on=True, effort="low"),
+    stop=("x",),
+    shared={name: values[-1] for name, values in (SAMPLING | MORE).items()},
+)
+"""With all features that all APIs have."""
+
+
+@example(RICH)
+@example(dataclasses.replace(RICH, named="look", thinking=Thinking(on=True, budget=9)))
+@example(dataclasses.replace(RICH, allowed=("look",), top_logprobs=2, thinking=Thinking(on=False)))
+@settings(deadline=None, max_examples=200)
+@given(requests())
+def test_a_request_means_the_same_in_every_api(asked: NeutralRequest) -> None:
+    parsed = {
+        name: PARSERS[name](body, model="tiny", client=CLIENT)
+        for name, body in asked.bodies().items()
+    }
+    first, *others = parsed
+    for other in others:
+        for name in COMPARED:
+            assert getattr(parsed[first], name) == getattr(parsed[other], name), (name, other)
+        assert make_plan(parsed[first], QWEN3) == make_plan(parsed[other], QWEN3), other
