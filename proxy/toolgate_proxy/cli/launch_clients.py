@@ -45,6 +45,8 @@ def _claude(gateway: Gateway) -> Mapping[str, str]:
         "ANTHROPIC_BASE_URL": gateway.url,
         **dict.fromkeys(models, gateway.model),
         "CLAUDE_CODE_SUBAGENT_MODEL": gateway.model,
+        # The gateway refuses tools that are loaded later, and Claude Code would ask again.
+        "ENABLE_TOOL_SEARCH": "false",
         # Telemetry, updates and error reports go to Anthropic, not to the gateway.
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }

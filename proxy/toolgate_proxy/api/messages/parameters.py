@@ -53,13 +53,14 @@ OWN: tuple[Parameter, ...] = (
             {
                 "type": Choice(("enabled", "adaptive", "disabled")),
                 "budget_tokens": Integer(1),
-                "display": Choice(("summarized", "omitted")),
+                "display": Choice(("summarized", "updates", "omitted")),
             },
             required=("type",),
         ),
         note="enabled and adaptive turn reasoning on and show it. enabled requires "
         "`budget_tokens`. Without `thinking` the model's default applies, and reasoning is not "
-        "shown. `display` omitted leaves out its text; there are no summaries.",
+        "shown. `display` omitted leaves out its text. summarized and updates show it as it is: "
+        "there are no summaries.",
     ),
     Parameter(
         "output_config",
