@@ -31,18 +31,28 @@ class AddingProxy(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: AddingProxy
 
+    def do_GET(self) -> None:
+        self._return(self._asked("GET", None))
+
     def do_POST(self) -> None:
         sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.bodies.append(sent)
-        headers = {"authorization": self.headers["authorization"]}
-        answer = httpx.post(
+        answer = self._asked("POST", sent | self.server.left.pop(0))
+        self.server.answers.append(answer.content)
+        self._return(answer)
+
+    def _asked(self, method: str, body: dict[str, Any] | None) -> httpx.Response:
+        names = ("authorization", "anthropic-beta", "anthropic-version")
+        return httpx.request(
+            method,
             f"{self.server.gateway}{self.path}",
-            json=sent | self.server.left.pop(0),
-            headers=headers,
+            json=body,
+            headers={name: self.headers[name] for name in names if name in self.headers},
             timeout=120,
             trust_env=False,
         )
-        self.server.answers.append(answer.content)
+
+    def _return(self, answer: httpx.Response) -> None:
         self.send_response(answer.status_code)
         self.send_header("content-type", answer.headers["content-type"])
         self.send_header("content-length", str(len(answer.content)))

@@ -51,7 +51,7 @@ def prepare(modules: Iterable[str]) -> None:
     needs = {
         _make_node_folder: libraries,
         _make_codex: {"test_codex", "test_codex_stack"},
-        _make_claude: {"test_claude_code"},
+        _make_claude: {"test_claude_code", "test_claude_code_stack"},
         _make_python: libraries,
         _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
     }
