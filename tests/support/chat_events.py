@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+from functools import cache
 from typing import Any
 
 from tests.support.fake_backend import INFO
@@ -55,7 +57,15 @@ def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> ChatResponse:
 
 
 def fed(answer: ChatResponse, sent: list[wire.StreamEvent]) -> list[ResponseEvent]:
-    return asyncio.run(answer.feed(sent))
+    return _runner().run(answer.feed(sent))
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    """One loop for all events: the processes of `VALIDATORS` belong to the loop of their start."""
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
 
 
 def events(
