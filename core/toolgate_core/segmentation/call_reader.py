@@ -200,7 +200,8 @@ class CallReader:
 
 
 def is_object(text: str) -> bool:
+    """Integers are not converted: Python refuses those of more than 4,300 digits."""
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(json.loads(text, parse_int=str), dict)
     except (ValueError, RecursionError):
         return False
