@@ -1,5 +1,6 @@
 """Requests as Codex CLI 0.169 sends them, with shortened texts: for a model that it does not know,
-for one with custom tools and tool search, and for one whose tools are an item of the input."""
+for one with custom tools and tool search, and for one whose tools are an item of the input. And,
+of 0.142 as well, one with the result of a call."""
 
 from __future__ import annotations
 
@@ -21,19 +22,31 @@ def body(name: str) -> dict[str, Any]:
     return given
 
 
-def test_namespaces_are_offered_and_hosted_tools_omitted() -> None:
-    asked = parse_request(body("functions_and_namespace"), model="tiny")
+@pytest.mark.parametrize("name", ["functions_and_namespace", "0.142-functions_and_namespace"])
+def test_namespaces_are_offered_and_hosted_tools_omitted(name: str) -> None:
+    asked = parse_request(body(name), model="tiny")
     names = [tool.name for tool in asked.tools]
     assert "exec_command" in names
     assert "multi_agent_v1.spawn_agent" in names
     assert asked.omitted_tools == ("web_search",)
-    assert asked.parallel_tool_calls
+    assert asked.parallel_tool_calls == body(name)["parallel_tool_calls"]
 
 
 def test_custom_tools_are_offered_and_tool_search_omitted() -> None:
     asked = parse_request(body("custom_tool_and_tool_search"), model="tiny")
     assert "apply_patch" in [tool.name for tool in asked.tools]
     assert asked.omitted_tools == ("tool_search", "web_search")
+
+
+@pytest.mark.parametrize("version", ["0.142", "0.169"])
+def test_results_of_calls_follow_their_calls(version: str) -> None:
+    asked = parse_request(body(f"{version}-results"), model="tiny")
+    *_, turn, result = asked.messages
+    [call] = turn["tool_calls"]
+    assert call["function"]["name"] == "view_image"
+    assert (result["role"], result["tool_call_id"]) == ("tool", call["id"])
+    assert "apply_patch" in [tool.name for tool in asked.tools]
+    assert asked.omitted_tools == ("web_search",)
 
 
 def test_tools_in_the_input_are_refused() -> None:
