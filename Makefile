@@ -91,7 +91,7 @@ docs: tiny ## Generate the reference pages in docs/
 	@python -m tests.support.schema_support
 
 fuzz: setup ## Send random requests to a running gateway (URL=… KEY=…)
-	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--requests 10000']"; exit 2; }
+	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--api messages --requests 10000']"; exit 2; }
 	@python -m bench fuzz "$(URL)" "$(KEY)" $(ARGS)
 
 # The tables are printed, the plots are written to docs/plots.
