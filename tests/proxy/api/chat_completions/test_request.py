@@ -163,7 +163,6 @@ def test_an_invalid_value_is_rejected_with_the_parameter_name(name: str, value: 
         ("modalities", ["audio"]),
         ("audio", {"voice": "alloy"}),
         ("prediction", {}),
-        ("verbosity", "low"),
         ("tool_choice", {"type": "mcp"}),
         ("use_beam_search", True),
         ("mm_processor_kwargs", {"a": 1}),
