@@ -74,7 +74,7 @@ def serving(
 ) -> Iterator[Gateway]:
     """Runs `toolgate proxy` with `arguments` and a port until the context is left. `more` is added
     to its environment."""
-    gateway = start(arguments, backend_url, log, redis_url, **more)
+    gateway = start(arguments, backend_url, log, redis_url, None, **more)
     try:
         gateway.wait_until_alive()
         yield gateway

