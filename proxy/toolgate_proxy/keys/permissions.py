@@ -6,8 +6,8 @@ import re
 
 ROUTES = {
     "POST": re.compile(
-        r"(?:/v1)?/(?:chat/completions|completions|embeddings|responses|messages"
-        r"|messages/count_tokens)|/openai/v1/responses"
+        r"(?:/v1)?/(?:chat/completions|completions|embeddings|messages|messages/count_tokens)"
+        r"|(?:(?:/openai)?/v1)?/responses(?:/input_tokens)?"
     ),
     "GET": re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL),
 }
