@@ -15,7 +15,7 @@ import httpx
 
 from bench.chaos.fleet import MODEL
 from bench.fuzz.checks import check_response, from_chunks
-from bench.fuzz.requests import Request
+from bench.fuzz.values import Request
 
 PATH = "/v1/chat/completions"
 MAX_TOKENS = 160
@@ -186,4 +186,4 @@ def cut(chunks: Sequence[bytes], body: dict[str, Any]) -> list[str]:
 def checked(response: dict[str, Any], body: dict[str, Any]) -> list[str]:
     if not response["choices"]:
         return []
-    return check_response(response, Request(body, wrong=False, invalid=None, hang_up=None))
+    return check_response(response, Request(body, meaning=body))
