@@ -30,11 +30,8 @@ class _Owned:
         self.responses.move_to_end(response_id)
         return found[0]
 
-    def drop(self, response_id: str) -> int:
-        """Returns its size."""
-        size = self.responses.pop(response_id)[0].size
-        self.size -= size
-        return size
+    def drop(self, response_id: str) -> None:
+        self.size -= self.responses.pop(response_id)[0].size
 
 
 class MemoryResponses:
@@ -46,7 +43,10 @@ class MemoryResponses:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._owners: OrderedDict[str, _Owned] = OrderedDict()
-        self._size = 0
+
+    @property
+    def _size(self) -> int:
+        return sum(owned.size for owned in self._owners.values())
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         limits, owned = self._settings, self._of(owner)
@@ -59,7 +59,6 @@ class MemoryResponses:
             return "exists"
         owned.responses[response.id] = (response, time.monotonic() + limits.responses_ttl)
         owned.size += response.size
-        self._size += response.size
         while len(owned.responses) > limits.responses_quota or owned.size > most:
             self._drop_first(owner)
         while self._size > limits.responses_memory:
@@ -85,7 +84,7 @@ class MemoryResponses:
         owned = self._of(owner)
         if owned.find(response_id) is None:
             return False
-        self._size -= owned.drop(response_id)
+        owned.drop(response_id)
         return True
 
     async def aclose(self) -> None:
@@ -101,5 +100,5 @@ class MemoryResponses:
         if not owned.responses:
             del self._owners[owner]
             return
-        self._size -= owned.drop(next(iter(owned.responses)))
+        owned.drop(next(iter(owned.responses)))
         DROPPED.inc()
