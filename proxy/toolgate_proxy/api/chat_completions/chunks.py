@@ -22,8 +22,9 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
+from ..shared.response_fields import finish_fields, prompt_fields
 from ..shared.sse import with_escaped_line_ends
-from .fields import finish_fields, finish_reason, prompt_fields, usage
+from .fields import finish_reason, usage
 from .logprobs import Logprobs, event_logprobs
 
 Chunk = dict[str, Any]

@@ -20,8 +20,9 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
+from ..shared.response_fields import finish_fields, prompt_fields
 from ..surface import Stateless
-from .fields import finish_fields, finish_reason, prompt_fields, usage
+from .fields import finish_reason, usage
 from .logprobs import Logprobs, event_logprobs
 
 

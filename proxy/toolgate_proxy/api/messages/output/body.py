@@ -7,6 +7,7 @@ from typing import Any
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse
+from ...shared.response_fields import prompt_fields
 from ..context_management import NONE_APPLIED
 from .collector import Content
 
@@ -81,17 +82,7 @@ class Body:
             fields["toolgate"] = own
         if response.request.return_token_ids:
             fields["token_ids"] = content.token_ids
-            fields["prompt_token_ids"] = list(response.prompt_token_ids or ())
-        if response.prompt_text is not None:
-            fields["prompt_text"] = response.prompt_text
-        if response.prompt_logprobs is not None:
-            fields["prompt_logprobs"] = [
-                None
-                if at is None
-                else {str(token): each.model_dump() for token, each in at.items()}
-                for at in response.prompt_logprobs
-            ]
-        return fields
+        return fields | prompt_fields(response)
 
 
 def stop(content: Content) -> dict[str, Any]:

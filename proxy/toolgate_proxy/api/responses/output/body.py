@@ -9,6 +9,7 @@ from typing import Any, Literal
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
+from ...shared.response_fields import finish_fields, prompt_fields
 from .collector import Output
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
@@ -69,25 +70,10 @@ class Body:
 
     def _additions(self, output: Output, finish: Finish) -> dict[str, Any]:
         """Fields beyond OpenAI's, as in chat completions."""
-        response = self._response
-        fields: dict[str, Any] = {}
-        if finish.stop_reason is not None:
-            fields["stop_reason"] = finish.stop_reason
-        if finish.call is not None:
-            fields["toolgate"] = {"last_call": finish.call}
-        if response.request.return_token_ids:
+        fields = finish_fields(finish)
+        if self._response.request.return_token_ids:
             fields["token_ids"] = output.token_ids
-            fields["prompt_token_ids"] = list(response.prompt_token_ids or ())
-        if response.prompt_text is not None:
-            fields["prompt_text"] = response.prompt_text
-        if response.prompt_logprobs is not None:
-            fields["prompt_logprobs"] = [
-                None
-                if at is None
-                else {str(token): each.model_dump() for token, each in at.items()}
-                for at in response.prompt_logprobs
-            ]
-        return fields
+        return fields | prompt_fields(self._response)
 
 
 def is_summarized(repeated: Mapping[str, Any]) -> bool:
