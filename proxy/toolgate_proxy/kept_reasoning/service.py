@@ -19,7 +19,7 @@ from ..sealing import OwnerSeal, SealBroken
 from ..settings import Settings
 from .metrics import TURNS
 from .stores import MemoryReasoning, ReasoningStore, RedisReasoning
-from .turn_names import turn_name
+from .turn_names import TurnNames
 
 PURPOSE = "kept reasoning"
 EVERY_MODEL = "*"
@@ -42,12 +42,13 @@ class KeptReasoning:
         shared = settings.redis_url is not None and bool(settings.keep_reasoning)
         return cls(RedisReasoning(settings) if shared else MemoryReasoning(settings), settings)
 
-    def applies_to(self, model: str) -> bool:
-        """`model`: the name that clients use."""
-        return model in self._models or EVERY_MODEL in self._models
-
-    async def restored(self, request: ChatRequest, model: str, seal: OwnerSeal) -> ChatRequest:
-        """The request with the reasoning of earlier turns, where it is missing and was kept."""
+    async def restored(
+        self, request: ChatRequest, model: str, seal: OwnerSeal | None
+    ) -> ChatRequest:
+        """The request with the reasoning of earlier turns, where it is missing and was kept.
+        `model`: the name that clients use."""
+        if seal is None or not self._applies_to(model):
+            return request
         names = _missing(request.messages, model, seal)
         if not names:
             return request
@@ -60,11 +61,24 @@ class KeptReasoning:
                 messages[at] = {**messages[at], "reasoning_content": text}
         return replace(request, messages=tuple(messages))
 
-    async def keeping(
-        self, events: Events, response: ChatResponse, model: str, seal: OwnerSeal
+    def keeping(
+        self, events: Events, response: ChatResponse, model: str, seal: OwnerSeal | None
     ) -> Events:
         """The same events. Reasoning is kept before the end of its choice is sent: the client's
         next request may follow at once."""
+        if seal is None or not self._applies_to(model):
+            return events
+        return self._keeping(events, response, model, seal)
+
+    async def aclose(self) -> None:
+        await self._store.aclose()
+
+    def _applies_to(self, model: str) -> bool:
+        return model in self._models or EVERY_MODEL in self._models
+
+    async def _keeping(
+        self, events: Events, response: ChatResponse, model: str, seal: OwnerSeal
+    ) -> Events:
         texts: dict[int, list[str]] = {}
         names: dict[int, str] = {}
         async for batch in events:
@@ -75,16 +89,14 @@ class KeptReasoning:
                     case ReasoningDelta(text=text) if at not in names:
                         texts.setdefault(at, []).append(text)
                     case CallStart() as start if at not in names:
-                        call_id, before = response.call_id(start), response.request.messages
-                        name = turn_name(model, before, call_id, start.name)
+                        messages, call_id = response.request.messages, response.call_id(start)
+                        turns = TurnNames(model, messages)
+                        name = turns.name(len(messages), call_id, start.name)
                         names[at] = _stored_name(name, seal)
                     case Finish() if at in names:
                         ended[names[at]] = "".join(texts.pop(at, ()))
             await self._keep(ended, seal)
             yield batch
-
-    async def aclose(self) -> None:
-        await self._store.aclose()
 
     async def _keep(self, texts: dict[str, str], seal: OwnerSeal) -> None:
         encoded = {name: text.encode("utf-8", "surrogatepass") for name, text in texts.items()}
@@ -101,11 +113,12 @@ class KeptReasoning:
 def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:
     """By position of a turn with calls and without reasoning: its name in the store."""
     names: dict[int, str] = {}
+    turns = TurnNames(model, messages)
     for at, message in enumerate(messages):
         calls = message.get("tool_calls") or ()
         if calls and not message.get("reasoning_content") and not message.get("reasoning"):
             call_id, tool = calls[0].get("id") or "", calls[0]["function"]["name"]
-            names[at] = _stored_name(turn_name(model, messages[:at], call_id, tool), seal)
+            names[at] = _stored_name(turns.name(at, call_id, tool), seal)
     return dict(list(names.items())[-MAX_TURNS:])
 
 

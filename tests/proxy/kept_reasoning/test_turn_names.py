@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_proxy.kept_reasoning.turn_names import turn_name
+from toolgate_proxy.kept_reasoning.turn_names import TurnNames
 
 RANDOM = "call_abcdefghijklmnopqrstuvwx"
 ASKED = [{"role": "user", "content": "Look at a."}]
 
 
 def name(before: list[dict[str, Any]], call_id: str, model: str = "m", tool: str = "look") -> str:
-    return turn_name(model, before, call_id, tool)
+    return TurnNames(model, before).name(len(before), call_id, tool)
 
 
 def test_the_gateways_ids_need_no_conversation() -> None:
@@ -41,3 +41,10 @@ def test_reasoning_before_is_no_part_of_the_conversation() -> None:
     turn = {"role": "assistant", "content": None, "tool_calls": [call]}
     thought = {**turn, "reasoning_content": "Hm"}
     assert name([*ASKED, turn], "functions.look:1") == name([*ASKED, thought], "functions.look:1")
+
+
+def test_a_turn_has_the_same_name_among_the_turns_after_it() -> None:
+    messages = [{"role": role, "content": f"{at}"} for at, role in enumerate(["user", "tool"] * 3)]
+    turns = TurnNames("m", messages)
+    for at in (1, 1, 3, 6):
+        assert turns.name(at, "functions.look:0", "look") == name(messages[:at], "functions.look:0")
