@@ -101,10 +101,6 @@ class Surface(Protocol):
         """Whether errors at this path are in the form of this API. `headers`: the lower-case names
         of the request's headers."""
 
-    def is_streamed(self, body: Mapping[str, Any]) -> bool:
-        """Whether the client requested a stream. An invalid value counts as False: `parse` reports
-        it."""
-
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         """Return the body with the earlier items of its conversation, and their number, if the API
         stores conversations.
@@ -158,6 +154,12 @@ class Stateless:
 
     async def keep(self, client: Client) -> None:
         pass
+
+
+def is_streamed(body: Mapping[str, Any]) -> bool:
+    """Whether the client requested a stream, in all APIs by the same parameter. An invalid value
+    counts as False: `parse` reports it."""
+    return body.get("stream") is True
 
 
 def data_event(data: bytes) -> bytes:

@@ -21,10 +21,9 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from ..api.surface import ANY_CLIENT, Stream, Surface, Whole
+from ..api.surface import ANY_CLIENT, Stream, Surface, Whole, is_streamed
 from ..background import in_background
 from ..chat import failover
-from ..chat.response import ChatResponse
 from ..context import context_of
 from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
@@ -117,7 +116,8 @@ class Exchange:
             here.engine, here.deployments, request, target.placement, self._alternatives, context
         )
         async with responding as (answer, events):
-            events = self._keeping_reasoning(events, answer)
+            seal = self._client.seal
+            events = here.kept_reasoning.keeping(events, answer, self._model, seal)
             if self._call is not None:
                 self._record = self._surface.whole(answer, self._model)
             if request.stream:
@@ -150,16 +150,8 @@ class Exchange:
         )
         request = await asyncio.to_thread(parse) if recalled or self._is_large() else parse()
         self._request, context.omitted_tools = request, request.omitted_tools
-        kept, seal = here.kept_reasoning, self._client.seal
-        if seal is not None and kept.applies_to(self._model):
-            request = await kept.restored(request, self._model, seal)
+        request = await here.kept_reasoning.restored(request, self._model, self._client.seal)
         return target, request
-
-    def _keeping_reasoning(self, events: failover.Events, answer: ChatResponse) -> failover.Events:
-        kept, seal = gateway().kept_reasoning, self._client.seal
-        if seal is None or not kept.applies_to(self._model):
-            return events
-        return kept.keeping(events, answer, self._model, seal)
 
     def _is_large(self) -> bool:
         """Whether the body may take so long to parse that other requests should continue."""
@@ -284,7 +276,7 @@ class Exchange:
         success, as in LiteLLM."""
         left = isinstance(failed, ClientDisconnected) and self._begun
         if self._record is not None and (failed is None or left):
-            streamed = self._surface.is_streamed(self._body)
+            streamed = is_streamed(self._body)
             body = self._record.body()
             in_background(call.succeeded(self._model_route.model, body, stream=streamed))
         elif failed is not None:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.surface import Counting, Surface, data_event
+from ..api.surface import Counting, Surface, data_event, is_streamed
 from ..api.surfaces import SURFACES
 from ..background import in_background
 from ..context import RequestContext, context_of
@@ -102,7 +102,7 @@ class OwnRoute:
             await count.run(receive, send)
             return
         exchange = Exchange(surface, model_route, model, values, scope, messages)
-        await _answer(exchange, surface.is_streamed(values), surface, receive, send)
+        await _answer(exchange, is_streamed(values), surface, receive, send)
 
     async def _pass_on(
         self, scope: Scope, receive: Receive, send: Send, streamed: bool, context: RequestContext

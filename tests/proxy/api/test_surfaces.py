@@ -10,6 +10,7 @@ from litellm.proxy import proxy_server
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 from toolgate_proxy.api.responses.surface import Responses
+from toolgate_proxy.api.surface import is_streamed
 from toolgate_proxy.api.surfaces import MESSAGES, SURFACES, owner_of
 from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.keys.permissions import may_open
@@ -113,8 +114,7 @@ def test_errors_have_the_form_of_the_path(
     [({"stream": True}, True), ({"stream": False}, False), ({}, False), ({"stream": "yes"}, False)],
 )
 def test_only_stream_true_asks_for_a_stream(body: dict[str, object], streamed: bool) -> None:
-    for surface in SURFACES:
-        assert surface.is_streamed(body) is streamed
+    assert is_streamed(body) is streamed
 
 
 def test_an_error_is_the_same_object_in_a_body_and_in_a_stream() -> None:

@@ -57,9 +57,6 @@ class ChatCompletions(Stateless):
     def owns(self, path: str, headers: Container[str]) -> bool:
         return self.model_in_path(path) is not None
 
-    def is_streamed(self, body: Mapping[str, Any]) -> bool:
-        return body.get("stream") is True
-
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
 

@@ -52,9 +52,6 @@ class Messages(Stateless):
             return VERSION_HEADER in headers
         return path == "/v1/messages" or path.startswith("/v1/messages/")
 
-    def is_streamed(self, body: Mapping[str, Any]) -> bool:
-        return body.get("stream") is True
-
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)
 

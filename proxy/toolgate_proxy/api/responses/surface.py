@@ -47,9 +47,6 @@ class Responses:
     def owns(self, path: str, headers: Container[str]) -> bool:
         return self.model_in_path(path) is not None
 
-    def is_streamed(self, body: Mapping[str, Any]) -> bool:
-        return body.get("stream") is True
-
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return await recall(body, client)
 
