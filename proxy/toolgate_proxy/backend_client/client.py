@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from pydantic import SecretStr, ValidationError
@@ -28,6 +28,9 @@ KEEPALIVE_SECONDS = 4.0
 connection that the backend is just closing."""
 READ_BUFFER_BYTES = 128 * 1024
 """aiohttp stops reading from the backend at twice this size until the client has caught up."""
+
+
+M = TypeVar("M", bound=wire.Message)
 
 
 class Backend:
@@ -71,24 +74,12 @@ class Backend:
         """Compiles and loads grammars. Returns one verdict for each source, in any order."""
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
         verdicts = await self._json("PUT", "/v1/toolgate/grammars", message)
-        try:
-            return wire.GrammarVerdicts.model_validate(verdicts).grammars
-        except ValidationError as error:
-            raise BackendFailed(
-                "The backend's response to a grammar load is invalid. Install the same release of "
-                "toolgate on the gateway and the backend."
-            ) from error
+        return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 
     async def count(self, request: wire.CountTokens) -> int:
         """The number of tokens of a prompt. Raises the backend's refusal."""
         counted = await self._json("POST", "/v1/toolgate/count", request)
-        try:
-            return wire.TokenCount.model_validate(counted).tokens
-        except ValidationError as error:
-            raise BackendFailed(
-                "The backend's response to a count of tokens is invalid. Install the same release "
-                "of toolgate on the gateway and the backend."
-            ) from error
+        return _checked(wire.TokenCount, counted, "a count of tokens").tokens
 
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
@@ -202,6 +193,16 @@ class Backend:
             # The body reports an invalid key. Our client would take that for its own key.
             return from_body(status, None)
         return backend_error(status, _parsed(body))
+
+
+def _checked(model: type[M], body: object, what: str) -> M:
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise BackendFailed(
+            f"The backend's response to {what} is invalid. Install the same release of toolgate on "
+            "the gateway and the backend."
+        ) from error
 
 
 def _checked_info(body: object) -> wire.Info:
