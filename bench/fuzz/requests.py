@@ -5,6 +5,7 @@ The requests of the other APIs are made of them (apis/).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container
 from random import Random
 from typing import Any
 
@@ -62,6 +63,27 @@ def without_functions(body: dict[str, Any]) -> dict[str, Any]:
     body["tool_choice"] = {"type": "function", "function": choice} if named else choice
     body["parallel_tool_calls"] = False
     return body
+
+
+def converted_to(
+    rng: Random,
+    model: str,
+    bias: dict[str, float] | None,
+    known: Container[str],
+    without: Collection[str],
+    converted: Collection[str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A random chat request for another API: the body with the parameters that the API has in the
+    same form, and the meaning, which has the `converted` ones as well. `without`: those that the
+    API does not have, or that are not drawn for it."""
+    drawn = without_functions(draw(rng, model, bias))
+    meaning = {
+        name: value
+        for name, value in drawn.items()
+        if name not in without and (name in known or name in converted)
+    }
+    body = {name: value for name, value in meaning.items() if name not in converted}
+    return body, meaning
 
 
 def schema(rng: Random, depth: int = 0) -> dict[str, Any]:

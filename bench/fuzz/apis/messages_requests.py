@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from bench.fuzz.requests import draw, text, without_functions
+from bench.fuzz.requests import converted_to, text
 from bench.fuzz.values import Request, spoilt, values_of
 from toolgate_proxy.api.messages.parameters import BY_NAME, PARAMETERS
 
@@ -22,13 +22,7 @@ Block = dict[str, Any]
 
 
 def make_request(rng: Random, model: str, bias: dict[str, float] | None) -> Request:
-    meaning = without_functions(draw(rng, model, bias))
-    for name in NOT_HERE:
-        meaning.pop(name, None)
-    body = {name: value for name, value in meaning.items() if name in BY_NAME}
-    for name in CONVERTED:
-        body.pop(name, None)
-    meaning = {name: value for name, value in meaning.items() if name in (*body, *CONVERTED)}
+    body, meaning = converted_to(rng, model, bias, BY_NAME, NOT_HERE, CONVERTED)
     _conversation(rng, meaning["messages"], body)
     _tools(rng, meaning, body)
     _format(rng, meaning, body)
