@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.claude_code import run_claude
-from tests.support.messages_api import accumulated, read_events
+from tests.support.messages_api import accumulated
+from tests.support.typed_events import read_events
 
 from .adding_proxy import adding_proxy
 from .servers import Gateway

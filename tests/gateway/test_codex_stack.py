@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.codex import run_codex
-from tests.support.responses_api import accumulated, read_events
+from tests.support.responses_api import accumulated
+from tests.support.typed_events import read_events
 
 from .adding_proxy import adding_proxy
 from .servers import Gateway

@@ -14,7 +14,8 @@ import pytest
 
 from tests import tools
 from tests.support.http_client import bearer
-from tests.support.messages_api import accumulated, check_message, read_events
+from tests.support.messages_api import accumulated, check_message
+from tests.support.typed_events import read_events
 
 from .servers import Gateway
 

@@ -3,18 +3,14 @@ gateway, its messages as JSON."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent_cli import folders, run
 from tests.support.client_packages import claude_command
-
-NOWHERE = "http://127.0.0.1:9"
-RUN_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -41,33 +37,17 @@ def run_claude(
     url: str, key: str, folder: Path, task: str, *options: str, model: str = "tiny"
 ) -> ClaudeRun:
     """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`."""
-    command = claude_command()
-    home, work = folder / "home", folder / "work"
-    home.mkdir(exist_ok=True)
-    work.mkdir(exist_ok=True)
+    home, work = folders(folder)
     environment = {
-        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{claude_command().parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "TOOLGATE_API_KEY": key,
-        "HTTP_PROXY": NOWHERE,
-        "HTTPS_PROXY": NOWHERE,
-        "NO_PROXY": "127.0.0.1",
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "toolgate_proxy", "launch", "claude", "--url", url),
-            *("--model", model, "--"),
-            *("-p", task, "--output-format", "stream-json", "--verbose", *options),
-        ],
-        cwd=work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return ClaudeRun(work, messages, done.stderr[-4000:])
+    command = [
+        *(sys.executable, "-m", "toolgate_proxy", "launch", "claude", "--url", url),
+        *("--model", model, "--"),
+        *("-p", task, "--output-format", "stream-json", "--verbose", *options),
+    ]
+    return ClaudeRun(work, *run(command, work, environment))

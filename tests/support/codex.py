@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent_cli import folders, run
 from tests.support.client_packages import codex_command
 
 CONFIGURATION = """\
@@ -48,8 +47,6 @@ CATALOG = {
 }
 """An entry of Codex's model catalogue: a model with short instructions and the custom tool
 `apply_patch`. Without an entry, Codex sends instructions of 17,000 characters."""
-NOWHERE = "http://127.0.0.1:9"
-RUN_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -77,36 +74,15 @@ def run_codex(
 ) -> CodexRun:
     """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`.
     `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise."""
-    command = codex_command()
-    home, work = folder / "home", folder / "work"
-    home.mkdir(exist_ok=True)
-    work.mkdir(exist_ok=True)
+    home, work = folders(folder)
     (home / "config.toml").write_text(CONFIGURATION.format(url=url))
     if in_catalog:
         catalog = home / "models.json"
         catalog.write_text(json.dumps({"models": [CATALOG]}))
         options = (*options, "-c", f"model_catalog_json={json.dumps(str(catalog))}")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "CODEX_HOME": str(home),
-        "GATEWAY_KEY": key,
-        "HTTP_PROXY": NOWHERE,
-        "HTTPS_PROXY": NOWHERE,
-        "NO_PROXY": "127.0.0.1",
-    }
-    done = subprocess.run(
-        [
-            *(str(command), "exec", "--json", "--skip-git-repo-check"),
-            *("--sandbox", sandbox, *options, task),
-        ],
-        cwd=work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return CodexRun(work, events, done.stderr[-4000:])
+    environment = {"HOME": str(home), "CODEX_HOME": str(home), "GATEWAY_KEY": key}
+    command = [
+        *(str(codex_command()), "exec", "--json", "--skip-git-repo-check"),
+        *("--sandbox", sandbox, *options, task),
+    ]
+    return CodexRun(work, *run(command, work, environment))

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -71,6 +72,12 @@ class FakeBackend:
         self.left: list[float] = []
         """When clients hung up before the end of their answer, by time.monotonic."""
         self.url = ""
+
+    def messages(self, at: int = -1) -> list[dict[str, Any]]:
+        """The messages of a request's prompt."""
+        prompt = self.requests[at].prompt
+        assert isinstance(prompt, wire.ChatPrompt)
+        return [dict(message) for message in prompt.messages]
 
     def forget(self) -> None:
         """As a restart would."""

@@ -12,11 +12,11 @@ from anthropic.types.shared import ErrorResponse
 from pydantic import TypeAdapter
 
 from tests.support.chat_events import answer_to, events, fed
+from tests.support.typed_events import read_events
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.messages.surface import Messages
 from toolgate_proxy.api.surface import Client
-from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
 Event = dict[str, Any]
@@ -51,14 +51,6 @@ def streamed_and_whole(
 
 def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
     return streamed_and_whole(asked, events(text, **more))
-
-
-def read_events(data: bytes) -> list[Event]:
-    """The events of a stream. Asserts that each has an `event:` line with its type."""
-    made = [json.loads(each) for each in SseParser().feed(data)]
-    lines = [line for line in data.decode().splitlines() if line.startswith("event: ")]
-    assert [line.removeprefix("event: ") for line in lines] == [each["type"] for each in made]
-    return made
 
 
 @lru_cache

@@ -11,11 +11,11 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests.support.chat_events import answer_to, events, fed
+from tests.support.typed_events import read_events
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.responses.request import parse_request
 from toolgate_proxy.api.responses.surface import Responses
-from toolgate_proxy.backend_client.sse import SseParser
 
 Event = dict[str, Any]
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
@@ -49,14 +49,6 @@ def streamed_and_whole(
 
 def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
     return streamed_and_whole(asked, events(text, **more))
-
-
-def read_events(data: bytes) -> list[Event]:
-    """The events of a stream. Asserts that each has an `event:` line with its type."""
-    made = [json.loads(each) for each in SseParser().feed(data)]
-    lines = [line for line in data.decode().splitlines() if line.startswith("event: ")]
-    assert [line.removeprefix("event: ") for line in lines] == [each["type"] for each in made]
-    return made
 
 
 @lru_cache

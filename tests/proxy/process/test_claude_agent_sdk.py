@@ -7,19 +7,14 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from tests.support.claude_code import NOWHERE, RUN_SECONDS
+from tests.support.agent_cli import NO_NETWORK, RUN_SECONDS
 from tests.support.client_packages import CLIENTS, anthropic_python
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script, call
 
-
-@pytest.fixture(autouse=True)
-def own_route(route: str) -> None:
-    if route == "litellm":
-        pytest.skip("LiteLLM's route does not serve it")
+pytestmark = OWN_ROUTE_ONLY
 
 
 def test_a_program_with_a_tool_of_its_own_succeeds(
@@ -44,9 +39,7 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
         "ENABLE_TOOL_SEARCH": "false",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "0",
-        "HTTP_PROXY": NOWHERE,
-        "HTTPS_PROXY": NOWHERE,
-        "NO_PROXY": "127.0.0.1",
+        **NO_NETWORK,
     }
     done = subprocess.run(
         [str(anthropic_python()), str(CLIENTS / "use_claude_agent.py")],
@@ -63,13 +56,7 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
     assert not (tmp_path / "made.txt").exists()
     calls = [
         function["function"]["name"]
-        for message in _messages(backend)
+        for message in backend.messages()
         for function in message.get("tool_calls", ())
     ]
     assert calls == ["mcp__own__set_tags", "Bash"]
-
-
-def _messages(backend: FakeBackend) -> list[dict[str, object]]:
-    prompt = backend.requests[-1].prompt
-    assert prompt.kind == "chat"
-    return [dict(message) for message in prompt.messages]

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.support.claude_code import run_claude
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script, call
 
+pytestmark = OWN_ROUTE_ONLY
+
 TOOLS = ("--allowedTools", "Bash,Read,Write")
-
-
-@pytest.fixture(autouse=True)
-def own_route(route: str) -> None:
-    if route == "litellm":
-        pytest.skip("LiteLLM's route does not serve it")
-
-
-def messages(backend: FakeBackend, at: int) -> list[dict[str, Any]]:
-    prompt = backend.requests[at].prompt
-    assert prompt.kind == "chat"
-    return [dict(message) for message in prompt.messages]
 
 
 def test_claude_runs_a_command_and_reads_a_file(
@@ -49,7 +37,7 @@ def test_claude_runs_a_command_and_reads_a_file(
     assert run.result["result"] == "All is done."
     assert run.result["usage"]["output_tokens"] > 0
 
-    first, second = messages(backend, 0), messages(backend, 1)
+    first, second = backend.messages(0), backend.messages(1)
     turn, result = second[len(first) :]
     assert turn["content"] == "I run it."
     assert turn["tool_calls"][0]["function"]["name"] == "Bash"
@@ -65,7 +53,7 @@ def test_claude_runs_two_commands_of_one_turn(
     run = run_claude(gateway, MASTER_KEY, tmp_path, "Make two files.", *TOOLS)
     assert not backend.turns, run
     assert {path.name for path in run.folder.iterdir()} >= {"a.txt", "b.txt"}
-    turn, *results = messages(backend, 1)[-3:]
+    turn, *results = backend.messages(1)[-3:]
     assert len(turn["tool_calls"]) == 2
     assert [call["id"] for call in turn["tool_calls"]] == [r["tool_call_id"] for r in results]
 

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.support.codex import run_codex
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script, call
 
-
-@pytest.fixture(autouse=True)
-def own_route(route: str) -> None:
-    if route == "litellm":
-        pytest.skip("LiteLLM's route does not serve it")
-
-
-def messages(backend: FakeBackend, at: int) -> list[dict[str, Any]]:
-    prompt = backend.requests[at].prompt
-    assert prompt.kind == "chat"
-    return [dict(message) for message in prompt.messages]
+pytestmark = OWN_ROUTE_ONLY
 
 
 def test_codex_runs_a_command_and_reads_its_result(
@@ -46,7 +34,7 @@ def test_codex_runs_a_command_and_reads_its_result(
     assert run.events[-1]["type"] == "turn.completed"
     assert run.events[-1]["usage"]["output_tokens"] > 0
 
-    first, second = messages(backend, 0), messages(backend, 1)
+    first, second = backend.messages(0), backend.messages(1)
     assert first[-1] == {"role": "user", "content": [{"type": "text", "text": "Make a file."}]}
     assert second[: len(first)] == first
     turn, result = second[len(first) :]
@@ -66,7 +54,7 @@ def test_codex_calls_a_tool_of_a_namespace(
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Close it.")
     assert not backend.turns, run
     assert [item["text"] for item in run.items("agent_message")] == ["There is nobody."]
-    turn, result = messages(backend, 1)[-2:]
+    turn, result = backend.messages(1)[-2:]
     assert turn["tool_calls"][0]["function"]["name"] == "multi_agent_v1.close_agent"
     assert "invalid agent id nobody" in str(result["content"])
 
@@ -79,7 +67,7 @@ def test_codex_runs_two_commands_of_one_turn(
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Make two files.")
     assert not backend.turns, run
     assert {path.name for path in run.folder.iterdir()} == {"a.txt", "b.txt"}
-    turn, *results = messages(backend, 1)[-3:]
+    turn, *results = backend.messages(1)[-3:]
     assert len(turn["tool_calls"]) == 2
     for made, result in zip(("made a", "made b"), results, strict=True):
         assert made in str(result["content"])
@@ -131,7 +119,7 @@ def test_codex_applies_a_patch_of_its_custom_tool(
     assert (work / "old.txt").read_text() == "after \\ é\n"
     [change] = run.items("file_change")
     assert change["status"] == "completed"
-    turn, result = messages(backend, 1)[-2:]
+    turn, result = backend.messages(1)[-2:]
     function = turn["tool_calls"][0]["function"]
     assert (function["name"], json.loads(function["arguments"])) == (
         "apply_patch",
@@ -152,6 +140,6 @@ def test_codex_compacts_its_context_in_a_request_of_its_own(
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Make it.", *limit, in_catalog=True)
     assert not backend.turns, run
     assert [item["text"] for item in run.items("agent_message")] == ["All is done."]
-    assert messages(backend, 1)[-2]["role"] == "tool"
-    assert "The summary: it is made." in str(messages(backend, 2)[-1]["content"])
-    assert "tool" not in [message["role"] for message in messages(backend, 2)]
+    assert backend.messages(1)[-2]["role"] == "tool"
+    assert "The summary: it is made." in str(backend.messages(2)[-1]["content"])
+    assert "tool" not in [message["role"] for message in backend.messages(2)]

@@ -16,21 +16,19 @@ from pydantic import BaseModel
 from tests.support.fake_backend import FakeBackend
 from tests.support.gateway_process import MASTER_KEY
 from tests.support.http_client import http_client
-from tests.support.messages_api import accumulated, check_error, check_message, read_events
+from tests.support.messages_api import accumulated, check_error, check_message
 from tests.support.redis_server import RedisServer
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script, call
 from tests.support.sdk_requests import SCRIPTS, WEATHER, asked, whole
+from tests.support.typed_events import read_events
 from tests.support.virtual_keys import make_key
+
+pytestmark = OWN_ROUTE_ONLY
 
 FUNCTION: Any = WEATHER["function"]
 TOOL: Any = {"name": FUNCTION["name"], "input_schema": FUNCTION["parameters"]}
 PATH = "/v1/messages"
-
-
-@pytest.fixture(autouse=True)
-def own_route(route: str) -> None:
-    if route == "litellm":
-        pytest.skip("LiteLLM's route does not serve it")
 
 
 @pytest.fixture
@@ -135,13 +133,12 @@ async def test_a_conversation_is_continued_by_its_blocks(
     ]
     second = await sdk.messages.create(**request("", tools=[TOOL]) | {"messages": messages})
     assert second.content[0].type == "text"
-    prompt = backend.requests[-1].prompt
-    assert prompt.kind == "chat"
-    assert [each["role"] for each in prompt.messages] == ["user", "assistant", "tool"]
-    assert prompt.messages[1]["reasoning_content"] == "hm"
-    assert prompt.messages[1]["content"].strip() == "I look."
-    call_id = prompt.messages[1]["tool_calls"][0]["id"]
-    assert prompt.messages[2]["tool_call_id"] == call_id
+    sent = backend.messages()
+    assert [each["role"] for each in sent] == ["user", "assistant", "tool"]
+    assert sent[1]["reasoning_content"] == "hm"
+    assert sent[1]["content"].strip() == "I look."
+    call_id = sent[1]["tool_calls"][0]["id"]
+    assert sent[2]["tool_call_id"] == call_id
     messages[1]["content"] = [block.model_dump() for block in first.content]
     messages[1]["content"][0]["thinking"] = "No!"
     with pytest.raises(anthropic.BadRequestError, match="does not match its signature"):

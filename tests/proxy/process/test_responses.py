@@ -10,18 +10,16 @@ import pytest
 from pydantic import BaseModel
 
 from tests.support.fake_backend import FakeBackend
-from tests.support.responses_api import accumulated, check_response, read_events
+from tests.support.responses_api import accumulated, check_response
+from tests.support.routes import OWN_ROUTE_ONLY
 from tests.support.script import Script
 from tests.support.sdk_requests import SCRIPTS, WEATHER, asked, whole
+from tests.support.typed_events import read_events
+
+pytestmark = OWN_ROUTE_ONLY
 
 FUNCTION: Any = WEATHER["function"]
 TOOL: Any = {"type": "function", "strict": False, **FUNCTION}
-
-
-@pytest.fixture(autouse=True)
-def own_route(route: str) -> None:
-    if route == "litellm":
-        pytest.skip("LiteLLM's route does not serve it")
 
 
 def signature(body: dict[str, Any]) -> tuple[Any, ...]:
@@ -87,9 +85,8 @@ async def test_a_conversation_is_continued_by_its_items(
             items.append({"type": "function_call_output", "call_id": call_id, "output": "content"})
     second = await client.responses.create(model="tiny", input=items, tools=[TOOL])
     assert second.output_text == "Hello there, friend"
-    prompt = backend.requests[-1].prompt
-    assert prompt.kind == "chat"
-    assert [each["role"] for each in prompt.messages] == ["user", "assistant", "tool", "tool"]
+    sent = backend.messages()
+    assert [each["role"] for each in sent] == ["user", "assistant", "tool", "tool"]
 
 
 async def test_errors_have_openais_form(client: openai.AsyncOpenAI) -> None:

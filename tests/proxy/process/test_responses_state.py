@@ -82,9 +82,7 @@ async def clients(fleet: Fleet) -> AsyncIterator[list[openai.AsyncOpenAI]]:
 
 
 def prompt(fleet: Fleet) -> list[str]:
-    made = fleet.backend.requests[-1].prompt
-    assert isinstance(made, ChatPrompt)
-    return [str(message["content"]) for message in made.messages]
+    return [str(message["content"]) for message in fleet.backend.messages()]
 
 
 async def test_sdk_uses_the_state_of_either_gateway(

@@ -12,7 +12,6 @@ import pytest
 from tests.support.own_route import MASTER, Gateway, Response
 from tests.support.script import Script, call
 from tests.support.virtual_keys import key_of
-from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.kept_reasoning.service import KeptReasoning
 from toolgate_proxy.kept_reasoning.stores import MemoryReasoning
 from toolgate_proxy.settings import Settings
@@ -98,9 +97,8 @@ async def ask(gateway: Gateway, api: Api, given: list[Any], key: str = MASTER) -
 
 def sent_reasoning(gateway: Gateway) -> str | None:
     """The reasoning of the first turn in the last prompt."""
-    prompt = gateway.backend.requests[-1].prompt
-    assert isinstance(prompt, ChatPrompt)
-    [turn] = [message for message in prompt.messages if message["role"] == "assistant"]
+    sent = gateway.backend.messages()
+    [turn] = [message for message in sent if message["role"] == "assistant"]
     return turn.get("reasoning_content")
 
 

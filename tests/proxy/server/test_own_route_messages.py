@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -11,9 +10,11 @@ import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
 from tests.support.litellm_router import foreign, use
-from tests.support.messages_api import HI, LOOK, accumulated, check_error, read_events
+from tests.support.log_events import log_events
+from tests.support.messages_api import HI, LOOK, accumulated, check_error
 from tests.support.own_route import Gateway, Response, ours
 from tests.support.script import Script, call
+from tests.support.typed_events import read_events
 
 PATH = "/v1/messages"
 COUNT = f"{PATH}/count_tokens"
@@ -114,28 +115,13 @@ async def test_other_providers_models_stay_litellms(
 async def test_log_event_has_the_message_as_a_completion(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[tuple[str, Any]] = []
-
-        async def async_log_success_event(
-            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-        ) -> None:
-            self.seen.append((kwargs["call_type"], response_obj))
-
-    team = Team()
-    monkeypatch.setattr(litellm, "callbacks", [team])
+    logged_events = log_events(monkeypatch)
     text = "<think>hm</think>\n\nI look." + call("look", {"a": "é"})
     gateway.backend.scripts["all"] = Script((text,))
     thinking = {"type": "adaptive"}
     response = await ask(gateway, "all", tools=[LOOK], thinking=thinking, stream=stream)
     assert response.status == 200
-    async with asyncio.timeout(5):
-        while not team.seen:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
-    [(call_type, logged)] = team.seen
+    call_type, logged = await logged_events.success()
     assert call_type == "anthropic_messages"
     choice = logged.choices[0]
     assert (choice.message.content, choice.finish_reason) == ("I look.", "tool_calls")
@@ -147,21 +133,9 @@ async def test_log_event_has_the_message_as_a_completion(
 
 
 async def test_failure_is_logged_once(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    failures: list[Any] = []
-
-    class Team(CustomLogger):  # type: ignore[misc]
-        async def async_log_failure_event(
-            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-        ) -> None:
-            failures.append(kwargs["exception"])
-
-    monkeypatch.setattr(litellm, "callbacks", [Team()])
+    logged_events = log_events(monkeypatch)
     response = await ask(gateway, temperature="hot")
-    async with asyncio.timeout(5):
-        while not failures:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
-    assert [failure.status_code for failure in failures] == [response.status] == [400]
+    assert (await logged_events.failure()).status_code == response.status == 400
 
 
 async def test_a_pre_call_hook_may_change_the_request(

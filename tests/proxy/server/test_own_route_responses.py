@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-import litellm
 import pytest
-from litellm.integrations.custom_logger import CustomLogger
 
 from tests.support.litellm_router import foreign, use
+from tests.support.log_events import log_events
 from tests.support.own_route import Gateway, Response, ours
-from tests.support.responses_api import LOOK, accumulated, check_event, check_response, read_events
+from tests.support.responses_api import LOOK, accumulated, check_event, check_response
 from tests.support.script import Script, call
+from tests.support.typed_events import read_events
 from toolgate_proxy.server.own_route import OwnRoute
 
 PATH = "/v1/responses"
@@ -107,47 +106,20 @@ async def test_defaults_of_a_deployment_apply(
 async def test_log_event_has_the_response(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[tuple[str, Any]] = []
-
-        async def async_log_success_event(
-            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-        ) -> None:
-            self.seen.append((kwargs["call_type"], response_obj))
-
-    team = Team()
-    monkeypatch.setattr(litellm, "callbacks", [team])
+    logged_events = log_events(monkeypatch)
     gateway.backend.scripts["call"] = Script((call("look", {}),))
     response = await ask(gateway, "call", tools=[LOOK], stream=stream)
     assert response.status == 200
-    async with asyncio.timeout(5):
-        while not team.seen:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
-    [(call_type, logged)] = team.seen
+    call_type, logged = await logged_events.success()
     assert call_type == "aresponses"
     assert logged.output[0].name == "look"
     assert dict(logged.usage)["prompt_tokens"] == 11  # LiteLLM has one form for all APIs
 
 
 async def test_failure_is_logged_once(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    failures: list[Any] = []
-
-    class Team(CustomLogger):  # type: ignore[misc]
-        async def async_log_failure_event(
-            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-        ) -> None:
-            failures.append(kwargs["exception"])
-
-    monkeypatch.setattr(litellm, "callbacks", [Team()])
+    logged_events = log_events(monkeypatch)
     response = await ask(gateway, temperature="hot")
-    async with asyncio.timeout(5):
-        while not failures:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
-    assert [failure.status_code for failure in failures] == [response.status] == [400]
+    assert (await logged_events.failure()).status_code == response.status == 400
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
 from tests.support.own_route import MASTER, Gateway, Response
-from tests.support.responses_api import LOOK, check_response, read_events
+from tests.support.responses_api import LOOK, check_response
 from tests.support.script import Script, call
+from tests.support.typed_events import read_events
 from tests.support.virtual_keys import key_of
-from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.response_store.errors import StoreUnavailable
 
 PATH = "/v1/responses"
@@ -55,9 +55,7 @@ async def get(
 
 
 def prompt(gateway: Gateway) -> Any:
-    made = gateway.backend.requests[-1].prompt
-    assert isinstance(made, ChatPrompt)
-    return [dict(message) for message in made.messages]
+    return gateway.backend.messages()
 
 
 def code(response: Response) -> tuple[int, str, str | None]:

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,12 @@ async def kill_working(number: signal.Signals) -> None:
 def _workers() -> list[int]:
     pids: list[int] = []
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            line = Path(f"/proc/{child}/cmdline").read_bytes()
-            if pool_module.validation_worker.__name__.encode() in line:
-                pids.append(int(child))
+        # A thread or a child may have ended since it was listed.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in (task / "children").read_text().split():
+                line = Path(f"/proc/{child}/cmdline").read_bytes()
+                if pool_module.validation_worker.__name__.encode() in line:
+                    pids.append(int(child))
     return pids
 
 

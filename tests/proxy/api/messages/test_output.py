@@ -20,11 +20,11 @@ from tests.support.messages_api import (
     check_error,
     check_message,
     parsed,
-    read_events,
     streamed,
     streamed_and_whole,
 )
 from tests.support.script import call
+from tests.support.typed_events import read_events
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.conversation.signature import verified
 from toolgate_proxy.api.messages.surface import Messages

@@ -17,11 +17,11 @@ from tests.support.responses_api import (
     check_event,
     check_response,
     parsed,
-    read_events,
     streamed,
     streamed_and_whole,
 )
 from tests.support.script import call
+from tests.support.typed_events import read_events
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.responses.surface import Responses
 

@@ -1,0 +1,42 @@
+"""Command lines of coding agents: a working directory of their own, no network but the gateway, and
+one line of JSON for each event."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RUN_SECONDS = 120
+NOWHERE = "http://127.0.0.1:9"
+NO_NETWORK = {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1"}
+
+
+def folders(folder: Path) -> tuple[Path, Path]:
+    """The home and the working directory below `folder`."""
+    home, work = folder / "home", folder / "work"
+    home.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    return home, work
+
+
+def run(
+    command: Sequence[str], work: Path, environment: Mapping[str, str]
+) -> tuple[list[dict[str, Any]], str]:
+    """What the command printed: its lines of JSON, and the end of its errors. `environment` is
+    added to one without network."""
+    done = subprocess.run(
+        command,
+        cwd=work,
+        env={"PATH": os.environ["PATH"], **NO_NETWORK, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return lines, done.stderr[-4000:]

@@ -1,0 +1,57 @@
+"""LiteLLM's log events of the requests of a test."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import litellm
+import pytest
+from litellm.integrations.custom_logger import CustomLogger
+
+WAIT_SECONDS = 5.0
+AFTERWARDS = 0.05
+"""Seconds in which a second event of the same request would come."""
+
+
+class LogEvents(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """A callback of LiteLLM's configuration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._successes: list[tuple[str, Any]] = []
+        self._failures: list[Any] = []
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self._successes.append((kwargs["call_type"], response_obj))
+
+    async def async_log_failure_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self._failures.append(kwargs["exception"])
+
+    async def success(self) -> tuple[str, Any]:
+        """The call type and the response of the only success event."""
+        [event] = await _all_of(self._successes)
+        return event
+
+    async def failure(self) -> Any:
+        """The exception of the only failure event."""
+        [event] = await _all_of(self._failures)
+        return event
+
+
+def log_events(monkeypatch: pytest.MonkeyPatch) -> LogEvents:
+    made = LogEvents()
+    monkeypatch.setattr(litellm, "callbacks", [made])
+    return made
+
+
+async def _all_of(events: list[Any]) -> list[Any]:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not events:  # noqa: ASYNC110  LiteLLM appends to it
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(AFTERWARDS)
+    return events
