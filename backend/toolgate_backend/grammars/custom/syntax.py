@@ -8,67 +8,14 @@ grammars, attributes and parameters.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from ...errors import GrammarRefused
+from .definition import Choice, Definition, Expression, Name, Repeat, Sequence, Text
 
-START = "start"
 MAX_DEPTH = 200
 """Maximum nesting of parentheses."""
-
-
-@dataclass(frozen=True)
-class Literal:
-    text: str
-    any_case: bool = False
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A regular expression without its slashes; `flags` are letters."""
-
-    regex: str
-    flags: str = ""
-
-
-@dataclass(frozen=True)
-class Name:
-    """A rule (lower case) or a terminal (upper case)."""
-
-    name: str
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.name.lstrip("_")[:1].isupper()
-
-
-@dataclass(frozen=True)
-class Sequence:
-    parts: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Choice:
-    options: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    part: Expression
-    least: int
-    most: int | None
-
-
-Expression = Literal | Pattern | Name | Sequence | Choice | Repeat
-
-
-@dataclass
-class Definition:
-    """`rules` and terminals by name; `ignored` is what may stand between terminals."""
-
-    rules: dict[str, Expression] = field(default_factory=dict)
-    ignored: list[Expression] = field(default_factory=list)
 
 
 _TOKEN = re.compile(
@@ -80,33 +27,36 @@ _TOKEN = re.compile(
     | (?P<op>->|\.\.|::|[:|()\[\]?*+~{},.%&<>=!-])""",
     re.VERBOSE,
 )
-_COMMON = {
-    "DIGIT": "[0-9]",
-    "HEXDIGIT": "[a-fA-F0-9]",
-    "INT": "[0-9]+",
-    "SIGNED_INT": "(?:[+-])?[0-9]+",
-    "DECIMAL": r"(?:[0-9]+\.[0-9]*|\.[0-9]+)",
-    "_EXP": "[eE][+-]?[0-9]+",
-    "FLOAT": r"(?:[0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)",
-    "LCASE_LETTER": "[a-z]",
-    "UCASE_LETTER": "[A-Z]",
-    "LETTER": "[A-Za-z]",
-    "WORD": "[A-Za-z]+",
-    "CNAME": "[_A-Za-z][_A-Za-z0-9]*",
-    "WS_INLINE": r"[ \t]+",
-    "WS": r"[ \t\f\r\n]+",
-    "CR": r"\r",
-    "LF": r"\n",
-    "NEWLINE": r"(?:\r?\n)+",
-    "ESCAPED_STRING": r'"(?:[^"\\\n]|\\[^\n])*"',
-    "SH_COMMENT": "#[^\n]*",
-    "CPP_COMMENT": r"\/\/[^\n]*",
-    "C_COMMENT": r"\/\*(?:[^*]|\*+[^*\/])*\*+\/",
-    "SQL_COMMENT": "--[^\n]*",
-}
-_COMMON["NUMBER"] = f"(?:{_COMMON['FLOAT']}|{_COMMON['INT']})"
-_COMMON["SIGNED_FLOAT"] = f"[+-]?{_COMMON['FLOAT']}"
-_COMMON["SIGNED_NUMBER"] = f"[+-]?{_COMMON['NUMBER']}"
+_COMMON = frozenset(
+    {
+        "CNAME",
+        "CPP_COMMENT",
+        "CR",
+        "C_COMMENT",
+        "DECIMAL",
+        "DIGIT",
+        "ESCAPED_STRING",
+        "FLOAT",
+        "HEXDIGIT",
+        "INT",
+        "LCASE_LETTER",
+        "LETTER",
+        "LF",
+        "NEWLINE",
+        "NUMBER",
+        "SH_COMMENT",
+        "SIGNED_FLOAT",
+        "SIGNED_INT",
+        "SIGNED_NUMBER",
+        "SQL_COMMENT",
+        "UCASE_LETTER",
+        "WORD",
+        "WS",
+        "WS_INLINE",
+        "_EXP",
+    }
+)
+"""The terminals of Lark's library `common` that llguidance has."""
 
 
 def parse(definition: str) -> Definition:
@@ -137,7 +87,7 @@ class _Parser:
         self._tokens.append(_Token("end", "", len(text)))
         self._at = 0
         self._depth = 0
-        self._found = Definition()
+        self._found: Definition = {}
 
     def definition(self) -> Definition:
         while self._token.kind != "end":
@@ -153,12 +103,12 @@ class _Parser:
         token = self._next()
         if token.kind != "name" or not self._take(":"):
             self._refuse(token.at, "not supported: only names of rules and terminals with `:`")
-        self._found.rules[_plain(token.text)] = self._choice()
+        self._found[_plain(token.text)] = self._choice()
 
     def _directive(self) -> None:
         token = self._next()
         if token.text == "ignore":
-            self._found.ignored.append(self._choice())
+            self._choice()  # what may stand between terminals
         elif token.text == "import":
             self._import(token)
         else:
@@ -179,7 +129,7 @@ class _Parser:
     def _import_one(self, name: _Token, alias: str | None) -> None:
         if name.text not in _COMMON:
             self._refuse(name.at, f"common has no {name.text!r}")
-        self._found.rules[alias or name.text] = Pattern(_COMMON[name.text])
+        self._found[alias or name.text] = Text()
 
     # --- expressions ---
 
@@ -210,36 +160,31 @@ class _Parser:
     def _repeated(self) -> Expression:
         part = self._part()
         while True:
-            if self._take("?"):
-                part = Repeat(part, 0, 1)
-            elif self._take("*"):
-                part = Repeat(part, 0, None)
+            if self._take("?") or self._take("*"):
+                part = Repeat(part, 0)
             elif self._take("+"):
-                part = Repeat(part, 1, None)
+                part = Repeat(part, 1)
             elif self._take("~"):
-                count = self._number()
-                part = Repeat(part, count, self._number() if self._take("..") else count)
+                part = Repeat(part, self._number())
+                if self._take(".."):
+                    self._number()
             elif self._take("{"):
                 least = self._number() if self._token.kind == "number" else 0
-                most: int | None = least
-                if self._take(","):
-                    most = self._number() if self._token.kind == "number" else None
+                if self._take(",") and self._token.kind == "number":
+                    self._number()
                 self._expect("}")
-                part = Repeat(part, least, most)
+                part = Repeat(part, least)
             else:
                 return part
 
     def _part(self) -> Expression:
         token = self._next()
         if token.kind == "string":
-            literal = self._literal(token)
-            if self._take(".."):
-                last = self._literal(self._next())
-                return Pattern(f"[{_in_class(literal.text)}-{_in_class(last.text)}]")
-            return literal
+            if self._take("..") and (last := self._next()).kind != "string":
+                self._refuse(last.at, "a string is expected")
+            return Text()
         if token.kind == "regex":
-            body, _, flags = token.text[1:].rpartition("/")
-            return Pattern(body, flags)
+            return Text()
         if token.kind == "name":
             return Name(_plain(token.text))
         self._depth += 1
@@ -251,14 +196,7 @@ class _Parser:
             self._expect(")")
             return inner
         self._expect("]")
-        return Repeat(inner, 0, 1)
-
-    def _literal(self, token: _Token) -> Literal:
-        if token.kind != "string":
-            self._refuse(token.at, "a string is expected")
-        any_case = token.text.endswith("i")
-        body = token.text.removesuffix("i")[1:-1]
-        return Literal(re.sub(r"\\(u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|.)", _unescaped, body), any_case)
+        return Repeat(inner, 0)
 
     # --- tokens ---
 
@@ -297,43 +235,3 @@ class _Parser:
 
 def _plain(name: str) -> str:
     return name.lstrip("!?")
-
-
-def _in_class(char: str) -> str:
-    return f"\\x{{{ord(char):x}}}" if len(char) == 1 else char
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    escape = found[1]
-    if escape[0] in "ux" and len(escape) > 1:
-        return chr(int(escape[1:], 16))
-    return {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b"}.get(escape, escape)
-
-
-def check(definition: str) -> None:
-    """Raises GrammarRefused for syntax beyond Lark's, and if no finite text matches."""
-    found = parse(definition)
-    if START not in found.rules:
-        raise GrammarRefused("there is no rule 'start'", "")
-    finite: set[str] = set()
-    while True:
-        more = {name for name, body in found.rules.items() if _is_finite(body, finite)}
-        if more <= finite:
-            break
-        finite |= more
-    if START not in finite:
-        raise GrammarRefused("no finite text matches it", "")
-
-
-def _is_finite(body: Expression, finite: set[str]) -> bool:
-    match body:
-        case Name(name):
-            return name in finite
-        case Sequence(parts):
-            return all(_is_finite(part, finite) for part in parts)
-        case Choice(options):
-            return any(_is_finite(option, finite) for option in options)
-        case Repeat(part, least, _):
-            return not least or _is_finite(part, finite)
-        case _:
-            return True

@@ -25,7 +25,7 @@ from ...tokens.units import units
 from ..closed_objects import close_objects
 from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
-from ..custom import syntax
+from ..custom.finite_text import check
 from ..custom.fixed_text import FixedText
 from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
@@ -112,7 +112,7 @@ class LLGuidanceEngine:
         if checked.is_error():
             raise GrammarRefused(_definition_error(checked.get_error(), grammar), "")
         if grammar.syntax == "lark":
-            syntax.check(grammar.definition)
+            check(grammar.definition)
         texts = input_texts(form.codec, form.marks)
         before, after = form.grammar_texts(name)
         view = self._view(texts.writing)
