@@ -3,6 +3,7 @@ kept until the list of packages changes. `prepare` installs them while servers s
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -67,7 +68,15 @@ def _thread() -> ThreadPoolExecutor:
 
 @cache
 def _made(make: Callable[[], Path]) -> Future[Path]:
-    return _thread().submit(make)
+    return _thread().submit(_alone, make)
+
+
+def _alone(make: Callable[[], Path]) -> Path:
+    """Several processes run tests at once, and each would clear what another one installs."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return make()
 
 
 def _make_python() -> Path:
@@ -79,7 +88,6 @@ def _make_anthropic_python() -> Path:
 
 
 def _virtual_environment(name: str, packages: str) -> Path:
-    CACHE.mkdir(parents=True, exist_ok=True)
     uv, folder = Path(sys.executable).with_name("uv"), CACHE / name
     interpreter, requirements = folder / "bin" / "python", CLIENTS / packages
     make = [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
@@ -106,14 +114,14 @@ def _make_codex() -> Path:
 
 
 def _make_claude() -> Path:
-    folder = _node_packages(CLIENTS / "claude", CACHE / "claude")
-    program = folder / "node_modules" / "@anthropic-ai" / "claude-code"
     # Puts the program for this platform in its place. npm may not run the scripts of packages.
-    _install(["node", "install.cjs"], cwd=program)
+    place = ["node", "node_modules/@anthropic-ai/claude-code/install.cjs"]
+    folder = _node_packages(CLIENTS / "claude", CACHE / "claude", place)
     return folder / "node_modules" / ".bin" / "claude"
 
 
-def _node_packages(source: Path, folder: Path) -> Path:
+def _node_packages(source: Path, folder: Path, *afterwards: list[str]) -> Path:
+    """`afterwards`: commands that complete the installation."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +129,8 @@ def _node_packages(source: Path, folder: Path) -> Path:
     stamp = folder / "installed.json"
     shutil.copy(source / "package.json", folder)
     if not stamp.exists() or stamp.read_text() != wanted:
-        _install(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=folder)
+        install = ["npm", "install", "--silent", "--no-audit", "--no-fund"]
+        _install(install, *afterwards, cwd=folder)
         stamp.write_text(wanted)
     return folder
 
