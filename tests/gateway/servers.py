@@ -249,7 +249,13 @@ class Servers:
         self._start_backend("drafting", "auto", flags, UNBOUND)
 
     def _two_ranks(self, name: str, adapter: str) -> None:
+        """The engine and both ranks wait for each other in loops. With two cores they would keep
+        the servers from running for many seconds, so they get the lowest priority."""
         self._start_backend(name, adapter, ["--tensor-parallel-size", "2"], UNBOUND)
+        for process in psutil.Process(self._backends[name].pid).children(recursive=True):
+            if process.name().startswith("VLLM::"):
+                for thread in process.threads():
+                    os.setpriority(os.PRIO_PROCESS, thread.id, 19)
 
     def _start_backend(
         self, name: str, adapter: str, flags: Sequence[str], environment: Mapping[str, str]
