@@ -88,7 +88,7 @@ docs: tiny ## Generate the reference pages in docs/
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
-	@python -m tests.support.schema_support
+	@python -m tests.support.schemas.support_page
 
 fuzz: setup ## Send random requests to a running gateway (URL=… KEY=…)
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--api messages --requests 10000']"; exit 2; }

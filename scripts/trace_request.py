@@ -85,10 +85,10 @@ def main() -> None:
 
 
 async def traced(*, limits: bool) -> None:
-    from tests.support.fake_backend import FakeBackend, running
-    from tests.support.redis_server import redis_server
-    from tests.support.script import Script, call
-    from tests.support.virtual_keys import key_of, new_key, put
+    from tests.support.servers.fake_backend import FakeBackend, running
+    from tests.support.servers.redis_server import redis_server
+    from tests.support.servers.script import Script, call
+    from tests.support.servers.virtual_keys import key_of, new_key, put
 
     with ExitStack() as stack:
         backend = stack.enter_context(running(FakeBackend()))

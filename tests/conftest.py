@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from tests.support.client_packages import prepare
+from tests.support.agents.client_packages import prepare
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("toolgate", deadline=None)

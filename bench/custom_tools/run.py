@@ -19,10 +19,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
-from tests.support.custom_grammars import CASES, Case
-from tests.support.custom_walks import CustomWalks
-from tests.support.dialect_marks import marks_of
-from tests.support.dialect_model import DialectModel
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel
+from tests.support.grammars.custom_grammars import CASES, Case
+from tests.support.grammars.custom_walks import CustomWalks
 
 from toolgate_core.custom_tools import Grammar, Syntax
 from toolgate_core.dialects.registry import DIALECTS

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from tests.support.dialect_marks import marks_of
-from tests.support.dialect_model import DialectModel, walk
-from tests.support.tool_calls import calls_in
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel, walk
+from tests.support.dialects.tool_calls import calls_in
 
 from tests import tools
 from toolgate_core.dialects.dialect import Dialect

@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.support.dialect_marks import marks_of
-from tests.support.dialect_model import DialectModel
-from tests.support.golden_tokens import SCHEMAS
-from tests.support.tool_calls import calls_in
+from tests.support.dialects.golden_tokens import SCHEMAS
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel
+from tests.support.dialects.tool_calls import calls_in
 
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.marks import Marks

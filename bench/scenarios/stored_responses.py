@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.support.fake_backend import FakeBackend, running
-from tests.support.gateway_process import MASTER_KEY, serving
-from tests.support.http_client import bearer, http_client
-from tests.support.redis_server import RedisServer, redis_server
-from tests.support.script import Script, call
+from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.gateway_process import MASTER_KEY, serving
+from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.script import Script, call
 
 PATH = "/v1/responses"
 AT_ONCE = 16

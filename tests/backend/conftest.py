@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.models import tiny_model
-from tests.support.registry_bench import Bench, Clock, WorkerRpc, registry_over
+from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks

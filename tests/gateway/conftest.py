@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from tests.models import tiny_model
-from tests.support.http_client import openai_client
+from tests.support.servers.http_client import openai_client
 from toolgate_core import wire
 from toolgate_proxy.demo.run import closers
 
@@ -54,7 +54,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ours = [index for index, item in enumerate(items) if item.path.parent == HERE]
+    ours = [index for index, item in enumerate(items) if item.path.is_relative_to(HERE)]
     ordered = sorted((items[index] for index in ours), key=_position)
     for index, item in zip(ours, ordered, strict=True):
         items[index] = item
@@ -85,7 +85,7 @@ def needs(item: pytest.Item) -> set[str]:
 def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Servers]:
-    items = [item for item in request.session.items if item.path.parent == HERE]
+    items = [item for item in request.session.items if item.path.is_relative_to(HERE)]
     wanted = {name for item in items for name in needs(item)}
     with Servers(wanted, tmp_path_factory.mktemp("servers")) as running:
         yield running

@@ -25,8 +25,8 @@ import httpx
 import psutil
 
 from tests.models import tiny_lora, tiny_model
-from tests.support import gateway_process
-from tests.support.gateway_process import MASTER_KEY
+from tests.support.servers import gateway_process
+from tests.support.servers.gateway_process import MASTER_KEY
 from toolgate_backend.errors import IncompatibleServer
 from toolgate_backend.launch import choose_adapter
 from toolgate_proxy.stack.processes import Child, free_port

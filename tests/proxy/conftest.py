@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fake_backend import FakeBackend, running
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.redis_server import RedisServer, redis_server
 
 
 @pytest.fixture(scope="session")

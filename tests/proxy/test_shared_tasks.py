@@ -12,9 +12,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.fake_backend import INFO
-from tests.support.fleet import places
 from tests.support.loop_errors import no_loop_errors
+from tests.support.servers.fake_backend import INFO
+from tests.support.servers.fleet import places
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 from toolgate_core.tools import parse_tools

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.messages_api import accumulated, check_message
-from tests.support.typed_events import read_events
+from tests.support.apis.messages_api import accumulated, check_message
+from tests.support.apis.typed_events import read_events
 
 from bench.api_conformance.answer import Answer
 from bench.api_conformance.case import Case

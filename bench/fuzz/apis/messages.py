@@ -7,8 +7,8 @@ import json
 from random import Random
 from typing import Any
 
-from tests.support.messages_api import accumulated, check_error, check_message
-from tests.support.typed_events import read_events
+from tests.support.apis.messages_api import accumulated, check_error, check_message
+from tests.support.apis.typed_events import read_events
 
 from bench.fuzz.apis.messages_requests import make_request
 from bench.fuzz.values import Request

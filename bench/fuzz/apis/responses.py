@@ -6,8 +6,8 @@ import json
 from random import Random
 from typing import Any
 
-from tests.support.responses_api import accumulated, check_response
-from tests.support.typed_events import read_events
+from tests.support.apis.responses_api import accumulated, check_response
+from tests.support.apis.typed_events import read_events
 
 from bench.fuzz.apis.chat import openai_error
 from bench.fuzz.apis.responses_requests import INPUT, make_request

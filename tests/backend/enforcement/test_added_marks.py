@@ -7,8 +7,8 @@ import json
 import jsonschema
 import pytest
 
-from tests.support.dialect_model import PARAMETERS, DialectModel, walk
-from tests.support.tool_calls import calls_in
+from tests.support.dialects.model import PARAMETERS, DialectModel, walk
+from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.dialects.mark_texts import special_tokens
 from toolgate_core.dialects.registry import DIALECTS
 

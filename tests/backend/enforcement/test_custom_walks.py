@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.custom_grammars import CASES
-from tests.support.custom_walks import CustomWalks
-from tests.support.dialect_marks import marks_of
-from tests.support.dialect_model import DialectModel
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel
+from tests.support.grammars.custom_grammars import CASES
+from tests.support.grammars.custom_walks import CustomWalks
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_proxy.validation.grammar_reader import read_grammar

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import jsonschema
 import pytest
 
-from tests.support.dialect_marks import marks_of
-from tests.support.dialect_model import PARAMETERS, DialectModel, walk
-from tests.support.tool_calls import calls_in
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import PARAMETERS, DialectModel, walk
+from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.registry import DIALECTS
 

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tests.support.dialect_model import PARAMETERS, DialectModel, walk
+from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.tokens import masks
 

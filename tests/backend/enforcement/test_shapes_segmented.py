@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.dialect_model import walk
-from tests.support.tool_calls import calls_in
+from tests.support.dialects.model import walk
+from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.deltas import CallEnd, CallStart, ContentDelta, Event, Finish, ReasoningDelta
 
 from .shapes import SHAPES

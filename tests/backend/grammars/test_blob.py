@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests import tools
-from tests.support import hostile_schemas
+from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
 from toolgate_backend.grammars.compiler import Compiler, CompilerSetup

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.models import ROOT
-from tests.support import schema_suites
-from tests.support.schema_judge import Instance, Judge
-from tests.support.schema_suites import Case, Result
-from tests.support.schema_support import document
+from tests.support.schemas import suites as schema_suites
+from tests.support.schemas.judge import Instance, Judge
+from tests.support.schemas.suites import Case, Result
+from tests.support.schemas.support_page import document
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
 

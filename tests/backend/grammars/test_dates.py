@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.schema_judge import Judge
+from tests.support.schemas.judge import Judge
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import canonical_schema

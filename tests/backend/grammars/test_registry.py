@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.registry_bench import Bench, WorkerRpc, source
+from tests.support.grammars.registry_bench import Bench, WorkerRpc, source
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_core.errors import (
     BackendUnavailable,

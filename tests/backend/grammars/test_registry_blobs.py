@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.registry_bench import Bench, Clock, WorkerRpc, registry_over, source
+from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over, source
 from toolgate_backend.grammars import metrics
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.tokens.vocabulary import Vocabulary

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import hostile_schemas
+from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, source
 from tests.support.loop_errors import no_loop_errors
-from tests.support.registry_bench import Bench, Clock, WorkerRpc, source
+from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS, GrammarRegistry
 from toolgate_core.errors import (
     BackendUnavailable,

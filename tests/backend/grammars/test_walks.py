@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
-from tests.support.mask_walks import Walker
-from tests.support.schema_judge import Judge
-from tests.support.schemas import schemas
+from tests.support.grammars.mask_walks import Walker
+from tests.support.schemas.judge import Judge
+from tests.support.schemas.strategies import schemas
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.golden_tokens import GoldenTokens, joined_deltas, message_of
+from tests.support.dialects.golden_tokens import GoldenTokens, joined_deltas, message_of
 from toolgate_core.deltas import ContentDelta, Event, Finish
 from toolgate_core.dialects.dialect import Golden
 from toolgate_core.dialects.registry import DIALECTS

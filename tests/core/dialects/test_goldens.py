@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.dialect_marks import marks_of
-from tests.support.golden_tokens import (
+from tests.support.dialects.golden_tokens import (
     GoldenTokens,
     ended_calls,
     finish_of,
@@ -15,6 +14,7 @@ from tests.support.golden_tokens import (
     message_of,
     two_way_splits,
 )
+from tests.support.dialects.marks import marks_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS, SHAPES

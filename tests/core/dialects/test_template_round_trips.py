@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.golden_tokens import joined_deltas, message_of
+from tests.support.dialects.golden_tokens import joined_deltas, message_of
 from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.dialect import GoldenCall
 from toolgate_core.dialects.recognition import recognise

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.schemas import instances, schemas
+from tests.support.schemas.strategies import instances, schemas
 from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.prepare import prepare

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import hostile_schemas
+from tests.support.schemas import hostile_schemas
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import SchemaLimits, check_limits

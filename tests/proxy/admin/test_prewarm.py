@@ -14,10 +14,10 @@ from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from pydantic import SecretStr
 
-from tests.support.fake_backend import INFO, KEY, FakeBackend, running
-from tests.support.fleet import SECRET, gateway, tool, tools
-from tests.support.prewarm_tools import ENTRIES, EXPECTED, entry
-from tests.support.redis_server import RedisServer
+from tests.support.grammars.prewarm_tools import ENTRIES, EXPECTED, entry
+from tests.support.servers.fake_backend import INFO, KEY, FakeBackend, running
+from tests.support.servers.fleet import SECRET, gateway, tool, tools
+from tests.support.servers.redis_server import RedisServer
 from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.admin.routes import router

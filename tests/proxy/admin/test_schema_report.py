@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from tests.support.schema_report_tools import ENTRIES, UNIQUE
+from tests.support.schemas.report_tools import ENTRIES, UNIQUE
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_proxy.cli.main import app
 

@@ -17,9 +17,9 @@ from bench.fuzz.apis.messages import Messages
 from bench.fuzz.apis.responses import Responses
 from bench.fuzz.checks import check_response
 from bench.fuzz.values import Request
-from tests.support import messages_api, responses_api
-from tests.support.chat_events import events
-from tests.support.script import call
+from tests.support.apis import messages_api, responses_api
+from tests.support.apis.chat_events import events
+from tests.support.servers.script import call
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
 FUNCTION = {"name": "look", "parameters": SCHEMA}

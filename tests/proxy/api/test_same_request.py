@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bench.fuzz.values import values_of
-from tests.support.messages_api import CLIENT
-from tests.support.neutral_request import (
+from tests.support.apis.messages_api import CLIENT
+from tests.support.apis.neutral_request import (
     Assistant,
     Call,
     NeutralRequest,

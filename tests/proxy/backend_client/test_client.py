@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
-from tests.support.fake_backend import INFO, KEY, FakeBackend
-from tests.support.script import Script
+from tests.support.servers.fake_backend import INFO, KEY, FakeBackend
+from tests.support.servers.script import Script
 from toolgate_core import wire
 from toolgate_core.errors import (
     BackendFailed,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.chat_events import responses
-from tests.support.read_responses import collected, of_whole
+from tests.support.apis.chat_events import responses
+from tests.support.apis.read_responses import collected, of_whole
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.chat_completions.request import parse_request

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.chat_events import answer_to, events, fed, request, responses
-from tests.support.read_responses import of_whole
-from tests.support.script import call, tokenize
+from tests.support.apis.chat_events import answer_to, events, fed, request, responses
+from tests.support.apis.read_responses import of_whole
+from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.chat_events import TOOLS, VALIDATORS, events, request
-from tests.support.fake_backend import INFO
-from tests.support.script import call, tokenize
+from tests.support.apis.chat_events import TOOLS, VALIDATORS, events, request
+from tests.support.servers.fake_backend import INFO
+from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta
 from toolgate_core.dialects.families.hermes import QWEN3

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.support.gateway_process import KEY_SECRET
-from tests.support.redis_server import RedisServer
+from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 

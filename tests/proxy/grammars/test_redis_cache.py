@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fake_backend import INFO, FakeBackend, blob_of, running
-from tests.support.fleet import SECRET, gateway, tool, tools
-from tests.support.redis_server import RedisServer
+from tests.support.servers.fake_backend import INFO, FakeBackend, blob_of, running
+from tests.support.servers.fleet import SECRET, gateway, tool, tools
+from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import BackendFailed, BackendUnavailable, SchemaNotEnforceable
 from toolgate_proxy.grammars import service as grammars
 from toolgate_proxy.grammars.service import grammar_key

@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
-from tests.support.fake_backend import INFO, FakeBackend
-from tests.support.fleet import SECRET, Gateway, gateway, tool, tools
-from tests.support.redis_server import RedisServer
+from tests.support.servers.fake_backend import INFO, FakeBackend
+from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.grammars.sealed_record import Seal
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis

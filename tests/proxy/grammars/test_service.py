@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_backend import INFO
-from tests.support.fleet import places
+from tests.support.servers.fake_backend import INFO
+from tests.support.servers.fleet import places
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
 from toolgate_core.tools import Tool, parse_tools

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from pydantic import SecretStr
 
-from tests.support.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.kept_reasoning.stores import MemoryReasoning, ReasoningStore, RedisReasoning
 from toolgate_proxy.settings import Settings
 

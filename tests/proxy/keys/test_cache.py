@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.clock import NOON, Clock
-from tests.support.virtual_keys import HASHER, key_of, stored
+from tests.support.servers.virtual_keys import HASHER, key_of, stored
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.hashing import MAX_LENGTH, hint, new_key

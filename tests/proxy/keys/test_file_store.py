@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.virtual_keys import HASHER, key_of
+from tests.support.servers.virtual_keys import HASHER, key_of
 from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
 from toolgate_proxy.keys.hashing import new_key
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.support.virtual_keys import key_of
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Terms
 

@@ -8,9 +8,9 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from tests.support.gateway_process import KEY_SECRET
-from tests.support.redis_server import RedisServer
-from tests.support.virtual_keys import HASHER, key_of, store
+from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.virtual_keys import HASHER, key_of, store
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.cli.keys_table import of_keys
 from toolgate_proxy.cli.main import app

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.support.gateway_process import KEY_SECRET
-from tests.support.redis_server import RedisServer
-from tests.support.virtual_keys import HASHER, key_of, put, stored
+from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.virtual_keys import HASHER, key_of, put, stored
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.keys import sync
 from toolgate_proxy.keys.cache import KeyCache

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.proxy.keys.test_sync import finds, key_sync_of, until
-from tests.support.redis_server import RedisServer
-from tests.support.virtual_keys import HASHER, key_of, put, store, stored
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.virtual_keys import HASHER, key_of, put, store, stored
 from toolgate_core.errors import RetiredKey
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, now

@@ -12,8 +12,8 @@ from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from tests.support.limit_counters import LIMITS, WINDOW, in_redis, refused, request, update
-from tests.support.redis_server import RedisServer
+from tests.support.servers.limit_counters import LIMITS, WINDOW, in_redis, refused, request, update
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.keys.limit_kinds import DAY, IN_FLIGHT, KINDS, REQUESTS, SLICES, LimitKind
 from toolgate_proxy.limits import redis_counter
 from toolgate_proxy.limits.counter import (

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from tests.support.redis_server import RedisServer
-from tests.support.virtual_keys import key_of
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key, Limits

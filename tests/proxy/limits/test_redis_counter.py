@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.support.limit_counters import in_redis, refused, request, update
-from tests.support.redis_server import RedisServer
+from tests.support.servers.limit_counters import in_redis, refused, request, update
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.limits.counter import Unavailable
 
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.proxy.limits.test_limiter import limited, limiter_of, uses
-from tests.support.limit_counters import in_redis, request, update
-from tests.support.redis_server import RedisServer
+from tests.support.servers.limit_counters import in_redis, request, update
+from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import LimitsUnavailable
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.counter import CommandRefused

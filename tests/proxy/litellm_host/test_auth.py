@@ -17,8 +17,8 @@ from litellm.proxy.common_utils.http_parsing_utils import _read_request_body
 from litellm.proxy.utils import ProxyLogging
 from starlette.requests import Request
 
-from tests.support.litellm_router import reset_litellm, row, use
-from tests.support.virtual_keys import key_of
+from tests.support.litellm.router import reset_litellm, row, use
+from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_proxy import auth
 from toolgate_proxy.keys.hashing import new_key

@@ -8,7 +8,7 @@ import litellm
 import pytest
 from litellm.types.utils import CallTypes, CallTypesLiteral
 
-from tests.support.litellm_router import foreign, reset_litellm, row, use
+from tests.support.litellm.router import foreign, reset_litellm, row, use
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
 

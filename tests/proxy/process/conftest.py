@@ -9,12 +9,12 @@ import httpx
 import openai
 import pytest
 
-from tests.support.fake_backend import FakeBackend
-from tests.support.gateway_process import MASTER_KEY, Gateway, preload, serving
-from tests.support.http_client import http_client, openai_client
-from tests.support.redis_server import RedisServer, redis_server
-from tests.support.script import Script
-from tests.support.virtual_keys import make_key
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY, Gateway, preload, serving
+from tests.support.servers.http_client import http_client, openai_client
+from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.stack.processes import free_port
 
 HERE = Path(__file__).parent

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_backend import KEY, FakeBackend, running
-from tests.support.redis_server import redis_server
-from tests.support.script import Script
+from tests.support.servers.fake_backend import KEY, FakeBackend, running
+from tests.support.servers.redis_server import redis_server
+from tests.support.servers.script import Script
 from toolgate_proxy.stack.processes import free_port
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "gateway.md"

@@ -11,11 +11,11 @@ import httpx
 import openai
 import pytest
 
-from tests.support.fake_backend import KEY, FakeBackend
-from tests.support.gateway_process import MASTER_KEY
-from tests.support.http_client import http_client
-from tests.support.script import Script
-from tests.support.sdk_requests import LONG, SCRIPTS, WEATHER, asked, streamed, whole
+from tests.support.apis.sdk_requests import LONG, SCRIPTS, WEATHER, asked, streamed, whole
+from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import http_client
+from tests.support.servers.script import Script
 
 
 @pytest.mark.parametrize("n", [1, 2])

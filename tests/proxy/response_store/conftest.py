@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.support.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.response_store.record import EventLog, StoredResponse
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from tests.proxy.response_store.conftest import OWNER, SECRET, log, response
-from tests.support.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.response_store.errors import StoreUnavailable
 from toolgate_proxy.response_store.redis_store import DIGEST
 from toolgate_proxy.response_store.store import ResponseStore

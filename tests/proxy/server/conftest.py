@@ -8,11 +8,11 @@ import pytest
 from litellm.proxy import proxy_server
 from pydantic import SecretStr
 
-from tests.support.fake_backend import KEY, FakeBackend
-from tests.support.gateway_process import KEY_SECRET
-from tests.support.litellm_router import reset_litellm, use
-from tests.support.own_route import MASTER, TICK, Gateway, ours
-from tests.support.script import Script
+from tests.support.litellm.own_route import MASTER, TICK, Gateway, ours
+from tests.support.litellm.router import reset_litellm, use
+from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.script import Script
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from fastapi import FastAPI
 
-from tests.support.litellm_router import foreign, reset_litellm, row, use
+from tests.support.litellm.router import foreign, reset_litellm, row, use
 from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.server import lifespan

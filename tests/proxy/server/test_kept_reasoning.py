@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.own_route import MASTER, Gateway, Response
-from tests.support.script import Script, call
-from tests.support.virtual_keys import key_of
+from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.kept_reasoning.service import KeptReasoning
 from toolgate_proxy.kept_reasoning.stores import MemoryReasoning
 from toolgate_proxy.settings import Settings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.litellm_router import Row, foreign, use
-from tests.support.own_route import TICK, Gateway, chat, ours
-from tests.support.script import Script
-from tests.support.virtual_keys import key_of
+from tests.support.litellm.own_route import TICK, Gateway, chat, ours
+from tests.support.litellm.router import Row, foreign, use
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.backend_client.sse import SseParser
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.litellm_host.deployments.selection import Selection

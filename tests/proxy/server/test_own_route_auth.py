@@ -11,8 +11,8 @@ from litellm.proxy import proxy_server
 from litellm.proxy._types import UserAPIKeyAuth
 from starlette.requests import Request
 
-from tests.support.litellm_router import use
-from tests.support.own_route import CHAT, Gateway, chat, ours
+from tests.support.litellm.own_route import CHAT, Gateway, chat, ours
+from tests.support.litellm.router import use
 
 
 async def test_other_custom_auth_may_read_the_request(

@@ -10,9 +10,9 @@ import pytest
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.litellm_router import Row
-from tests.support.own_route import Gateway, asked, chat
-from tests.support.script import Script
+from tests.support.litellm.own_route import Gateway, asked, chat
+from tests.support.litellm.router import Row
+from tests.support.servers.script import Script
 
 
 class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.support.litellm_router import foreign, use
-from tests.support.own_route import CHAT, Gateway, chat, ours
+from tests.support.litellm.own_route import CHAT, Gateway, chat, ours
+from tests.support.litellm.router import foreign, use
 
 
 async def test_other_requests_are_forwarded_to_litellm_unchanged(

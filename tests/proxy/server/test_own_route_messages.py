@@ -9,12 +9,12 @@ import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.litellm_router import foreign, use
-from tests.support.log_events import log_events
-from tests.support.messages_api import HI, LOOK, accumulated, check_error
-from tests.support.own_route import Gateway, Response, ours
-from tests.support.script import Script, call
-from tests.support.typed_events import read_events
+from tests.support.apis.messages_api import HI, LOOK, accumulated, check_error
+from tests.support.apis.typed_events import read_events
+from tests.support.litellm.log_events import log_events
+from tests.support.litellm.own_route import Gateway, Response, ours
+from tests.support.litellm.router import foreign, use
+from tests.support.servers.script import Script, call
 
 PATH = "/v1/messages"
 COUNT = f"{PATH}/count_tokens"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm_router import foreign, use
-from tests.support.log_events import log_events
-from tests.support.own_route import Gateway, Response, ours
-from tests.support.responses_api import LOOK, accumulated, check_event, check_response
-from tests.support.script import Script, call
-from tests.support.typed_events import read_events
+from tests.support.apis.responses_api import LOOK, accumulated, check_event, check_response
+from tests.support.apis.typed_events import read_events
+from tests.support.litellm.log_events import log_events
+from tests.support.litellm.own_route import Gateway, Response, ours
+from tests.support.litellm.router import foreign, use
+from tests.support.servers.script import Script, call
 from toolgate_proxy.server.own_route import OwnRoute
 
 PATH = "/v1/responses"

@@ -9,11 +9,11 @@ import pytest
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
-from tests.support.own_route import MASTER, Gateway, Response
-from tests.support.responses_api import LOOK, check_response
-from tests.support.script import Script, call
-from tests.support.typed_events import read_events
-from tests.support.virtual_keys import key_of
+from tests.support.apis.responses_api import LOOK, check_response
+from tests.support.apis.typed_events import read_events
+from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.response_store.errors import StoreUnavailable
 
 PATH = "/v1/responses"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.custom_grammars import CASES, PATCH
+from tests.support.grammars.custom_grammars import CASES, PATCH
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.settings import Settings

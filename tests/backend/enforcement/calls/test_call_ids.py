@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialect_marks import marks_of
-from tests.support.dialect_model import DialectModel
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.calls.call_ids import CallIdentifiers
 from toolgate_backend.enforcement.spec import Spec, from_extra_args

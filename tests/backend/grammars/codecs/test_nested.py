@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.support.codec_schemas import CODEC_SCHEMAS
-from tests.support.codec_walks import CodecModel
+from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
+from tests.support.dialects.codec_walks import CodecModel
 from toolgate_core.dialects.codecs import NestedTags
 from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
 

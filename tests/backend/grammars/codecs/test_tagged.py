@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.support.codec_walks import CodecModel
+from tests.support.dialects.codec_walks import CodecModel
 from toolgate_core.dialects.codecs import Tagged
 from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.codec_walks import CodecModel
-from tests.support.custom_grammars import CASES, PATCH
+from tests.support.dialects.codec_walks import CodecModel
+from tests.support.grammars.custom_grammars import CASES, PATCH
 from toolgate_backend.grammars.compiler import CompileResult
 from toolgate_core.custom_tools import Grammar, custom_parameters
 from toolgate_core.dialects.registry import DIALECTS

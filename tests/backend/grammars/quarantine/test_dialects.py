@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.backend.grammars.quarantine.test_service import AMPLE, running, source
-from tests.support.dialect_model import DialectModel
+from tests.support.dialects.model import DialectModel
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.wire import ResidualKeyword
 

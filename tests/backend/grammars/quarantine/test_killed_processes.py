@@ -20,8 +20,8 @@ from tests.backend.grammars.quarantine.test_service import (
     wait_for_end,
     workers_of,
 )
-from tests.support import hostile_schemas
-from tests.support.registry_bench import PARTS, Clock, WorkerRpc, registry_over
+from tests.support.grammars.registry_bench import PARTS, Clock, WorkerRpc, registry_over
+from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.tokens.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import hostile_schemas
+from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars.compiler import Compiler, CompilerSetup
 from toolgate_backend.grammars.quarantine import protocol
 from toolgate_backend.grammars.quarantine.protocol import (

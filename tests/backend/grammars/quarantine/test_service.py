@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from tests import tools
-from tests.support import hostile_schemas
+from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer
 from toolgate_backend.grammars.quarantine.protocol import CompileLimits

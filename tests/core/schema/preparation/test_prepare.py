@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.schemas import TEXTS, instances, schemas
+from tests.support.schemas.strategies import TEXTS, instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS

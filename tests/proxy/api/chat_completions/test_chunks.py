@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from litellm.types.utils import ModelResponseStream
 
-from tests.support.chat_events import answer_to, events, fed, request, responses
-from tests.support.read_responses import collected, of_whole
-from tests.support.script import call, tokenize
+from tests.support.apis.chat_events import answer_to, events, fed, request, responses
+from tests.support.apis.read_responses import collected, of_whole
+from tests.support.servers.script import call, tokenize
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,

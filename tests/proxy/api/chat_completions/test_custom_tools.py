@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletionMessageCustomToolCall
 
-from tests.support.chat_events import answer_to, events, fed
-from tests.support.script import call
+from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.servers.script import call
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.chunks import Chunks

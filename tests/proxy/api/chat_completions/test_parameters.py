@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admitted_requests import admitted
+from tests.support.apis.admitted_requests import admitted
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admitted_requests import admitted
+from tests.support.apis.admitted_requests import admitted
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 

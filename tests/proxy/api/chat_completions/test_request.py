@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admitted_requests import HELLO, TOOL, admitted
+from tests.support.apis.admitted_requests import HELLO, TOOL, admitted
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
 

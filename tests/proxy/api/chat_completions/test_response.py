@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from litellm.types.utils import ModelResponse
 
-from tests.support.chat_events import answer_to, events, fed, request, responses
-from tests.support.fake_backend import INFO
-from tests.support.read_responses import collected, of_whole
-from tests.support.script import call, tokenize
+from tests.support.apis.chat_events import answer_to, events, fed, request, responses
+from tests.support.apis.read_responses import collected, of_whole
+from tests.support.servers.fake_backend import INFO
+from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import NamedTool
 from toolgate_proxy.api.chat_completions.chunks import Chunks

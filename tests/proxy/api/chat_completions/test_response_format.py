@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admitted_requests import HELLO, admitted
+from tests.support.apis.admitted_requests import HELLO, admitted
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.admitted_requests import TOOL, admitted
+from tests.support.apis.admitted_requests import TOOL, admitted
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admitted_requests import TOOL, admitted
+from tests.support.apis.admitted_requests import TOOL, admitted
 from toolgate_core.chat_request import AllowedTools, NamedTool
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 

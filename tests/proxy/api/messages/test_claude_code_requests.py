@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.chat_events import events
-from tests.support.messages_api import SEAL, accumulated, streamed_and_whole
-from tests.support.script import call
+from tests.support.apis.chat_events import events
+from tests.support.apis.messages_api import SEAL, accumulated, streamed_and_whole
+from tests.support.servers.script import call
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_proxy.api.messages.conversation.signature import sign

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.messages_api import CLIENT, HI, LOOK, SEAL, check_error, parsed
+from tests.support.apis.messages_api import CLIENT, HI, LOOK, SEAL, check_error, parsed
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.messages.parameters import BY_NAME

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.messages_api import SEAL, parsed
+from tests.support.apis.messages_api import SEAL, parsed
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
 from toolgate_proxy.api.messages.conversation.signature import sign

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from orjson import dumps
 
-from tests.support.chat_events import answer_to, events, fed
-from tests.support.messages_api import (
+from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.apis.messages_api import (
     LOOK,
     SEAL,
     WALK,
@@ -23,8 +23,8 @@ from tests.support.messages_api import (
     streamed,
     streamed_and_whole,
 )
-from tests.support.script import call
-from tests.support.typed_events import read_events
+from tests.support.apis.typed_events import read_events
+from tests.support.servers.script import call
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.conversation.signature import verified
 from toolgate_proxy.api.messages.surface import Messages

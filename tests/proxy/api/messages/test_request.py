@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.messages_api import HI, LOOK, WALK, parsed
+from tests.support.apis.messages_api import HI, LOOK, WALK, parsed
 from toolgate_core.chat_request import NamedTool
 from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
 from toolgate_proxy.api.chat_completions.request import parse_request as parse_chat

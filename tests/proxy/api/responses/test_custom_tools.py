@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.chat_events import events
-from tests.support.responses_api import (
+from tests.support.apis.chat_events import events
+from tests.support.apis.responses_api import (
     accumulated,
     check_response,
     parsed,
     streamed_and_whole,
 )
-from tests.support.script import call
+from tests.support.servers.script import call
 from toolgate_core.chat_request import AllowedTools, NamedTool
 from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import InvalidRequest

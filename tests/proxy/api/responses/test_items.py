@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.responses_api import parsed
+from tests.support.apis.responses_api import parsed
 from toolgate_core.errors import InvalidRequest
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"a": 1}'}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.chat_events import answer_to, events, fed
-from tests.support.responses_api import (
+from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.apis.responses_api import (
     LOOK,
     WALK,
     accumulated,
@@ -20,8 +20,8 @@ from tests.support.responses_api import (
     streamed,
     streamed_and_whole,
 )
-from tests.support.script import call
-from tests.support.typed_events import read_events
+from tests.support.apis.typed_events import read_events
+from tests.support.servers.script import call
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.responses.surface import Responses
 

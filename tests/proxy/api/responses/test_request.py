@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.responses_api import LOOK, WALK, parsed
+from tests.support.apis.responses_api import LOOK, WALK, parsed
 from toolgate_core import grammar_key
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import (

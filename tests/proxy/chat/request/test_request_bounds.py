@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_backend import INFO
+from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest

@@ -13,7 +13,7 @@ from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.utils import ProxyLogging
 from litellm.router import Router
 
-from tests.support.litellm_router import reset_litellm, row, use
+from tests.support.litellm.router import reset_litellm, row, use
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
 from toolgate_proxy.litellm_host.callbacks.configured import RESPONSE_HOOKS
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook as limit_hook

@@ -9,7 +9,7 @@ from typing import Any
 import litellm
 import pytest
 
-from tests.support.virtual_keys import key_of
+from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key

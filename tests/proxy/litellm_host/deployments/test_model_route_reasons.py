@@ -9,8 +9,8 @@ import pytest
 from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
 
-from tests.support.litellm_router import Row, reset_litellm, row, use
-from tests.support.model_routes import reason, route_of
+from tests.support.litellm.model_routes import reason, route_of
+from tests.support.litellm.router import Row, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, litellm_reason
 from toolgate_proxy.litellm_host.deployments.router import rows_of

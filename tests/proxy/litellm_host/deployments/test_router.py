@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm_router import Row, foreign, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments import router
 from toolgate_proxy.routing.deployments import Placement
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm_router import Row, foreign, reset_litellm, row
+from tests.support.litellm.router import Row, foreign, reset_litellm, row
 from toolgate_proxy.litellm_host.deployments.model_route import target_of
 from toolgate_proxy.litellm_host.deployments.router import Target, placement_of
 from toolgate_proxy.litellm_host.deployments.selection import OWN_STRATEGIES, Selection

@@ -9,7 +9,7 @@ import litellm
 import pytest
 from litellm.router import Router
 
-from tests.support.litellm_router import Row, foreign, made, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, made, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments.router import placement_of
 from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook
 from toolgate_proxy.routing.deployments import Deployments, Placement

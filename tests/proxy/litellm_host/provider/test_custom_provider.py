@@ -12,9 +12,9 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from pydantic import SecretStr
 
-from tests.support.fake_backend import KEY, FakeBackend
-from tests.support.litellm_router import reset_litellm
-from tests.support.script import Script, call
+from tests.support.litellm.router import reset_litellm
+from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.script import Script, call
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried

@@ -17,7 +17,7 @@ from litellm.proxy import proxy_server
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 
-from tests.support.litellm_router import reset_litellm
+from tests.support.litellm.router import reset_litellm
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.litellm_host.errors import host_error
 from toolgate_proxy.litellm_host.provider import patches

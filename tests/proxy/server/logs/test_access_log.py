@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.virtual_keys import key_of
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.server.logs import access_log

@@ -1,0 +1,105 @@
+"""Speculative decoding with enforcement: the masks hold, and drafts change no greedy answer.
+
+The drafting backend drafts from the prompt and from what the grammars force.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import jsonschema
+import pytest
+
+from tests.gateway.engines.raw import LIGHT, OFFERED, SCHEMAS, calls, generate
+from tests.gateway.servers import FEW_PLACES, Backend, Servers
+from toolgate_core import wire
+
+SEEDS = 24
+
+
+@pytest.fixture(scope="module")
+def drafting(servers: Servers) -> Iterator[Backend]:
+    """The backend with speculative decoding, on two data-parallel engines."""
+    yield servers.backend("drafting")
+    servers.stop("drafting")
+
+
+@pytest.fixture
+def drafts(drafting: Backend) -> Iterator[httpx.Client]:
+    with drafting.client() as client:
+        yield client
+
+
+@pytest.fixture
+def plain(target: Backend) -> Iterator[httpx.Client]:
+    """The first backend, which does not draft."""
+    with target.client() as client:
+        yield client
+
+
+def test_auto_selects_structured_output_with_drafts(drafts: httpx.Client) -> None:
+    info = wire.Info.model_validate_json(drafts.get("/v1/toolgate/info").content)
+    assert info.adapter == "structured_output"
+
+
+@pytest.mark.parametrize("choice", ["required", "auto"])
+@pytest.mark.parametrize("text", ["A table.", "Light on!", "Book book book book book."])
+def test_greedy_answers_are_the_same_with_and_without_drafts(
+    drafts: httpx.Client, plain: httpx.Client, choice: str, text: str
+) -> None:
+    expected = generate(plain, OFFERED, text, choice=choice)
+    assert generate(drafts, OFFERED, text, choice=choice) == expected
+    assert expected[0]
+
+
+def test_sampled_calls_are_valid_with_drafts_on_both_engines(
+    drafting: Backend, drafts: httpx.Client
+) -> None:
+    """Several at once, so that both engines need the grammars. One connection, which stays with one
+    of the two API servers, loads the grammars and uses them."""
+    before = tokens_by_engine(drafts)
+
+    def answer(seed: int) -> list[tuple[str, str]]:
+        with drafting.client() as client:
+            text = f"Go {seed}."
+            ids, texts, finish = generate(client, OFFERED, text, temperature=1.0, seed=seed)
+            assert finish == "stop"
+            return calls(client, ids, texts)
+
+    with ThreadPoolExecutor(2 * FEW_PLACES) as pool:
+        answers = list(pool.map(answer, range(SEEDS)))
+    assert all(1 <= len(found) <= 2 for found in answers)
+    for name, arguments in (call for found in answers for call in found):
+        jsonschema.validate(json.loads(arguments), SCHEMAS[name])
+    assert len({call for found in answers for call in found}) > 4
+    after = tokens_by_engine(drafts)
+    assert len(after) == 2
+    assert all(tokens > before.get(engine, 0) for engine, tokens in after.items())
+
+
+def test_forced_tokens_are_accepted_as_drafts(drafts: httpx.Client) -> None:
+    before = sum(counted(drafts, "spec_decode_num_accepted_tokens").values())
+    generate(drafts, [LIGHT], "The light in the kitchen, please.")
+    assert sum(counted(drafts, "spec_decode_num_accepted_tokens").values()) > before
+
+
+def tokens_by_engine(client: httpx.Client) -> dict[str, float]:
+    return counted(client, "generation_tokens")
+
+
+def counted(client: httpx.Client, what: str) -> dict[str, float]:
+    """vLLM's counter, by its labels."""
+    name = f"vllm:{what}_total{{"
+    lines = client.get("/metrics").text.splitlines()
+    found = [line.rpartition(" ") for line in lines if line.startswith(name)]
+    assert found, f"vLLM has no counter {name}"
+    return {labels: float(value) for labels, _, value in found}
+
+
+def test_parameters_that_vllm_refuses_with_drafts_are_answered_400(drafts: httpx.Client) -> None:
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        generate(drafts, [LIGHT], "Hi.", logit_bias={5: 1.0})
+    assert refused.value.response.status_code == 400

@@ -1,0 +1,33 @@
+"""Random requests of bench/fuzz. `make fuzz` sends ten thousand."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from bench.fuzz.run import APIS, fuzz, left_in_gateway
+from tests.gateway.conftest import status
+from tests.gateway.stack import Stack
+
+REQUESTS = {"chat": 250, "responses": 150, "messages": 150}
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_random_requests_violate_nothing_and_leave_nothing_behind(
+    stack: Stack, backend: httpx.Client, bias: dict[str, float], api: str
+) -> None:
+    findings = await fuzz(
+        stack.url,
+        stack.master_key,
+        model="tiny",
+        requests=REQUESTS[api],
+        concurrency=16,
+        seed=1,
+        bias=bias,
+        api=api,
+    )
+    assert not findings.violations, findings.report()
+    assert findings.outcomes["200"] > REQUESTS[api] / 2
+    left = status(backend)
+    assert (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
+    assert not await left_in_gateway(stack.url, stack.master_key)

@@ -1,0 +1,100 @@
+"""Small budgets: a required call fits or is refused, and reasoning leaves room for it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jsonschema
+import openai
+import pytest
+
+from tests import tools
+from tests.gateway.requests import answers
+
+USER = [{"role": "user", "content": "Weather in Beijing?"}]
+SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
+CLOSE = {"toolgate": {"on_budget": "close"}}
+
+
+def request(max_tokens: int, **more: Any) -> dict[str, Any]:
+    """Without logit_bias, the random model seldom ends its reasoning or a string."""
+    return {
+        "model": "tiny",
+        "messages": USER,
+        "tools": tools.ALL,
+        "tool_choice": "required",
+        "reasoning_effort": "high",
+        "temperature": 1.0,
+        "seed": max_tokens,
+        "max_tokens": max_tokens,
+        **more,
+    }
+
+
+def least(client: openai.OpenAI, **more: Any) -> int:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(**request(1, **more))
+    body = refused.value.body
+    assert isinstance(body, dict)
+    assert (body["code"], body["param"]) == ("max_tokens_too_small", "max_tokens")
+    assert str(body["least_max_tokens"]) in body["message"]
+    return int(body["least_max_tokens"])
+
+
+NAMED = {"type": "function", "function": {"name": "set_range"}}
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+def test_with_on_budget_close_every_call_is_valid_from_the_least_budget_on(
+    client: openai.OpenAI, choice: Any
+) -> None:
+    floor = least(client, tool_choice=choice)
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(**request(floor - 1, tool_choice=choice, extra_body=CLOSE))
+    budgets = [*range(floor, floor + 8), 48, 64, 96, 128, 200, 256]
+    asked = [request(budget, tool_choice=choice, extra_body=CLOSE) for budget in budgets]
+    reasoned = 0
+    for [answer] in answers.both_forms(client, asked):
+        assert answer.calls
+        for name, arguments in answer.calls:
+            jsonschema.validate(json.loads(arguments), SCHEMAS[name])
+        assert answer.finish_reason in ("length", "stop", "tool_calls")
+        reasoned += bool(answer.reasoning)
+    assert reasoned
+
+
+def test_a_cut_call_is_marked_last_call_cut_in_both_forms(client: openai.OpenAI) -> None:
+    """The default: reasoning leaves room for the shortest call, and a longer one is cut."""
+    floor = least(client)
+    cut = 0
+    for budget in (floor, floor + 10, 64, 100):
+        asked = request(budget)
+        response = client.chat.completions.create(**asked)
+        [whole] = answers.from_whole(response)
+        chunks = [*client.chat.completions.create(**asked, stream=True)]
+        [streamed] = answers.from_chunks(chunks)
+        assert whole == streamed
+        answers.check(whole, tools.ALL)
+        mark = getattr(response.choices[0], "toolgate", None)
+        assert getattr(chunks[-1].choices[0], "toolgate", None) == mark
+        if whole.finish_reason == "length":
+            cut += mark == {"last_call": "cut"}
+        else:
+            assert mark is None
+    assert cut
+
+
+def test_reasoning_never_exceeds_reasoning_budget(client: openai.OpenAI) -> None:
+    def reasoning_tokens(budget: int) -> int:
+        asked = request(300, tool_choice="auto", extra_body={"reasoning_budget": budget})
+        usage = client.chat.completions.create(**asked).usage
+        assert usage
+        assert usage.completion_tokens_details
+        return usage.completion_tokens_details.reasoning_tokens or 0
+
+    budgets = (0, 5, 30)
+    with ThreadPoolExecutor() as pool:
+        for budget, tokens in zip(budgets, pool.map(reasoning_tokens, budgets), strict=True):
+            assert tokens <= budget + 2  # vLLM counts the two marks as reasoning, and so do we

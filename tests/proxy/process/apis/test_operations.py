@@ -1,0 +1,74 @@
+"""Operations that Toolgate models do not support, through a running gateway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.litellm.routes import OWN_ROUTE_ONLY
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.http_client import bearer, http_client
+
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/embeddings": {"input": "x"},
+    "/engines/tiny/embeddings": {"input": "x"},
+    "/openai/deployments/tiny/embeddings": {"input": "x"},
+    "/v1/moderations": {"input": "x"},
+    "/v1/images/generations": {"prompt": "x"},
+    "/v1/audio/speech": {"input": "x", "voice": "alloy"},
+    "/v1/rerank": {"query": "x", "documents": ["a"]},
+    "/v1/ocr": {"document": {"type": "document_url", "document_url": "http://127.0.0.1:1"}},
+    "/v1/videos": {"prompt": "x"},
+    "/v1/batches": {
+        "input_file_id": "x", "endpoint": "/v1/chat/completions", "completion_window": "24h"
+    },
+    "/v1/vector_stores": {"name": "x"},
+    "/v1beta/models/tiny:generateContent": {"contents": [{"parts": [{"text": "x"}]}]},
+}  # fmt: skip
+"""Requests by path, without `model`."""
+FORMS = {"/v1/audio/transcriptions": "file", "/v1/images/edits": "image"}
+"""Field of the file, by path."""
+
+
+def check(response: httpx.Response) -> None:
+    assert response.status_code == 400, response.text
+    error = response.json()["error"]
+    assert (error["type"], error["param"], error["code"]) == (
+        "invalid_request_error",
+        "model",
+        "invalid_request",
+    )
+    assert "support" in error["message"]
+    assert error["message"].endswith("Use chat completions, or a model of another provider.")
+
+
+@OWN_ROUTE_ONLY
+@pytest.mark.parametrize("path", BODIES)
+async def test_unsupported_operation_returns_400(
+    http: httpx.AsyncClient, backend: FakeBackend, path: str
+) -> None:
+    check(await http.post(path, json={"model": "tiny", **BODIES[path]}))
+    assert not backend.requests
+
+
+@OWN_ROUTE_ONLY
+@pytest.mark.parametrize("path", FORMS)
+async def test_unsupported_operation_on_a_file_returns_400(
+    http: httpx.AsyncClient, path: str
+) -> None:
+    files = {FORMS[path]: ("a.png", b"\x89PNG\r\n\x1a\n", "image/png")}
+    check(await http.post(path, data={"model": "tiny", "prompt": "x"}, files=files))
+
+
+@OWN_ROUTE_ONLY
+async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(
+    gateway: str, key: str
+) -> None:
+    async with http_client(gateway, headers=bearer(key), timeout=20) as http:
+        refused = await http.post("/v1/embeddings", json={"model": "tiny", "input": "x"})
+        check(refused)
+        assert "The model 'tiny' does not support embeddings." in refused.text
+        forbidden = await http.post("/v1/embeddings", json={"model": "down", "input": "x"})
+        assert forbidden.status_code == 403, "the key's models are checked first"

@@ -1,0 +1,89 @@
+"""Claude Code against a running gateway whose backend answers by script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.agents.claude_code import run_claude
+from tests.support.litellm.routes import OWN_ROUTE_ONLY
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.script import Script, call
+
+pytestmark = OWN_ROUTE_ONLY
+
+TOOLS = ("--allowedTools", "Bash,Read,Write")
+
+
+def test_claude_runs_a_command_and_reads_a_file(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "notes.txt").write_text("the notes\n")
+    backend.turns += [
+        Script(("I run it.\n" + call("Bash", {"command": "echo 'it is made' | tee made.txt"}),)),
+        Script((call("Read", {"file_path": str(work / "notes.txt")}),)),
+        Script(("All is done.",)),
+    ]
+    run = run_claude(gateway, MASTER_KEY, tmp_path, "Make a file.", *TOOLS)
+    assert not backend.turns, run
+    assert (work / "made.txt").read_text() == "it is made\n"
+    assert [block["name"] for block in run.blocks("tool_use")] == ["Bash", "Read"]
+    made, read = run.blocks("tool_result")
+    assert "it is made" in str(made["content"])
+    assert "the notes" in str(read["content"])
+    assert run.result["subtype"] == "success"
+    assert run.result["result"] == "All is done."
+    assert run.result["usage"]["output_tokens"] > 0
+
+    first, second = backend.messages(0), backend.messages(1)
+    turn, result = second[len(first) :]
+    assert turn["content"] == "I run it."
+    assert turn["tool_calls"][0]["function"]["name"] == "Bash"
+    assert result["role"] == "tool"
+    assert "it is made" in str(result["content"])
+
+
+def test_claude_runs_two_commands_of_one_turn(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    calls = [call("Bash", {"command": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
+    backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
+    run = run_claude(gateway, MASTER_KEY, tmp_path, "Make two files.", *TOOLS)
+    assert not backend.turns, run
+    assert {path.name for path in run.folder.iterdir()} >= {"a.txt", "b.txt"}
+    turn, *results = backend.messages(1)[-3:]
+    assert len(turn["tool_calls"]) == 2
+    assert [call["id"] for call in turn["tool_calls"]] == [r["tool_call_id"] for r in results]
+
+
+def test_claude_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+    written = call("Bash", {"command": "touch made.txt", "description": "Makes it"})
+    cut = Script((written[: written.index(', "description"')],), finish="length")
+    # Claude Code asks to go on after a cut answer, some times.
+    backend.turns += [cut, Script(("It was too long.",))]
+    run = run_claude(gateway, MASTER_KEY, tmp_path, "Make a file.", *TOOLS)
+    assert not (run.folder / "made.txt").exists()
+    assert not run.blocks("tool_use"), run
+
+
+def test_claude_shows_the_gateways_error(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    error = {"message": "Too odd.", "type": "invalid_request_error", "code": "invalid_request"}
+    backend.turns.append(Script((), error_status=400, error=error))
+    run = run_claude(gateway, MASTER_KEY, tmp_path, "Anything.")
+    assert run.result["is_error"]
+    assert "Too odd." in run.result["result"]
+
+
+def test_the_key_is_in_no_file_of_the_user(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.turns.append(Script(("Hello.",)))
+    run = run_claude(gateway, MASTER_KEY, tmp_path, "Say hello.")
+    assert run.result["result"] == "Hello."
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if MASTER_KEY.encode() in path.read_bytes()]

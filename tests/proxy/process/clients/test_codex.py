@@ -1,0 +1,145 @@
+"""Codex CLI against a running gateway whose backend answers by script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.agents.codex import run_codex
+from tests.support.litellm.routes import OWN_ROUTE_ONLY
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.script import Script, call
+
+pytestmark = OWN_ROUTE_ONLY
+
+
+def test_codex_runs_a_command_and_reads_its_result(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    command = {"cmd": "echo 'it is made' > made.txt && cat made.txt"}
+    backend.turns += [
+        Script(
+            ("<think>\nA file, then.\n</think>\n\nI run it.\n" + call("exec_command", command),)
+        ),
+        Script(("All is done.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make a file.")
+    assert not backend.turns, run
+    [executed] = run.items("command_execution")
+    assert executed["exit_code"] == 0
+    assert (run.folder / "made.txt").read_text() == "it is made\n"
+    said = [item["text"] for item in run.items("agent_message")]
+    assert said == ["I run it.", "All is done."]
+    assert run.events[-1]["type"] == "turn.completed"
+    assert run.events[-1]["usage"]["output_tokens"] > 0
+
+    first, second = backend.messages(0), backend.messages(1)
+    assert first[-1] == {"role": "user", "content": [{"type": "text", "text": "Make a file."}]}
+    assert second[: len(first)] == first
+    turn, result = second[len(first) :]
+    assert turn["reasoning_content"] == "A file, then."
+    assert turn["tool_calls"][0]["function"]["name"] == "exec_command"
+    assert result["role"] == "tool"
+    assert "it is made" in str(result["content"])
+
+
+def test_codex_calls_a_tool_of_a_namespace(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.turns += [
+        Script((call("multi_agent_v1.close_agent", {"target": "nobody"}),)),
+        Script(("There is nobody.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Close it.")
+    assert not backend.turns, run
+    assert [item["text"] for item in run.items("agent_message")] == ["There is nobody."]
+    turn, result = backend.messages(1)[-2:]
+    assert turn["tool_calls"][0]["function"]["name"] == "multi_agent_v1.close_agent"
+    assert "invalid agent id nobody" in str(result["content"])
+
+
+def test_codex_runs_two_commands_of_one_turn(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    calls = [call("exec_command", {"cmd": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
+    backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make two files.")
+    assert not backend.turns, run
+    assert {path.name for path in run.folder.iterdir()} == {"a.txt", "b.txt"}
+    turn, *results = backend.messages(1)[-3:]
+    assert len(turn["tool_calls"]) == 2
+    for made, result in zip(("made a", "made b"), results, strict=True):
+        assert made in str(result["content"])
+
+
+def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+    error = {"message": "Too long.", "type": "invalid_request_error", "code": "prompt_too_long"}
+    backend.turns.append(Script((), error_status=400, error=error))
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Anything.")
+    assert run.events[-1]["type"] == "turn.failed"
+    assert "Too long." in str(run.events[-1])
+
+
+def test_codex_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+    written = call("exec_command", {"cmd": "touch made.txt", "login": False})
+    cut = written[: written.index(', "login"')]
+    backend.turns.append(Script((cut,), finish="length"))
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make a file.")
+    assert not list(run.folder.iterdir())
+    assert not run.items("command_execution")
+    assert run.events[-1]["type"] == "turn.failed", run
+
+
+PATCH = """\
+*** Begin Patch
+*** Add File: new.txt
++It's "made".
+*** Update File: old.txt
+@@
+-before
++after \\ é
+*** End Patch
+"""
+
+
+def test_codex_applies_a_patch_of_its_custom_tool(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "old.txt").write_text("before\n")
+    backend.turns += [
+        Script((call("apply_patch", {"input": PATCH}),)),
+        Script(("Applied.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Patch it.", in_catalog=True)
+    assert not backend.turns, run
+    assert (work / "new.txt").read_text() == 'It\'s "made".\n'
+    assert (work / "old.txt").read_text() == "after \\ é\n"
+    [change] = run.items("file_change")
+    assert change["status"] == "completed"
+    turn, result = backend.messages(1)[-2:]
+    function = turn["tool_calls"][0]["function"]
+    assert (function["name"], json.loads(function["arguments"])) == (
+        "apply_patch",
+        {"input": PATCH},
+    )
+    assert "Success" in str(result["content"])
+
+
+def test_codex_compacts_its_context_in_a_request_of_its_own(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.turns += [
+        Script((call("exec_command", {"cmd": "echo made"}),)),
+        Script(("The summary: it is made.",)),
+        Script(("All is done.",)),
+    ]
+    limit = ("-c", "model_auto_compact_token_limit=5")
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make it.", *limit, in_catalog=True)
+    assert not backend.turns, run
+    assert [item["text"] for item in run.items("agent_message")] == ["All is done."]
+    assert backend.messages(1)[-2]["role"] == "tool"
+    assert "The summary: it is made." in str(backend.messages(2)[-1]["content"])
+    assert "tool" not in [message["role"] for message in backend.messages(2)]

@@ -1,0 +1,78 @@
+"""Schema reports of a running gateway: its route, and the command that calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.litellm.routes import OWN_ROUTE_ONLY
+from tests.support.schemas.report_tools import ENTRIES, UNIQUE
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import http_client
+from toolgate_core.schema.preparation.advice import ADVICE
+from toolgate_proxy.cli.main import app
+from toolgate_proxy.settings import settings
+
+pytestmark = OWN_ROUTE_ONLY
+
+
+async def test_schema_route_reports_every_tool(
+    http: httpx.AsyncClient, backend: FakeBackend
+) -> None:
+    backend.residual["set_tags"] = (UNIQUE,)
+    answer = await http.post("/toolgate/schema", json={"model": "tiny", "tools": ENTRIES})
+    assert answer.status_code == 200, answer.text
+    (report,) = answer.json()["backends"]
+    assert report["backend"] == backend.url
+    told = {each["name"]: each for each in report["tools"]}
+    assert {name: each["status"] for name, each in told.items()} == {
+        "plain": "masked",
+        "set_tags": "checked",
+        "refused_one": "refused",
+        "away": "refused",
+        "no spaces": "invalid",
+    }
+    assert told["plain"]["engine"] == "fake"
+    assert told["away"]["pointer"] == "/properties/a/$ref"
+    (left,) = told["set_tags"]["residual"]
+    why, rewrite = ADVICE["uniqueItems"]
+    assert left == UNIQUE.model_dump() | {"why": why, "rewrite": rewrite}
+
+
+async def test_unreachable_backend_is_reported_as_failed(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/toolgate/schema", json={"tools": ENTRIES[:1]})
+    statuses = [report["tools"][0]["status"] for report in answer.json()["backends"]]
+    assert sorted(statuses) == ["failed", "masked"]
+
+
+async def test_schema_route_requires_master_key_and_valid_body(
+    http: httpx.AsyncClient, gateway: str
+) -> None:
+    wrong = await http.post("/toolgate/schema", json={"tools": "x"})
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "tools")
+    async with http_client(gateway) as stranger:
+        assert (await stranger.post("/toolgate/schema", json={"tools": []})).status_code == 401
+
+
+def test_schema_command_prints_the_report(
+    gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.residual["set_tags"] = (UNIQUE,)
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps(ENTRIES[:2]))
+    monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
+    settings.cache_clear()
+    try:
+        said = CliRunner().invoke(app, ["schema", str(path), "--url", gateway, "--model", "tiny"])
+        assert said.exit_code == 1, said.output
+        assert "plain: masked (fake, 1.0 ms)" in said.output
+        assert "set_tags: checked (fake, 1.0 ms)" in said.output
+        assert UNIQUE.pointer in said.output
+        assert "sk-" not in said.output
+    finally:
+        settings.cache_clear()

@@ -1,0 +1,206 @@
+"""Limits of a key at a running gateway with a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.http_client import http_client, openai_client
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import make_key, put, until_status
+from toolgate_proxy.keys.key import now
+
+REQUESTS = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests")
+ANTHROPIC = ("anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining")
+TOKENS = ("x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens")
+
+
+def body(script: str = "hi", **params: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
+
+
+class Caller:
+    """A client with a key of its own."""
+
+    def __init__(self, url: str, sent: str) -> None:
+        self.http = http_client(url, headers={"Authorization": f"Bearer {sent}"}, timeout=30)
+
+    async def __call__(self, path: str = "/v1/chat/completions", **params: Any) -> httpx.Response:
+        return await self.http.post(path, json=params or body())
+
+
+@pytest.fixture
+def caller(gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend) -> Any:
+    backend.scripts["hi"] = Script(("Hello there, friend",))  # 11 and 8 tokens
+    backend.scripts["long"] = Script(("Hello there, friend " * 20,), pause=0.02)
+
+    async def made(**terms: Any) -> Caller:
+        sent, _ = await make_key(redis_of_gateway.url, gateway, **terms)
+        return Caller(gateway, sent)
+
+    return made
+
+
+def numbers(response: httpx.Response, names: tuple[str, ...]) -> list[int]:
+    return [int(response.headers[name]) for name in names]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_requests_per_minute_return_429_beyond_the_limit(caller: Any, stream: bool) -> None:
+    call = await caller(rpm=2)
+    for left in (1, 0):
+        response = await call(**body(stream=stream))
+        assert response.status_code == 200
+        assert numbers(response, REQUESTS) == [2, left]
+        assert response.headers["x-ratelimit-reset-requests"].startswith("1m0")
+    refused = await call(**body(stream=stream))
+    assert refused.status_code == 429
+    assert 55 <= int(refused.headers["retry-after"]) <= 61
+    assert numbers(refused, REQUESTS) == [2, 0]
+    error = refused.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == (
+        "requests",
+        "rate_limit_exceeded",
+        None,
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_unused_tokens_are_returned_to_the_limit(caller: Any, stream: bool) -> None:
+    call = await caller(tpm=3000)
+    before = await call(**body(max_tokens=500, stream=stream))
+    limit, left = numbers(before, TOKENS)
+    assert limit == 3000
+    assert left < 2500, "what the request may use at most is set aside"
+    after = await call(**body(max_tokens=500, stream=stream))
+    assert numbers(after, TOKENS)[1] == left - 19, "what it did not use was given back"
+
+
+async def test_token_limit_does_not_set_max_tokens(caller: Any, backend: FakeBackend) -> None:
+    """LiteLLM's own limiter sends `max_tokens = tpm / 4` in the client's name."""
+    call = await caller(tpm=400)
+    assert (await call(**body("hi"))).status_code == 200
+    assert backend.requests[-1].sampling.max_tokens is None
+
+
+async def test_request_larger_than_the_limit_is_not_retryable(caller: Any) -> None:
+    call = await caller(tpm=100)
+    refused = await call(**body(max_tokens=101))
+    assert refused.status_code == 429
+    assert "retry-after" not in refused.headers
+    assert refused.headers["x-should-retry"] == "false"
+    assert refused.json()["error"]["type"] == "tokens"
+    assert (await call(**body(max_tokens=50))).status_code == 200
+
+
+async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> None:
+    call = await caller(max_parallel_requests=2)
+    said = await asyncio.gather(*(call(**body("long", stream=True)) for _ in range(5)))
+    statuses = sorted(response.status_code for response in said)
+    assert statuses == [200, 200, 429, 429, 429]
+    refused = next(response for response in said if response.status_code == 429)
+    assert refused.headers["retry-after"] == "1"
+    for _ in range(4):  # one after the other there is always room: the answer's end frees its place
+        assert (await call(**body())).status_code == 200
+        assert (await call(**body(stream=True))).status_code == 200
+
+
+async def test_finished_request_frees_its_place_at_once(
+    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello there, friend",))
+    sent, _ = await make_key(redis_of_gateway.url, gateway, max_parallel_requests=1)
+    async with openai_client(gateway, sent) as client:
+        for _ in range(10):
+            stream = await client.chat.completions.create(**body(stream=True))
+            assert [chunk async for chunk in stream]
+
+
+async def test_disconnected_response_is_charged_for_what_was_generated(caller: Any) -> None:
+    call = await caller(tpm=2000, max_parallel_requests=1)
+    async with call.http.stream(
+        "POST", "/v1/chat/completions", json=body("long", stream=True, max_tokens=1500)
+    ) as response:
+        lines = response.aiter_lines()
+        for _ in range(8):
+            await anext(lines)
+    async with asyncio.timeout(10):
+        while (after := await call(**body(max_tokens=10))).status_code == 429:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    left = numbers(after, TOKENS)[1]
+    prompt, written = 11, (2, 140)
+    assert 2000 - prompt - written[1] - 30 < left < 2000 - prompt - written[0]
+
+
+async def test_tokens_per_day_return_insufficient_quota(caller: Any) -> None:
+    call = await caller(tokens_per_day=60)
+    first = await call(**body(max_tokens=40))
+    assert first.status_code == 200
+    assert int(first.headers["x-ratelimit-limit-tokens-day"]) == 60
+    refused = await call(**body(max_tokens=41))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
+    midnight = now().replace(hour=0, minute=0, second=0).timestamp() + 86_400
+    assert abs(now().timestamp() + int(refused.headers["retry-after"]) - midnight) < 30
+
+
+async def test_invalid_request_is_not_charged(caller: Any) -> None:
+    call = await caller(rpm=10, tpm=1000)
+    bad = await call(**body("hi", no_such_parameter=1))
+    assert bad.status_code == 400
+    after = await call(**body("hi", max_tokens=10))
+    assert numbers(after, TOKENS)[1] > 970
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+async def test_every_path_to_a_model_is_limited(caller: Any, path: str, route: str) -> None:
+    if path != "/v1/chat/completions" and route == "litellm":
+        pytest.skip("LiteLLM's route does not serve it")
+    call = await caller(rpm=1, models=("tiny",))
+    asked: dict[str, Any] = {"model": "tiny", "max_tokens": 50}
+    if path.endswith("responses"):
+        asked = {"model": "tiny", "max_output_tokens": 50, "input": "hi"}
+    else:
+        asked["messages"] = [{"role": "user", "content": "hi"}]
+    denied = await call(path, **asked | {"model": "down"})
+    assert (denied.status_code, denied.json()["error"]["code"]) == (403, "permission_denied")
+    first = await call(path, **asked)
+    assert first.status_code == 200, first.text
+    names = ANTHROPIC if path == "/v1/messages" else REQUESTS
+    assert numbers(first, names) == [1, 0]
+    assert (await call(path, **asked)).status_code == 429
+
+
+async def test_key_lists_only_its_models(caller: Any) -> None:
+    call = await caller(models=("tiny",))
+    assert [m["id"] for m in (await call.http.get("/v1/models")).json()["data"]] == ["tiny"]
+    everything = await caller()
+    seen = (await everything.http.get("/v1/models")).json()["data"]
+    assert [model["id"] for model in seen] == ["tiny", "down"]
+
+
+async def test_limits_of_two_keys_are_independent(caller: Any) -> None:
+    one, other = await caller(rpm=1), await caller(rpm=1)
+    assert (await one()).status_code == (await other()).status_code == 200
+    assert (await one()).status_code == (await other()).status_code == 429
+
+
+async def test_changed_key_reaches_the_gateway(
+    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
+) -> None:
+    backend.scripts["hi"] = Script(("Hello",))
+    sent, key = await make_key(redis_of_gateway.url, gateway)
+    blocked = key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
+    await put(redis_of_gateway.url, blocked)
+    await until_status(gateway, sent, 401)
+    await put(redis_of_gateway.url, key)
+    await until_status(gateway, sent, 200)
+    await put(redis_of_gateway.url, key.model_copy(update={"revoked": now()}))
+    await until_status(gateway, sent, 401)
+    response = await Caller(gateway, sent)()
+    assert response.status_code == 401
+    assert "revoked" in response.json()["error"]["message"]

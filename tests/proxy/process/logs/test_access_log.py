@@ -1,0 +1,50 @@
+"""The access log of a running gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.http_client import http_client
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import make_key
+
+CHAT = "/v1/chat/completions"
+SECRET_WORDS = "my secret is swordfish"
+
+
+async def logged(log: Path, word: str) -> str:
+    async with asyncio.timeout(10):
+        while True:
+            lines = log.read_text(errors="replace").splitlines()
+            found = [each for each in lines if word in each and each.startswith("time=")]
+            if found:
+                return found[-1]
+            await asyncio.sleep(0.05)
+
+
+async def test_log_line_has_key_model_status_and_usage(
+    gateway: str, gateway_log: Path, redis_of_gateway: RedisServer, backend: FakeBackend, route: str
+) -> None:
+    alias = f"logged-{route}"
+    backend.scripts[SECRET_WORDS] = Script(("I shall say nothing",))
+    sent, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, team="web")
+    body = {"model": "tiny", "messages": [{"role": "user", "content": SECRET_WORDS}]}
+    async with http_client(gateway, timeout=20) as http:
+        response = await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {sent}"})
+        assert response.status_code == 200
+        await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {MASTER_KEY}"})
+    told = await logged(gateway_log, alias)
+    for part in (
+        f'request_id="{response.headers["x-litellm-call-id"]}"',
+        f'key="{alias}"', 'team="web"', 'model="tiny"', "status=200",
+        "prompt_tokens=11", "completion_tokens=8", "seconds=", "whole=true",
+    ):  # fmt: skip
+        assert part in told
+    assert await logged(gateway_log, 'key="master"')
+    everything = gateway_log.read_text(errors="replace")
+    for secret in (sent, MASTER_KEY, "swordfish", "say nothing"):
+        assert secret not in everything

@@ -1,0 +1,228 @@
+"""One gateway in front of two backends of one model: if one is lost, the other one serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.gateway_process import MASTER_KEY, serving
+from tests.support.servers.http_client import http_client, openai_client
+from tests.support.servers.script import Script
+
+CHAT = "/v1/chat/completions"
+STREAMS = 32
+TEXT = "Hello there, friend " * 10
+
+
+class Pair:
+    """Two backends, each of which can be killed and started again at its address."""
+
+    def __init__(self) -> None:
+        self.backends = (FakeBackend(), FakeBackend())
+        self._running = [ExitStack(), ExitStack()]
+        for at, backend in enumerate(self.backends):
+            self.start(at)
+            backend.scripts["hi"] = Script((TEXT,))
+            backend.scripts["slow"] = Script((TEXT,), pause=0.05)
+            backend.scripts["waits"] = Script((TEXT,), hang_after=0)
+            backend.scripts["missing"] = Script(
+                ("",), error_status=404, error={"message": "No.", "code": "model_not_found"}
+            )
+
+    def start(self, at: int) -> None:
+        backend = self.backends[at]
+        port = int(backend.url.rpartition(":")[2]) if backend.url else 0
+        self._running[at].enter_context(running(backend, port))
+
+    def kill(self, at: int) -> None:
+        self._running[at].close()
+
+    def close(self) -> None:
+        for each in self._running:
+            each.close()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return len(self.backends[0].requests), len(self.backends[1].requests)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    arguments = [f"--model=tiny@{backend.url}" for backend in pair.backends]
+    log = tmp_path_factory.mktemp("many") / "log"
+    with serving(arguments, pair.backends[0].url, log) as gateway:
+        yield gateway.url
+
+
+@pytest.fixture
+async def http(url: str, pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    async with http_client(url, headers=headers, timeout=60) as client:
+        await until(client, True, True)
+        yield client
+
+
+async def states(http: httpx.AsyncClient) -> list[bool]:
+    told = (await http.get("/toolgate/status")).json()
+    (model,) = told["models"]
+    return [backend["up"] for backend in model["backends"]]
+
+
+async def until(http: httpx.AsyncClient, *wanted: bool) -> None:
+    async with asyncio.timeout(15):
+        while await states(http) != list(wanted):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def until_true(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
+
+
+async def statuses(http: httpx.AsyncClient, number: int, **params: Any) -> set[int]:
+    said = await asyncio.gather(*(http.post(CHAT, json=asked(**params)) for _ in range(number)))
+    return {response.status_code for response in said}
+
+
+async def streamed(client: openai.AsyncOpenAI, script: str) -> tuple[str, str | None]:
+    """The text, and how the stream ended: its finish reason, or the error's code."""
+    text, ended = "", None
+    try:
+        stream = await client.chat.completions.create(**asked(script), stream=True)
+        async for chunk in stream:
+            for choice in chunk.choices:
+                text += choice.delta.content or ""
+                ended = choice.finish_reason or ended
+    except openai.APIError as error:
+        return text, error.code
+    return text, ended
+
+
+async def test_requests_are_spread_over_both_backends(http: httpx.AsyncClient, pair: Pair) -> None:
+    before = pair.counts
+    assert await statuses(http, 40) == {200}
+    used = [now - then for now, then in zip(pair.counts, before, strict=True)]
+    assert min(used) > 0
+    assert sum(used) == 40
+
+
+async def test_backend_killed_under_load_is_replaced_and_comes_back(
+    http: httpx.AsyncClient, url: str, pair: Pair
+) -> None:
+    """Streams at the other go on to their end, those at this one end with an error, what had not
+    begun moves, nobody hangs; and the backend is used again when it is back."""
+    async with openai_client(url, MASTER_KEY, timeout=60) as client:
+        began = pair.counts
+        streams = [asyncio.create_task(streamed(client, "slow")) for _ in range(STREAMS)]
+        await until_true(lambda: sum(pair.counts) - sum(began) == STREAMS)
+        await asyncio.sleep(0.5)
+        at_first = pair.counts[0] - began[0]
+        pair.kill(0)
+        later = [asyncio.create_task(streamed(client, "hi")) for _ in range(STREAMS)]
+        async with asyncio.timeout(60):
+            ended, moved = await asyncio.gather(*streams), await asyncio.gather(*later)
+    assert set(moved) == {(TEXT, "stop")}
+    whole = [each for each in ended if each == (TEXT, "stop")]
+    broken = [each for each in ended if each[1] == "backend_failed"]
+    assert len(whole) + len(broken) == STREAMS
+    assert 0 < len(broken) <= at_first
+    assert len(whole) >= STREAMS - at_first
+    assert all(TEXT.startswith(text) and text for text, _ in broken)
+    await until(http, False, True)
+    before = pair.counts
+    assert await statuses(http, 20) == {200}
+    assert pair.counts[0] == before[0]
+    pair.start(0)
+    await until(http, True, True)
+    assert await statuses(http, 40) == {200}
+    assert pair.counts[0] > before[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_request_without_output_fails_over(
+    http: httpx.AsyncClient, pair: Pair, stream: bool
+) -> None:
+    """The backend took it and dies before the first token: the client never learns of it."""
+    for backend in pair.backends:
+        backend.scripts["turn"] = backend.scripts["waits"]
+    began = pair.counts
+    asking = asyncio.create_task(http.post(CHAT, json=asked("turn", stream=stream)))
+    await until_true(lambda: sum(pair.counts) > sum(began))
+    taken = 0 if pair.counts[0] > began[0] else 1
+    pair.backends[1 - taken].scripts["turn"] = pair.backends[0].scripts["hi"]
+    await asyncio.sleep(0.2)
+    pair.kill(taken)
+    response = await asking
+    pair.start(taken)
+    assert response.status_code == 200, response.text
+    assert "Hello" in response.text
+    assert pair.counts[1 - taken] == began[1 - taken] + 1
+
+
+async def test_no_backend_left_returns_503(http: httpx.AsyncClient, pair: Pair) -> None:
+    pair.kill(0)
+    pair.kill(1)
+    await until(http, False, False)
+    response = await http.post(CHAT, json=asked())
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "backend_unavailable")
+    assert int(response.headers["retry-after"]) > 0
+    pair.start(0)
+    pair.start(1)
+    await until(http, True, True)
+    assert await statuses(http, 4) == {200}
+
+
+async def test_404_of_one_request_leaves_the_backend_up(
+    http: httpx.AsyncClient, pair: Pair
+) -> None:
+    for _ in range(6):
+        assert (await http.post(CHAT, json=asked("missing"))).status_code in (400, 404)
+        assert await statuses(http, 2) == {200}
+    assert await states(http) == [True, True]
+
+
+async def test_status_lists_backends_for_the_master_key_only(
+    http: httpx.AsyncClient, url: str, pair: Pair
+) -> None:
+    told = (await http.get("/toolgate/status")).json()
+    (model,) = told["models"]
+    assert model["model"] == "tiny"
+    assert [backend["url"] for backend in model["backends"]] == [b.url for b in pair.backends]
+    assert told["limits"] == {"counted": "process", "in_flight": 0}
+    assert told["keys"] == 0
+    async with http_client(url) as stranger:
+        assert (await stranger.get("/toolgate/status")).status_code == 401
+
+
+async def test_a_count_of_tokens_moves_to_the_other_backend(
+    http: httpx.AsyncClient, pair: Pair
+) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+    pair.kill(0)
+    try:
+        answers = [await http.post("/v1/messages/count_tokens", json=body) for _ in range(8)]
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(pair.backends[1].counts) == 8
+    finally:
+        pair.start(0)

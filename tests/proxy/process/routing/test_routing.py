@@ -1,0 +1,187 @@
+"""LiteLLM's routing strategies with our provider, with prefix affinity and without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.gateway_process import MASTER_KEY, serving
+from tests.support.servers.http_client import http_client
+from tests.support.servers.script import Script
+from toolgate_proxy.server.app import Route, make_config
+
+CHAT = "/v1/chat/completions"
+STRATEGIES = {"busy": "least-busy", "usage": "usage-based-routing-v2", "limited": ""}
+TEXT = "Hello there, friend " * 10
+LONG = "You are a careful assistant. " * 60
+
+
+def config(urls: list[str]) -> dict[str, Any]:
+    """A model for each strategy, all of them on both backends."""
+    made = make_config([Route(name, "tiny", url) for name in ("tiny", *STRATEGIES) for url in urls])
+    for at, row in enumerate(made["model_list"]):
+        if row["model_name"] == "tiny":
+            row["litellm_params"]["weight"] = (3, 1)[at % 2]
+        if row["model_name"] == "limited":
+            row["litellm_params"]["rpm"] = (4, 1000)[at % 2]
+    made["router_settings"]["routing_groups"] = [
+        {
+            "group_name": f"{name} ones",
+            "models": [name],
+            "routing_strategy": strategy or "usage-based-routing-v2",
+        }
+        for name, strategy in STRATEGIES.items()
+    ]
+    return made
+
+
+@pytest.fixture(scope="module")
+def backends() -> Iterator[list[FakeBackend]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(running(FakeBackend())) for _ in range(2)]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("true", "auto"), ("false", "auto"), ("true", "litellm")],
+    ids=["own route", "own route, no affinity", "LiteLLM's way"],
+)
+def url(
+    request: pytest.FixtureRequest,
+    backends: list[FakeBackend],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("routing")
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config([each.url for each in backends])))
+    affinity, way = request.param
+    more = {"TOOLGATE_PREFIX_AFFINITY": affinity, "TOOLGATE_ROUTE": way}
+    with serving(["--config", str(path)], backends[0].url, folder / "log", **more) as gateway:
+        yield gateway.url
+
+
+@pytest.fixture
+def own_route(request: pytest.FixtureRequest) -> bool:
+    return "LiteLLM's way" not in request.node.name
+
+
+@pytest.fixture
+async def http(url: str, backends: list[FakeBackend]) -> AsyncIterator[httpx.AsyncClient]:
+    for backend in backends:
+        backend.requests.clear()
+        backend.scripts["hi"] = Script((TEXT,))
+        backend.scripts["waits"] = Script((TEXT,), hang_after=1)
+        backend.scripts["is silent"] = Script((TEXT,), hang_after=0)
+    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    async with http_client(url, headers=headers, timeout=60) as client:
+        yield client
+
+
+def asked(model: str, script: str = "hi", system: str = LONG, **params: Any) -> dict[str, Any]:
+    system_message = {"role": "system", "content": system}
+    messages = [system_message, {"role": "user", "content": script}]
+    return {"model": model, "messages": messages, **params}
+
+
+def counts(backends: list[FakeBackend]) -> list[int]:
+    return [len(each.requests) for each in backends]
+
+
+@contextmanager
+def counted(backends: list[FakeBackend]) -> Iterator[list[int]]:
+    """Filled in at the end: how many requests came to each."""
+    before, used = counts(backends), list[int]()
+    yield used
+    used += [now - then for now, then in zip(counts(backends), before, strict=True)]
+
+
+async def test_requests_follow_the_weights(
+    http: httpx.AsyncClient, backends: list[FakeBackend]
+) -> None:
+    with counted(backends) as used:
+        for begin in range(0, 120, 24):
+            bodies = [asked("tiny", system=f"{at} {LONG}") for at in range(begin, begin + 24)]
+            said = await asyncio.gather(*(http.post(CHAT, json=body) for body in bodies))
+            assert {response.status_code for response in said} == {200}
+    assert 0.58 < used[0] / sum(used) < 0.92
+
+
+@pytest.mark.parametrize(
+    ("script", "stream"), [("waits", True), ("waits", False), ("is silent", True)]
+)
+async def test_least_busy_goes_to_the_idle_backend(
+    http: httpx.AsyncClient,
+    backends: list[FakeBackend],
+    own_route: bool,
+    script: str,
+    stream: bool,
+) -> None:
+    """Prompts too short to prefer any. A request that its client left is counted no longer, on our
+    own route; LiteLLM goes on counting those."""
+    body = asked("busy", script, system="", stream=stream)
+    first: list[asyncio.Task[httpx.Response]] = []
+    with counted(backends) as used:
+        for number in range(6):
+            first.append(asyncio.create_task(http.post(CHAT, json=body)))
+            await under_way(backends, number + 1)
+    assert used == [3, 3]
+    if not own_route:
+        await _end(first, backends)
+        return
+    first.pop().cancel()
+    await under_way(backends, 5)
+    await asyncio.sleep(0.5)  # until the gateway knows
+    with counted(backends) as used:
+        for _ in range(4):
+            asking = asyncio.create_task(http.post(CHAT, json=body))
+            await under_way(backends, 6)
+            asking.cancel()
+            await under_way(backends, 5)
+            await asyncio.sleep(0.5)
+    assert sorted(used) == [0, 4]
+    await _end(first, backends)
+
+
+async def _end(requests: list[asyncio.Task[httpx.Response]], backends: list[FakeBackend]) -> None:
+    for each in requests:
+        each.cancel()
+    await under_way(backends, 0)
+
+
+async def under_way(backends: list[FakeBackend], number: int) -> None:
+    async with asyncio.timeout(10):
+        while sum(each.running for each in backends) != number:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_usage_based_routing_spreads_requests(
+    http: httpx.AsyncClient, backends: list[FakeBackend]
+) -> None:
+    with counted(backends) as used:
+        for _ in range(20):
+            response = await http.post(CHAT, json=asked("usage", system=""))
+            assert response.status_code == 200
+            await asyncio.sleep(0.05)  # LiteLLM adds up usage after the answer
+    assert min(used) >= 8
+
+
+@pytest.mark.parametrize("model", ["tiny", *STRATEGIES])
+async def test_every_strategy_serves_a_burst_with_one_prefix(
+    http: httpx.AsyncClient, backends: list[FakeBackend], model: str
+) -> None:
+    """One long prefix, many at once: neither its preference nor the limit of one deployment's
+    keeps a request from another."""
+    with counted(backends) as used:
+        said = await asyncio.gather(*(http.post(CHAT, json=asked(model)) for _ in range(24)))
+        assert {response.status_code for response in said} == {200}
+        for _ in range(12):
+            response = await http.post(CHAT, json=asked(model))
+            assert response.status_code == 200, response.text
+    assert sum(used) == 36

@@ -1,0 +1,88 @@
+"""Codex CLI against a gateway: an empty home, no network but the gateway, its events as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.agents.agent_cli import folders, run
+from tests.support.agents.client_packages import codex_command
+
+CONFIGURATION = """\
+model = "tiny"
+model_provider = "gateway"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.gateway]
+name = "gateway"
+base_url = "{url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+CATALOG = {
+    "slug": "tiny",
+    "display_name": "tiny",
+    "description": "A model under test.",
+    "base_instructions": "Use the tools.",
+    "shell_type": "unified_exec",
+    "apply_patch_tool_type": "freeform",
+    "supports_parallel_tool_calls": True,
+    "supports_reasoning_summaries": False,
+    "supported_reasoning_levels": [],
+    "experimental_supported_tools": [],
+    "support_verbosity": True,
+    "default_verbosity": "low",
+    "supported_in_api": True,
+    "visibility": "list",
+    "priority": 1,
+    "context_window": 60_000,
+    "truncation_policy": {"mode": "tokens", "limit": 10_000},
+}
+"""An entry of Codex's model catalogue: a model with short instructions and the custom tool
+`apply_patch`. Without an entry, Codex sends instructions of 17,000 characters."""
+
+
+@dataclass(frozen=True)
+class CodexRun:
+    folder: Path
+    """The working directory."""
+    events: list[dict[str, Any]]
+    """What `codex exec --json` printed."""
+    errors: str
+
+    def items(self, kind: str) -> list[dict[str, Any]]:
+        """The completed items of a type: `command_execution`, `file_change`, `agent_message` …"""
+        done = [event["item"] for event in self.events if event["type"] == "item.completed"]
+        return [item for item in done if item["type"] == kind]
+
+
+def run_codex(
+    url: str,
+    key: str,
+    folder: Path,
+    task: str,
+    *options: str,
+    in_catalog: bool = False,
+    sandbox: str = "danger-full-access",
+) -> CodexRun:
+    """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`.
+    `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise."""
+    home, work = folders(folder)
+    (home / "config.toml").write_text(CONFIGURATION.format(url=url))
+    if in_catalog:
+        catalog = home / "models.json"
+        catalog.write_text(json.dumps({"models": [CATALOG]}))
+        options = (*options, "-c", f"model_catalog_json={json.dumps(str(catalog))}")
+    environment = {"HOME": str(home), "CODEX_HOME": str(home), "GATEWAY_KEY": key}
+    command = [
+        *(str(codex_command()), "exec", "--json", "--skip-git-repo-check"),
+        *("--sandbox", sandbox, *options, task),
+    ]
+    return CodexRun(work, *run(command, work, environment))

@@ -1,0 +1,116 @@
+"""Chat requests, the backend events that answer them, and the responses made from those events."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from functools import cache
+from typing import Any
+
+from tests.support.servers.fake_backend import INFO
+from tests.support.servers.script import tokenize
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest, ToolChoice
+from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.plan import make_plan
+from toolgate_core.tools import parse_tools
+from toolgate_proxy.api.chat_completions.chunks import Chunks
+from toolgate_proxy.api.chat_completions.response import WholeResponse
+from toolgate_proxy.chat.held_calls import CallCheck
+from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.validation.service import ValidationService
+
+TOOLS = parse_tools(
+    [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("look", "walk")
+    ]
+)
+VALIDATORS = ValidationService(Settings())
+
+
+def request(
+    n: int = 1,
+    choice: ToolChoice = "auto",
+    stop: tuple[str, ...] = (),
+    parallel: bool = True,
+    stop_ids: tuple[int, ...] = (),
+    **more: Any,
+) -> ChatRequest:
+    return ChatRequest(
+        request_id="chatcmpl-1",
+        model="tiny",
+        messages=(),
+        tools=TOOLS,
+        tool_choice=choice,
+        parallel_tool_calls=parallel,
+        sampling=wire.Sampling(n=n, stop_token_ids=stop_ids),
+        stop=stop,
+        **more,
+    )
+
+
+def answer_to(asked: ChatRequest, info: wire.Info = INFO) -> ChatResponse:
+    plan = make_plan(asked, QWEN3)
+    return ChatResponse(asked, plan, QWEN3, info, CallCheck(plan.candidates, (), VALIDATORS))
+
+
+def fed(answer: ChatResponse, sent: list[wire.StreamEvent]) -> list[ResponseEvent]:
+    return _runner().run(answer.feed(sent))
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    """One loop for all events: the processes of `VALIDATORS` belong to the loop of their start."""
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
+
+
+def events(
+    *texts: str, finish: str = "stop", logprobs: bool = False, reasoning_open: bool = False
+) -> list[wire.StreamEvent]:
+    """The tokens of the choices, interleaved as a backend interleaves them."""
+    turns = [tokenize(text + ("<|im_end|>" if finish == "stop" else "")) for text in texts]
+    sent: list[wire.StreamEvent] = [wire.StartEvent(prompt_tokens=5, reasoning_open=reasoning_open)]
+    for at in range(max(map(len, turns))):
+        for choice, turn in enumerate(turns):
+            if at < len(turn):
+                token, text = turn[at]
+                logprob = wire.TokenLogprob(token=text, bytes=tuple(text.encode()), logprob=-1.0)
+                sent.append(
+                    wire.TokensEvent(
+                        choice=choice,
+                        ids=(token,),
+                        texts=(text,),
+                        logprobs=(logprob,) if logprobs else None,
+                    )
+                )
+    for choice in range(len(turns)):
+        reason: Any = finish
+        sent.append(wire.EndEvent(choice=choice, finish_reason=reason))
+    total = sum(map(len, turns))
+    sent.append(wire.UsageEvent(prompt_tokens=5, completion_tokens=total, cached_tokens=2))
+    return sent
+
+
+def responses(
+    asked: ChatRequest,
+    sent: list[wire.StreamEvent],
+    cuts: list[int],
+    info: wire.Info = INFO,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The chunks and the whole response made from the events, fed in batches that end at the
+    cuts. The last chunk has the usage."""
+    answer = answer_to(asked, info)
+    chunks, whole = Chunks(answer), WholeResponse(answer)
+    streamed: list[dict[str, Any]] = []
+    at = 0
+    for cut in [*sorted(cuts), len(sent)]:
+        pieces = fed(answer, sent[at:cut])
+        at = max(at, cut)
+        whole.add(pieces)
+        streamed += chunks.from_events(pieces)
+    streamed.append(chunks.usage())
+    return streamed, whole.body()

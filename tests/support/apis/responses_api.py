@@ -1,0 +1,138 @@
+"""Responses requests, and checks of events and response objects by OpenAI's own models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.apis.typed_events import read_events
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
+from toolgate_proxy.api.responses.request import parse_request
+from toolgate_proxy.api.responses.surface import Responses
+
+Event = dict[str, Any]
+LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+WALK = {"type": "function", "name": "walk", "parameters": {"type": "object"}}
+LATE_FIELDS = ("status", "encrypted_content")
+"""Fields of an item that only its end has."""
+OWN_FIELDS = ("presence_penalty", "frequency_penalty")
+"""Fields of the Open Responses specification that OpenAI's model of a response lacks."""
+
+
+def parsed(given: Any = "hi", *, omit_hosted: bool = True, **params: Any) -> ChatRequest:
+    body = {"model": "tiny", "input": given, **params}
+    return parse_request(body, model="tiny", omit_hosted=omit_hosted)
+
+
+def streamed_and_whole(
+    asked: ChatRequest, sent: list[wire.StreamEvent], cuts: Iterable[int] = ()
+) -> tuple[list[Event], dict[str, Any]]:
+    """The stream's events and the whole response, of backend events in batches that end at the
+    cuts."""
+    answer = answer_to(asked)
+    stream, whole = Responses().stream(answer, "tiny"), Responses().whole(answer, "tiny")
+    data, at = b"", 0
+    for cut in [*sorted(cuts), len(sent)]:
+        pieces = fed(answer, sent[at:cut])
+        at = max(at, cut)
+        data += stream.events(pieces)
+        whole.add(pieces)
+    return read_events(data + stream.end()), whole.body()
+
+
+def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
+    return streamed_and_whole(asked, events(text, **more))
+
+
+@lru_cache
+def _event_model() -> TypeAdapter[Any]:
+    return TypeAdapter(ResponseStreamEvent)
+
+
+def check_response(body: dict[str, Any]) -> None:
+    """Validates a response object strictly. OpenAI's model has a fixed list of error codes, to
+    which a gateway's codes can't belong."""
+    shown = {name: value for name, value in body.items() if name not in OWN_FIELDS}
+    if shown["error"] is not None:
+        assert shown["error"]["code"]
+        shown["error"] = {**shown["error"], "code": "server_error"}
+    Response.model_validate_json(json.dumps(shown), strict=True)
+
+
+def check_event(event: Event) -> None:
+    if "response" in event:
+        check_response(event["response"])
+        event = {**event, "response": {**event["response"], "error": None}}
+    _event_model().validate_json(json.dumps(event), strict=True)
+
+
+def accumulated(made: list[Event]) -> list[dict[str, Any]]:
+    """The output that the events of a stream add up to. Asserts OpenAI's rules on the way."""
+    assert [event["sequence_number"] for event in made] == list(range(len(made)))
+    assert [event["type"] for event in made[:2]] == ["response.created", "response.in_progress"]
+    ends = ("response.completed", "response.incomplete", "response.failed")
+    assert [event["type"] for event in made if event["type"] in ends] == [made[-1]["type"]]
+    items: list[dict[str, Any]] = []
+    done: set[int] = set()
+    for event in made[2:-1]:
+        check_event(event)
+        at = event["output_index"]
+        name = event["type"].removeprefix("response.")
+        if name == "output_item.added":
+            assert at == len(items)
+            assert event["item"]["status"] == "in_progress"
+            items.append(json.loads(json.dumps(event["item"])))
+            continue
+        assert at == len(items) - 1, "items do not overlap"
+        assert at not in done, "nothing comes after an item's end"
+        item = items[at]
+        if name == "output_item.done":
+            done.add(at)
+            ended = event["item"]
+            late = {name: ended[name] for name in LATE_FIELDS if name in ended}
+            assert {**item, **late} == ended
+            items[at] = ended
+            continue
+        assert event["item_id"] == item["id"]
+        _apply(name, event, item)
+    for at, item in enumerate(items):
+        if at not in done:
+            item["status"] = "incomplete"
+    return items
+
+
+def _apply(name: str, event: Event, item: dict[str, Any]) -> None:
+    if name.startswith("custom_tool_call_input"):
+        if name.endswith("delta"):
+            item["input"] += event["delta"]
+        else:
+            assert event["input"] == item["input"]
+        return
+    if name.startswith("function_call_arguments"):
+        if name.endswith("delta"):
+            item["arguments"] += event["delta"]
+        else:
+            assert (event["arguments"], event["name"]) == (item["arguments"], item["name"])
+        return
+    summary = "summary" in name
+    parts = item["summary" if summary else "content"]
+    at = event["summary_index" if summary else "content_index"]
+    if name.endswith("part.added"):
+        assert at == len(parts)
+        parts.append(event["part"])
+        return
+    part = parts[at]
+    if name.endswith("part.done"):
+        assert {**part, "logprobs": 0} == {**event["part"], "logprobs": 0}
+        parts[at] = event["part"]
+    elif name.endswith("delta"):
+        part["text"] += event["delta"]
+    else:
+        assert event["text"] == part["text"]

@@ -1,0 +1,91 @@
+"""The gateway asked through the SDK: scripts for the backend behind it, and answers in one form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+
+from tests.support.servers.script import Script, call
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+LONG = {"city": "the one by the river, behind the hills, whose name nobody can spell, not even I"}
+SCRIPTS = {
+    "content": Script(("Hello there, friend",)),
+    "reasoning": Script(("<think>\nLet me see.\n</think>\n\nHello",)),
+    "open reasoning": Script(("Let me see.\n</think>\n\nHello",), reasoning_open=True),
+    "call": Script((call("get_weather", LONG),)),
+    "content and calls": Script(
+        ("I look.\n" + call("get_weather", LONG) + "\n" + call("get_weather", {"city": "é"}),)
+    ),
+    "cut call": Script((call("get_weather", LONG)[:70],), finish="length"),
+    "cut content": Script(("Hello",), finish="length"),
+    "nothing": Script(("",)),
+}
+
+
+def asked(script: str, **params: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
+
+
+def signature(choice: Any) -> tuple[Any, ...]:
+    message = choice["message"]
+    calls = [part["function"] for part in message.get("tool_calls") or []]
+    logprobs = [token["token"] for token in (choice.get("logprobs") or {}).get("content") or []]
+    return (
+        message.get("content") or "",
+        message.get("reasoning_content"),
+        [(part["name"], part["arguments"]) for part in calls],
+        choice["finish_reason"],
+        logprobs,
+    )
+
+
+async def whole(client: openai.AsyncOpenAI, **params: Any) -> tuple[dict[int, Any], Any]:
+    response = (await client.chat.completions.create(**params)).model_dump()
+    return {c["index"]: signature(c) for c in response["choices"]}, response["usage"]
+
+
+async def streamed(client: openai.AsyncOpenAI, **params: Any) -> tuple[dict[int, Any], Any]:
+    """The stream's answer, held to OpenAI's rules for chunks on the way."""
+    stream = await client.chat.completions.create(
+        **params, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk.model_dump(exclude_unset=True) async for chunk in stream]
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert {chunk["model"] for chunk in chunks} == {"tiny"}
+    choices: dict[int, dict[str, Any]] = {}
+    for chunk in chunks[:-1]:
+        assert not chunk.get("usage")
+        (shown,) = chunk["choices"]
+        delta = shown["delta"]
+        if shown["index"] not in choices:
+            assert delta["role"] == "assistant"
+            choices[shown["index"]] = {"message": {"tool_calls": []}, "finish_reason": None}
+        choice = choices[shown["index"]]
+        assert choice["finish_reason"] is None
+        message = choice["message"]
+        for name in ("content", "reasoning_content"):
+            if delta.get(name) is not None:
+                message[name] = (message.get(name) or "") + delta[name]
+        for part in delta.get("tool_calls") or []:
+            if part["index"] == len(message["tool_calls"]):
+                assert part["id"]
+                assert part["type"] == "function"
+                message["tool_calls"].append({"function": dict(part["function"])})
+            else:
+                assert not part["function"].get("name")
+                function = message["tool_calls"][part["index"]]["function"]
+                function["arguments"] += part["function"]["arguments"]
+        if shown.get("logprobs"):
+            told = choice.setdefault("logprobs", {"content": []})
+            told["content"] += shown["logprobs"]["content"]
+        choice["finish_reason"] = shown.get("finish_reason")
+    assert chunks[-1]["choices"] == []
+    return {at: signature(choice) for at, choice in choices.items()}, chunks[-1]["usage"]

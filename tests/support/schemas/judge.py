@@ -1,0 +1,103 @@
+"""A schema and instances of it, before grammar and check: who lets what through."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jsonschema_rs
+
+from tests.support.grammars.spelling import spelled
+from toolgate_backend.grammars.closed_objects import close_objects
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.schema.additional_properties import with_open_objects
+from toolgate_core.schema.canonical import canonical_json, canonical_schema
+from toolgate_core.schema.preparation.prepare import PreparedSchema
+from toolgate_core.schema.preparation.relaxation import Occurrence
+
+Outcome = Literal["masked", "residual", "refused"]
+
+
+@dataclass
+class Judged:
+    outcome: Outcome
+    engine: str = ""
+    reason: str = ""
+    schema: Any = None
+    """In its canonical form; None of a refused one."""
+    made: PreparedSchema | None = None
+    instances: list[Instance] = field(default_factory=list)
+
+
+@dataclass
+class Instance:
+    valid: bool | None
+    """As the suite says; None where it does not."""
+    taken: bool
+    """By the grammar."""
+    passed: bool
+    """By the check."""
+    by_decision: bool = False
+    """Not taken because objects that name their properties are closed (docs/decisions/0005)."""
+    text: str = ""
+
+
+class Judge:
+    def __init__(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        self._compiler = compiler
+        self._vocabulary = vocabulary
+
+    def judge(
+        self, schema: Any, instances: list[tuple[bool | None, Any]], *, open_objects: bool = False
+    ) -> Judged:
+        if isinstance(schema, bool):
+            schema = {} if schema else {"not": {}}
+        try:
+            canonical = canonical_schema(schema, param="schema")
+            canonical = with_open_objects(canonical) if open_objects else canonical
+        except SchemaNotEnforceable as error:
+            return Judged("refused", reason=error.message)
+        outcome = self._compiler.compile("key", "t", canonical_json(canonical))
+        verdict = outcome.verdict
+        if outcome.grammar is None:
+            return Judged("refused", reason=verdict.reason or "")
+        check = jsonschema_rs.validator_for(canonical, validate_formats=True)
+        made = json.loads(verdict.rewritten) if verdict.rewritten else canonical
+        judged = Judged(
+            "residual" if verdict.residual else "masked",
+            verdict.engine or "",
+            verdict.reason or "",
+            canonical,
+            PreparedSchema(made, tuple(Occurrence(k.pointer, k.keyword) for k in verdict.residual)),
+        )
+        for valid, value in instances:
+            text = spelled(value, made)
+            taken = self._takes(outcome.grammar, text)
+            judged.instances.append(
+                Instance(
+                    valid,
+                    taken,
+                    check.is_valid(value),
+                    not taken and _closed_out(made, value),
+                    text,
+                )
+            )
+        return judged
+
+    def _takes(self, grammar: Any, text: str) -> bool:
+        matcher = grammar.matcher()
+        before, after = self._vocabulary.form.grammar_texts("t")
+        ids = self._vocabulary.encode(before + text + after)
+        return all(matcher.accept(token) for token in ids) and matcher.finished
+
+
+def _closed_out(made: dict[str, Any], value: Any) -> bool:
+    try:
+        return jsonschema_rs.is_valid(made, value) and not jsonschema_rs.is_valid(
+            close_objects(made), value
+        )
+    except (ValueError, jsonschema_rs.ValidationError):
+        return False

@@ -1,0 +1,46 @@
+"""Tools with a schema keyword that no mask enforces, and calls that satisfy or violate it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+
+from tests.support.servers.script import call
+from toolgate_core import wire
+
+Ask = Callable[..., Awaitable[tuple[dict[int, Any], Any]]]
+
+TAGS = {
+    "type": "function",
+    "function": {
+        "name": "set_tags",
+        "parameters": {
+            "type": "object",
+            "properties": {"tags": {"type": "array", "uniqueItems": True}},
+        },
+    },
+}
+PLAIN = {
+    "type": "function",
+    "function": {
+        "name": "plain",
+        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+    },
+}
+UNIQUE = wire.ResidualKeyword(pointer="/properties/tags/uniqueItems", keyword="uniqueItems")
+GOOD = call("set_tags", {"tags": ["red", "green", "blue", "yellow"]})
+BAD = call("set_tags", {"tags": ["red", "red"]})
+
+
+def calls_of(answer: dict[int, Any], choice: int = 0) -> list[tuple[str, Any]]:
+    return [(name, json.loads(arguments)) for name, arguments in answer[choice][2]]
+
+
+async def scrape(http: httpx.AsyncClient, name: str) -> float:
+    text = (await http.get("/toolgate/metrics")).text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else 0.0

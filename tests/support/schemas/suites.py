@@ -1,0 +1,82 @@
+"""The two measures: JSON-Schema-Test-Suite and MaskBench, from $TOOLGATE_SHARED."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.schemas.judge import Judge, Judged
+from tests.support.shared_data import DATA
+
+SUITE = DATA / "json-schema-test-suite.tar.gz"
+MASKBENCH = DATA / "maskbench.jsonl.gz"
+DRAFTS = {
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+    "draft7": "http://json-schema.org/draft-07/schema#",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One schema with its instances. `group`: the suite's file, MaskBench's stratum."""
+
+    source: str
+    group: str
+    name: str
+    schema: Any
+    instances: list[tuple[bool | None, Any]]
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    case: Case
+    judged: Judged
+
+
+def suite() -> Iterator[Case]:
+    """The required tests, and the optional ones of formats."""
+    with tarfile.open(SUITE) as tar:
+        for member in tar:
+            _, _, path = member.name.partition("/tests/")
+            draft, *folders = path.split("/")
+            if not path.endswith(".json") or folders[:-1] not in ([], ["optional", "format"]):
+                continue
+            content = tar.extractfile(member)
+            assert content is not None
+            for case in json.load(content):
+                schema = case["schema"]
+                if isinstance(schema, dict):
+                    schema = {"$schema": DRAFTS[draft]} | schema
+                yield Case(
+                    draft,
+                    folders[-1].removesuffix(".json"),
+                    case["description"],
+                    schema,
+                    [(test["valid"], test["data"]) for test in case["tests"]],
+                    optional=len(folders) > 1,
+                )
+
+
+def maskbench() -> Iterator[Case]:
+    with gzip.open(MASKBENCH, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            case = json.loads(line)
+            yield Case(
+                "maskbench",
+                case["stratum"],
+                case["id"],
+                case["schema"],
+                [(test["valid"], test["data"]) for test in case["tests"]],
+            )
+
+
+def judged(cases: Iterator[Case], judge: Judge, *, open_objects: bool = False) -> list[Result]:
+    return [
+        Result(case, judge.judge(case.schema, case.instances, open_objects=open_objects))
+        for case in cases
+    ]

@@ -1,0 +1,234 @@
+"""A backend that answers by script: the wire of `toolgate_core.wire`, with faults on demand.
+
+A request is answered by the script whose name is its last message, or by the next one of `turns`
+if there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tests.support.servers.script import Script, events
+from toolgate_core import wire
+
+KEY = "backend-key"
+INFO = wire.Info(
+    model="tiny",
+    models=("tiny",),
+    vllm_version="0.0",
+    adapter="fake",
+    dialect="qwen3",
+    marks=wire.MarkIds(
+        tokens={"<tool_call>": 1, "</tool_call>": 2, "<think>": 3, "</think>": 4},
+        end_of_turn=(5,),
+        failure=6,
+    ),
+    tokenizer="tok",
+    grammar_format="1",
+    limits=wire.Limits(max_model_len=4096, max_logprobs=20, max_grammars=64),
+)
+
+
+def blob_of(name: str) -> str:
+    """What stands for a compiled grammar."""
+    return base64.b64encode(name.encode() * 10).decode()
+
+
+class FakeBackend:
+    """Scripts in, requests out. It runs in a thread; what it saw can be read at leisure."""
+
+    def __init__(self) -> None:
+        self.scripts: dict[str, Script] = {}
+        self.turns: list[Script] = []
+        """Answers, in turn, to clients whose messages a test doesn't know."""
+        self.requests: list[wire.GenerateRequest] = []
+        self.counts: list[wire.CountTokens] = []
+        self.loads: list[tuple[str, ...]] = []
+        self.loaded: set[str] = set()
+        self.sources: list[wire.GrammarSource] = []
+        self.compiles: Counter[str] = Counter()
+        """By key: how often a grammar was sent that was neither loaded nor examined elsewhere."""
+        self.load_pause = 0.0
+        self.residual: dict[str, tuple[wire.ResidualKeyword, ...]] = {}
+        """By tool name: what its verdict says that the masks leave open."""
+        self.lacking = 0
+        """How often it answered grammar_unknown."""
+        self.info = INFO
+        self.running = 0
+        self.left: list[float] = []
+        """When clients hung up before the end of their answer, by time.monotonic."""
+        self.url = ""
+
+    def messages(self, at: int = -1) -> list[dict[str, Any]]:
+        """The messages of a request's prompt."""
+        prompt = self.requests[at].prompt
+        assert isinstance(prompt, wire.ChatPrompt)
+        return [dict(message) for message in prompt.messages]
+
+    def forget(self) -> None:
+        """As a restart would."""
+        self.loaded.clear()
+
+    async def idle_within(self, seconds: float) -> bool:
+        """Whether no answer is under way any more, at the latest after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.running and time.monotonic() < deadline:  # noqa: ASYNC110  another thread's
+            await asyncio.sleep(0.005)
+        return self.running == 0
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/v1/toolgate/info", self._info),
+                Route("/v1/toolgate/grammars", self._grammars, methods=["PUT"]),
+                Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
+                Route("/v1/toolgate/count", self._count, methods=["POST"]),
+            ]
+        )
+
+    async def _info(self, request: Request) -> Response:
+        if refusal := _unauthorized(request):
+            return refusal
+        return JSONResponse(self.info.model_dump(mode="json"))
+
+    async def _grammars(self, request: Request) -> Response:
+        message = wire.LoadGrammars.model_validate_json(await request.body())
+        self.loads.append(tuple(source.name for source in message.grammars))
+        verdicts = []
+        self.sources += message.grammars
+        self.compiles.update(
+            source.key
+            for source in message.grammars
+            if source.key not in self.loaded and not source.examined
+        )
+        await asyncio.sleep(self.load_pause)
+        for source in message.grammars:
+            if source.name.startswith("refused") or "not" in source.parameters:
+                verdicts.append(
+                    wire.GrammarVerdict(
+                        key=source.key,
+                        status="refused",
+                        reason="no `not`.",
+                        pointer="/not",
+                        code="schema_not_enforceable",
+                    )
+                )
+                continue
+            self.loaded.add(source.key)
+            heavy = message.want_blobs and source.name.startswith("heavy")
+            verdicts.append(
+                wire.GrammarVerdict(
+                    key=source.key,
+                    status="ready",
+                    engine="fake",
+                    compile_ms=1.0,
+                    residual=self.residual.get(source.name, ()),
+                    blob=blob_of(source.name) if heavy else None,
+                )
+            )
+        answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
+        return JSONResponse(answer.model_dump(mode="json"))
+
+    async def _count(self, request: Request) -> Response:
+        """The prompt's number of tokens is that of the script."""
+        if refusal := _unauthorized(request):
+            return refusal
+        message = wire.CountTokens.model_validate_json(await request.body())
+        self.counts.append(message)
+        assert isinstance(message.prompt, wire.ChatPrompt)
+        script = self.scripts[str(message.prompt.messages[-1]["content"])]
+        if script.error_status is not None:
+            return JSONResponse({"error": script.error}, script.error_status)
+        return JSONResponse(wire.TokenCount(tokens=script.prompt_tokens).model_dump(mode="json"))
+
+    async def _generate(self, request: Request) -> Response:
+        if refusal := _unauthorized(request):
+            return refusal
+        message = wire.GenerateRequest.model_validate_json(await request.body())
+        self.requests.append(message)
+        assert message.enforcement is not None
+        missing = [c.key for c in message.enforcement.candidates if c.key not in self.loaded]
+        if missing:
+            self.lacking += 1
+            error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
+            return JSONResponse({"error": error}, 409)
+        assert isinstance(message.prompt, wire.ChatPrompt)
+        asked = str(message.prompt.messages[-1]["content"])
+        script = self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
+        if script.error_status is not None:
+            return JSONResponse({"error": script.error}, script.error_status)
+        if message.stream:
+            return StreamingResponse(self._sse(script, message), media_type="text/event-stream")
+        return await self._whole(script, message, request)
+
+    async def _sse(self, script: Script, message: wire.GenerateRequest) -> AsyncIterator[str]:
+        with self._counted():
+            yield ": keep-alive\n\n"
+            await asyncio.sleep(script.queued)
+            async for event in events(script, message):
+                yield ": hm\n\n" if event is None else f"data: {event.model_dump_json()}\n\n"
+
+    async def _whole(
+        self, script: Script, message: wire.GenerateRequest, request: Request
+    ) -> Response:
+        sent = []
+        with self._counted():
+            async for event in events(script, message):
+                if event is not None:
+                    sent.append(event.model_dump(mode="json"))
+                if await request.is_disconnected():
+                    raise asyncio.CancelledError
+        return JSONResponse(sent)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.running += 1
+        try:
+            yield
+        except BaseException:
+            self.left.append(time.monotonic())
+            raise
+        finally:
+            self.running -= 1
+
+
+def _unauthorized(request: Request) -> Response | None:
+    if request.headers.get("authorization") == f"Bearer {KEY}":
+        return None
+    return JSONResponse({"error": "Unauthorized"}, 401)
+
+
+@contextmanager
+def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
+    """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
+    end it is gone at once, as if it had been killed."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    backend.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server = uvicorn.Server(uvicorn.Config(backend.app(), log_level="critical"))
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield backend
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        thread.join(5)
+        listener.close()

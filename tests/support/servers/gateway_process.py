@@ -1,0 +1,150 @@
+"""A gateway in a process of its own.
+
+The import of LiteLLM's proxy takes more than ten seconds of CPU time. One process imports it once
+(`preload`), and every gateway is a fork of that process, which then runs the command line.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from unittest.mock import patch
+
+import httpx
+
+from tests.support.servers.fake_backend import KEY
+from toolgate_proxy.stack.processes import free_port
+
+MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
+KEY_SECRET = "a-secret-for-the-hashes-of-keys"
+BROWSER_ORIGIN = "https://console.example"
+"""An origin whose browsers may call every gateway started here."""
+START_TIMEOUT = 400.0
+
+_PRELOADED = (
+    "litellm.proxy.proxy_server",
+    "toolgate_proxy.admin.routes",
+    "toolgate_proxy.cli.main",
+    "toolgate_proxy.litellm_host.probe",
+    "toolgate_proxy.server.own_route",
+)
+_READ_ON_IMPORT = {
+    "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+}
+_fork_context = multiprocessing.get_context("forkserver")
+
+
+@dataclass(frozen=True)
+class Gateway:
+    url: str
+    process: ForkServerProcess
+    log: Path
+
+    def wait_until_alive(self) -> None:
+        wait_until_alive(self.url, self.log, lambda: self.process.exitcode is None)
+
+    def require_alive(self) -> None:
+        status = self.process.exitcode
+        assert status is None, (
+            f"The gateway ended with status {status}:\n"
+            f"{self.log.read_text(errors='replace')[-8000:]}"
+        )
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join(20)
+        assert self.process.exitcode is not None, "The gateway did not end within 20 s of SIGTERM."
+        log = self.log.read_text(errors="replace")
+        assert "never retrieved" not in log, log[-8000:]
+
+
+@contextmanager
+def serving(
+    arguments: Sequence[str], backend_url: str, log: Path, redis_url: str | None = None, **more: str
+) -> Iterator[Gateway]:
+    """Runs `toolgate proxy` with `arguments` and a port until the context is left. `more` is added
+    to its environment."""
+    gateway = start(arguments, backend_url, log, redis_url, None, **more)
+    try:
+        gateway.wait_until_alive()
+        yield gateway
+        gateway.require_alive()
+    finally:
+        gateway.stop()
+
+
+def start(
+    arguments: Sequence[str],
+    backend_url: str,
+    log: Path,
+    redis_url: str | None = None,
+    port: int | None = None,
+    **more: str,
+) -> Gateway:
+    """As `serving`, but does not wait for it; the caller stops it."""
+    preload()
+    port = port or free_port()
+    command = ["toolgate", "proxy", *arguments, "--port", str(port)]
+    variables = os.environ | environment(backend_url, redis_url) | more
+    process = _fork_context.Process(target=_run, args=(command, variables, log), daemon=True)
+    process.start()
+    return Gateway(f"http://127.0.0.1:{port}", process, log)
+
+
+def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str]:
+    """A gateway's settings for a test."""
+    variables = {
+        "TOOLGATE_MASTER_KEY": MASTER_KEY,
+        "TOOLGATE_BACKEND_URL": backend_url,
+        "TOOLGATE_BACKEND_KEY": KEY,
+        "TOOLGATE_KEY_SECRET": KEY_SECRET,
+        "TOOLGATE_KEEPALIVE_SECONDS": "8",
+        "TOOLGATE_KEY_POLL": "0.05",
+        "TOOLGATE_HEALTH_INTERVAL": "0.25",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    if redis_url is not None:
+        variables["TOOLGATE_REDIS_URL"] = redis_url
+    return variables
+
+
+def wait_until_alive(url: str, log: Path, is_running: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    with httpx.Client(base_url=url, timeout=2) as http:
+        while time.monotonic() < deadline and is_running():
+            try:
+                if http.get("/health/liveliness").is_success:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+    raise RuntimeError(f"The gateway did not start:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def preload() -> None:
+    """Starts the process that gateways are forked from, if it does not run. Its imports take place
+    while the caller goes on."""
+    _fork_context.set_forkserver_preload(list(_PRELOADED))
+    with patch.dict(os.environ, _READ_ON_IMPORT):
+        multiprocessing.forkserver.ensure_running()
+
+
+def _run(command: list[str], variables: Mapping[str, str], log: Path) -> None:
+    with log.open("ab", buffering=0) as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = command
+    from toolgate_proxy.cli.main import main
+
+    main()
