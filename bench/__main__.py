@@ -37,6 +37,7 @@ BENCHMARKS = {
     "responses-conformance": "api_conformance.responses",
     "messages-conformance": "api_conformance.messages",
     "custom-tools": "custom_tools.run",
+    "exactness": "exactness.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
 }

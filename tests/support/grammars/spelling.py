@@ -19,7 +19,25 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 def spelled(value: Any, schema: Any) -> str:
     """`schema`: what the engine was given."""
-    return _text(_ordered(value, [schema], schema))
+    return _text(ordered(value, schema))
+
+
+def ordered(value: Any, schema: Any) -> Any:
+    """`value` with its members in the order of the schema."""
+    return _ordered(value, [schema], schema)
+
+
+def nodes_at(value: Any, schema: Any, steps: list[str]) -> list[dict[str, Any]]:
+    """The subschemas without combinations that bear on the part of a value at `steps`, the parts of
+    a JSON Pointer."""
+    schemas = [schema]
+    for step in steps:
+        nodes = [node for each in schemas for node in _applying(value, each, schema)]
+        if isinstance(value, list):
+            value, schemas = value[int(step)], _of_item(int(step), nodes)
+        else:
+            value, schemas = value[step], _of_member(step, nodes)
+    return [node for each in schemas for node in _applying(value, each, schema)]
 
 
 def _text(value: Any) -> str:
