@@ -11,9 +11,9 @@ from typing import Any
 
 import jsonschema
 import jsonschema_rs
-from tests.support.grammars.forms import CANONICAL, FORMS, GIVEN, Form, Text, written
-from tests.support.schemas.causes import cause_of
 
+from toolgate_backend.grammars.instances.causes import cause_of
+from toolgate_backend.grammars.instances.forms import CANONICAL, FORMS, GIVEN, Form, Text, written
 from toolgate_core.schema.walk import subschemas
 
 from .cases import Case

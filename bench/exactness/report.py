@@ -16,10 +16,10 @@ FORMS = {
     "compact": "without white space",
 }
 CAUSES = {
-    "white space": "white space other than the dialect's",
-    "order": "members in another order than the schema's",
-    "numbers": "a number with an exponent or a fraction of zero",
-    "closed": "an undeclared member of an object that declares properties",
+    "white_space": "white space other than the dialect's",
+    "member_order": "members in another order than the schema's",
+    "number_form": "a number with an exponent or a fraction of zero",
+    "closed_object": "an undeclared member of an object that declares properties",
 }
 
 HEAD = """# Exactness of masks
@@ -65,7 +65,7 @@ def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) ->
             "",
             *_table(
                 ["cause", *ENGINES],
-                _causes(rows, (*REAL, "suite"), None, without=("white space", "order")),
+                _causes(rows, (*REAL, "suite"), None, without=("white_space", "member_order")),
             ),
             "",
             "## Wrongly allowed",

@@ -21,6 +21,7 @@ from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.tools import renamed, small_tools
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars import store
+from toolgate_backend.grammars.quarantine.service import Examined
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
@@ -56,6 +57,9 @@ class Measured:
 
 class NoExaminer:
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
+        raise NotImplementedError
+
+    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
         raise NotImplementedError
 
 

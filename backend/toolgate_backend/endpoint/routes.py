@@ -1,4 +1,4 @@
-"""The routes /v1/toolgate/{info,status,grammars,count,generate} on vLLM's own app.
+"""The routes /v1/toolgate/{info,status,grammars,instances,count,generate} on vLLM's own app.
 
 The prefix /v1 is deliberate: vLLM's `--api-key` protects it, and leaves most other paths open
 (vllm/entrypoints/serve/middleware/authenticate.py).
@@ -61,6 +61,13 @@ async def load_grammars(raw_request: Request) -> Response:
     """Request body `LoadGrammars`, response body `GrammarVerdicts`."""
     body = _parse(wire.LoadGrammars, await _body(raw_request))
     return _json(await _service(raw_request).load_grammars(body))
+
+
+@router.post("/instances")
+async def walk_instances(raw_request: Request) -> Response:
+    """Request body `WalkInstances`, response body `InstanceWalks`."""
+    body = _parse(wire.WalkInstances, await _body(raw_request))
+    return _json(await _service(raw_request).walk_instances(body))
 
 
 @router.post("/count")

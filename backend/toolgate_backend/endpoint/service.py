@@ -33,6 +33,7 @@ from ..grammars.worker_rpc import WorkerRpc
 from ..settings import Settings, settings
 from ..tokens.vocabulary import Vocabulary, from_model_config
 from .admission import InFlightRequests
+from .instances import check_instances
 from .logprobs import LogprobFormat
 from .rendering import Renderer, continues_message
 from .sampling import check_budget, client_error, make_spec, sampling_params
@@ -133,14 +134,23 @@ class Service:
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
         """Load the new grammars on every rank. Returns when each has a verdict."""
+        self._require_calls()
+        verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
+        return wire.GrammarVerdicts(grammars=tuple(verdicts))
+
+    async def walk_instances(self, wanted: wire.WalkInstances) -> wire.InstanceWalks:
+        """Walk instances through a tool's masks, in the quarantine and under its limits."""
+        self._require_calls()
+        check_instances(wanted.instances, self._vocabulary.dialect)
+        return await self._registry.walk(wanted.grammar, wanted.instances)
+
+    def _require_calls(self) -> None:
         if not self._vocabulary.dialect.calls:
             raise UnsupportedParameter(
                 "This model's tokenizer has no tool-call marks of a supported dialect, so tools "
                 "cannot be enforced. Remove tools, or use a supported model.",
                 param="tools",
             )
-        verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
-        return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def status(self) -> wire.Status:
         ranks = await self._rpc("toolgate_report")

@@ -34,6 +34,7 @@ from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .engines.xgrammar_engine import XGrammarEngine
+from .instances.walk import InstanceWalker
 from .satisfiability import find_unsatisfiable
 
 MAX_GRAMMAR_BYTES = 64 * 2**20
@@ -195,6 +196,12 @@ class Compiler:
             return None
         serialized = self._xgrammar.serialize(grammar)
         return None if serialized is None else blob.pack(key, serialized)
+
+    def instance_walker(self) -> InstanceWalker | None:
+        """None if the arguments are not JSON."""
+        if not isinstance(self._form.codec, Json):
+            return None
+        return InstanceWalker(self._form, self._llguidance, self._xgrammar.token_bytes)
 
     def _compile_or_refuse(
         self, name: str, parameters: str, rewritten: RewrittenSchema | None

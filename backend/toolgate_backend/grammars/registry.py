@@ -13,7 +13,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from toolgate_core import grammar_key
 from toolgate_core.errors import (
@@ -24,10 +24,11 @@ from toolgate_core.errors import (
     SchemaTooComplex,
 )
 from toolgate_core.schema.limits import SchemaLimits, check_limits
-from toolgate_core.wire import GrammarSource, GrammarVerdict
+from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 
 from ..errors import QuarantineUnavailable
 from . import metrics
+from .quarantine.service import Examined
 from .worker_rpc import WorkerRpc
 
 RETRY_SECONDS = 2
@@ -40,6 +41,8 @@ class Examiner(Protocol):
     """The check of new schemas before the workers compile them (quarantine/service.py)."""
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict: ...
+
+    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined: ...
 
 
 class GrammarRegistry:
@@ -100,6 +103,19 @@ class GrammarRegistry:
         if want_blobs:
             verdicts = {key: self._blobs.attach(verdict) for key, verdict in verdicts.items()}
         return [verdicts[source.key] for source in sources]
+
+    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> InstanceWalks:
+        """Walk instances through the masks of a tool, which is not loaded. Raises InvalidRequest
+        and BackendUnavailable as `load` does."""
+        refusal = self._over_limits(source)
+        if refusal is not None:
+            return InstanceWalks(verdict=refusal)
+        self._check_key(source)
+        try:
+            examined = await self._quarantine.walk(source, instances)
+        except QuarantineUnavailable as error:
+            raise _not_compiled() from error
+        return InstanceWalks(verdict=examined.verdict, walks=examined.walks)
 
     async def _load_missing(self, sources: Mapping[str, GrammarSource]) -> None:
         for key, source in sources.items():
@@ -202,11 +218,7 @@ class GrammarRegistry:
         try:
             examined = await self._quarantine.examine(source)
         except QuarantineUnavailable as error:
-            raise BackendUnavailable(
-                "New tool schemas cannot be compiled at the moment, because the quarantine "
-                "process is not available. Retry the request.",
-                retry_after=RETRY_SECONDS,
-            ) from error
+            raise _not_compiled() from error
         if examined.status == "refused":
             return examined
         loaded = await self._load_in_workers(source.after(examined))
@@ -237,6 +249,14 @@ class GrammarRegistry:
         metrics.LOADED_GRAMMARS.set(ready)
         if surplus:
             await self._worker_rpc.release(surplus)
+
+
+def _not_compiled() -> BackendUnavailable:
+    return BackendUnavailable(
+        "New tool schemas cannot be compiled at the moment, because the quarantine process is not "
+        "available. Retry the request.",
+        retry_after=RETRY_SECONDS,
+    )
 
 
 class _BlobCache:

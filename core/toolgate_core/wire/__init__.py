@@ -3,6 +3,7 @@
 `GET  /v1/toolgate/info`      → `Info`
 `GET  /v1/toolgate/status`    → `Status`
 `PUT  /v1/toolgate/grammars`  `LoadGrammars` → `GrammarVerdicts`
+`POST /v1/toolgate/instances` `WalkInstances` → `InstanceWalks`
 `POST /v1/toolgate/count`     `CountTokens` → `TokenCount`
 `POST /v1/toolgate/generate`  `GenerateRequest` → an SSE stream of `StreamEvent`s, one JSON object a
 `data:` line. Lines that begin with a colon are keep-alives. With `stream=false` the response is one
@@ -27,6 +28,13 @@ from .events import (
 )
 from .grammars import GrammarSource, GrammarVerdict, GrammarVerdicts, LoadGrammars, ResidualKeyword
 from .info import Info, Limits, MarkIds, Status
+from .instances import (
+    MAX_INSTANCE_LENGTH,
+    MAX_INSTANCES,
+    InstanceWalk,
+    InstanceWalks,
+    WalkInstances,
+)
 from .message import FORMAT, Message
 from .request import (
     Candidate,
@@ -46,6 +54,8 @@ from .request import (
 
 __all__ = [
     "FORMAT",
+    "MAX_INSTANCES",
+    "MAX_INSTANCE_LENGTH",
     "Candidate",
     "ChatPrompt",
     "CountTokens",
@@ -57,6 +67,8 @@ __all__ = [
     "GrammarVerdict",
     "GrammarVerdicts",
     "Info",
+    "InstanceWalk",
+    "InstanceWalks",
     "Limits",
     "LoadGrammars",
     "MarkIds",
@@ -78,6 +90,7 @@ __all__ = [
     "TokensPrompt",
     "TopLogprob",
     "UsageEvent",
+    "WalkInstances",
     "stream_event",
     "stream_events",
 ]

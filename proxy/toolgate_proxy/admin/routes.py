@@ -2,7 +2,7 @@
 
 `POST /toolgate/prewarm`  `PrewarmRequest` → `PrewarmResponse`
 `GET  /toolgate/status`   `status.Status`: models, their backends, keys and limits
-`POST /toolgate/schema`   `PrewarmRequest` → `SchemaResponse`
+`POST /toolgate/schema`   `SchemaRequest` → `SchemaResponse`
 `GET  /toolgate/metrics`  Prometheus text format
 
 All require the master key. A virtual key must not fill the backends' caches or read other traffic.
@@ -10,13 +10,16 @@ All require the master key. A virtual key must not fill the backends' caches or 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+
+from toolgate_core.errors import InvalidRequest
+from toolgate_core.wire import MAX_INSTANCES
 
 from ..litellm_host.administrator import IsAdministrator
 from ..litellm_host.deployments.router import placements
@@ -25,6 +28,7 @@ from ..settings import settings
 from ..state import gateway
 from . import schema_report, status
 from .exposition import exposition
+from .instances import Instance
 from .prewarm import BackendReport, prewarm
 from .schema_report import BackendSchemas
 
@@ -37,6 +41,11 @@ class PrewarmRequest(BaseModel):
     """The model's name as clients send it; by default all models with Toolgate backends."""
 
 
+class SchemaRequest(PrewarmRequest):
+    instances: Annotated[list[Instance], Field(max_length=MAX_INSTANCES)] = []
+    """Arguments of calls, to be walked through the masks and validated."""
+
+
 class PrewarmResponse(BaseModel):
     backends: list[BackendReport]
 
@@ -45,37 +54,44 @@ class SchemaResponse(BaseModel):
     backends: list[BackendSchemas]
 
 
+Body = TypeVar("Body", bound=PrewarmRequest)
+
 router = APIRouter(prefix="/toolgate")
 
 
 @router.post("/prewarm")
 async def prewarm_route(request: Request, administrator: IsAdministrator) -> Response:
-    targets = await _tools_of(request, administrator)
+    targets = await _targets(request, administrator, PrewarmRequest)
     if isinstance(targets, Response):
         return targets
-    deployments, tools = targets
-    backends = await prewarm(deployments, tools, settings())
+    deployments, body = targets
+    backends = await prewarm(deployments, body.tools, settings())
     return JSONResponse(PrewarmResponse(backends=backends).model_dump(exclude_none=True))
 
 
 @router.post("/schema")
 async def schema_route(request: Request, administrator: IsAdministrator) -> Response:
-    targets = await _tools_of(request, administrator)
+    targets = await _targets(request, administrator, SchemaRequest)
     if isinstance(targets, Response):
         return targets
-    deployments, tools = targets
-    backends = await schema_report.report_by_backends(deployments, tools, settings())
+    deployments, body = targets
+    try:
+        backends = await schema_report.report_by_backends(
+            deployments, body.tools, settings(), body.instances, gateway().engine.validators
+        )
+    except InvalidRequest as error:
+        return _error(error.status, error.code, error.message, error.param)
     return JSONResponse(SchemaResponse(backends=backends).model_dump(exclude_none=True))
 
 
-async def _tools_of(
-    request: Request, administrator: bool
-) -> Response | tuple[list[Deployment], list[Any]]:
-    """Returns the backends and tools of a request, or an error response."""
+async def _targets(
+    request: Request, administrator: bool, kind: type[Body]
+) -> Response | tuple[list[Deployment], Body]:
+    """Returns the backends and the body of a request, or an error response."""
     if not administrator:
         return _forbidden()
     try:
-        body = PrewarmRequest.model_validate_json(await request.body())
+        body = kind.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors()[0]
         param = ".".join(map(str, first["loc"])) or None
@@ -85,7 +101,7 @@ async def _tools_of(
         which = f"named {body.model!r}" if body.model else "with a Toolgate backend"
         message = f"There is no model {which}. `GET /toolgate/status` lists the models."
         return _error(404, "model_not_found", message, "model")
-    return deployments, body.tools
+    return deployments, body
 
 
 @router.get("/status")

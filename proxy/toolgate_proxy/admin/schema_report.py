@@ -21,6 +21,8 @@ from toolgate_core.tools import Tool
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
+from ..validation.service import ValidationService
+from .instances import Instance, InstanceReport, check_instances, report_instances
 from .prewarm import BATCH, parse_entries
 
 Status = Literal["masked", "checked", "refused", "invalid", "failed"]
@@ -57,19 +59,27 @@ class SchemaReport(BaseModel):
 class BackendSchemas(BaseModel):
     backend: str
     tools: list[SchemaReport]
+    instances: list[InstanceReport] = []
 
 
 async def report_by_backends(
-    deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
+    deployments: Sequence[Deployment],
+    entries: Sequence[object],
+    settings: Settings,
+    instances: Sequence[Instance],
+    validators: ValidationService,
 ) -> list[BackendSchemas]:
     """Loads `entries`, tools in the form of OpenAI's `tools`, into all deployments and reports the
-    results."""
+    results, and those of `instances`. Raises InvalidRequest for an instance without a tool."""
     tools, invalid = _parse(entries, settings)
-    by_backend = await asyncio.gather(*(_report_by_backend(each, tools) for each in deployments))
-    return [
-        BackendSchemas(backend=each.url, tools=[*reports, *invalid])
-        for each, reports in zip(deployments, by_backend, strict=True)
-    ]
+    tool_of = check_instances(instances, tools)
+
+    async def _report(deployment: Deployment) -> BackendSchemas:
+        reports = await _report_by_backend(deployment, tools)
+        found = await report_instances(deployment, instances, tool_of, validators)
+        return BackendSchemas(backend=deployment.url, tools=[*reports, *invalid], instances=found)
+
+    return list(await asyncio.gather(*map(_report, deployments)))
 
 
 def report_offline(entries: Sequence[object], settings: Settings) -> list[SchemaReport]:

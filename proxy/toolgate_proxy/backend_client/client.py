@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -75,6 +75,14 @@ class Backend:
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
         verdicts = await self._json("PUT", "/v1/toolgate/grammars", message)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
+
+    async def walk_instances(
+        self, source: wire.GrammarSource, instances: Sequence[Any]
+    ) -> wire.InstanceWalks:
+        """Walks instances through the masks of a tool."""
+        message = wire.WalkInstances(grammar=source, instances=tuple(instances))
+        walks = await self._json("POST", "/v1/toolgate/instances", message)
+        return _checked(wire.InstanceWalks, walks, "a walk of instances")
 
     async def count(self, request: wire.CountTokens) -> int:
         """The number of tokens of a prompt. Raises the backend's refusal."""
@@ -247,6 +255,8 @@ def _unencodable(message: wire.Message) -> str | None:
     """The parameter with the value that is not valid JSON."""
     if isinstance(message, wire.LoadGrammars):
         return "tools"
+    if isinstance(message, wire.WalkInstances):
+        return "instances"
     prompt = getattr(message, "prompt", None)
     if isinstance(prompt, wire.ChatPrompt):
         for at, each in enumerate(prompt.messages):

@@ -49,7 +49,7 @@ class Generation:
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self._validators = ValidationService(settings)
+        self.validators = ValidationService(settings)
         self._images = Images(settings)
         self._resamples = settings.resamples
 
@@ -61,7 +61,7 @@ class Engine:
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
-        check = CallCheck(plan.candidates, residual_tools, self._validators)
+        check = CallCheck(plan.candidates, residual_tools, self.validators)
         dialect, info = generation.dialect, generation.info
         return ChatResponse(request, plan, dialect, info, check, self._resamples), generation
 
@@ -105,7 +105,7 @@ class Engine:
             plan = make_plan(request, dialect)
             params = schema_params(request)
             loaded = await grammars.ensure(plan.grammars, params, info)
-            await self._validators.prepare(plan.candidates, params)
+            await self.validators.prepare(plan.candidates, params)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             message = backend_request(request, plan, loaded, context.request_id)
             try:

@@ -38,12 +38,15 @@ def send(
     tools: Sequence[object],
     model: str | None,
     route: str = "prewarm",
+    instances: Sequence[object] = (),
 ) -> list[Any]:
     """The gateway's report for each backend. Raises AdminRequestFailed."""
     try:
         response = httpx.post(
             f"{url.rstrip('/')}/toolgate/{route}",
-            json={"tools": tools} | ({"model": model} if model else {}),
+            json={"tools": tools}
+            | ({"model": model} if model else {})
+            | ({"instances": instances} if instances else {}),
             headers={"Authorization": f"Bearer {key.get_secret_value()}"},
             timeout=TIMEOUT,
             trust_env=False,

@@ -181,29 +181,58 @@ def schema(
     model: Annotated[
         str | None, typer.Option(help="Use only the backends of this model (name for clients).")
     ] = None,
+    instance: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="JSON file with the arguments of a call, or a list of them: can the model write "
+            "them, and are they valid? Requires --url. Repeatable.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    tool: Annotated[
+        str | None, typer.Option(help="The tool of the instances, if there are several.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON for each instance.")
+    ] = False,
 ) -> None:
     """Report which tools are fully enforced by masks.
 
     For other tools, lists the keywords that are only validated, and how to change the schema. The
-    exit status is 1 unless all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY."""
+    exit status is 1 unless all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY.
+
+    With --instance, it is 1 unless all instances are valid and masks allow them."""
     from ..admin import schema_report
+    from . import instances
     from .admin_client import AdminRequestFailed, read_tools, send
 
+    if as_json and not instance:
+        raise typer.BadParameter("--json prints instances. Set --instance.")
+    if instance and url is None:
+        raise typer.BadParameter("--instance needs the masks of a backend. Set --url.")
     try:
+        values = instances.read_instances(instance or (), tool)
         tools = read_tools(files)
+        backends: list[schema_report.BackendSchemas] = []
         if url is None:
             reports = schema_report.report_offline(tools, settings())
         else:
             key = settings().master_key
             if key is None:
                 raise typer.BadParameter(NO_MASTER_KEY)
-            response = send(url, key, tools, model, "schema")
+            response = send(url, key, tools, model, "schema", values)
             backends = [schema_report.BackendSchemas.model_validate(each) for each in response]
             reports = [report for each in backends for report in each.tools]
     except AdminRequestFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
-    typer.echo("\n".join(schema_report.lines(reports)))
+    if not as_json:
+        typer.echo("\n".join(schema_report.lines(reports)))
+    if instance:
+        told, all_right = instances.lines(backends, json_lines=as_json)
+        typer.echo("\n".join(told))
+        raise typer.Exit(0 if all_right else 1)
     raise typer.Exit(0 if all(report.status == "masked" for report in reports) else 1)
 
 

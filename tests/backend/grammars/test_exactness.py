@@ -12,7 +12,7 @@ from bench.exactness.isolation import isolated
 from bench.exactness.judgement import Found, Judge, Judgement
 from bench.exactness.report import document
 from bench.exactness.vocabularies import bytes_vocabulary
-from tests.support.grammars.forms import COMPACT, written
+from toolgate_backend.grammars.instances.forms import COMPACT, written
 from toolgate_core.schema.canonical import canonical_schema
 
 
@@ -51,8 +51,10 @@ def test_what_an_engine_forbids_is_found_with_its_place(engines: Engines) -> Non
 def test_white_space_and_undeclared_members_have_causes_of_their_own(engines: Engines) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     found = judged(engines, "toolgate", schema, {"a": 1}, {"a": 1, "z": 2})
-    assert [f.kind for f in of(found, "forbidden", "compact")] == ["white space", "closed"]
-    assert [(f.kind, f.pointer) for f in of(found, "forbidden", "given")] == [("closed", "/z")]
+    assert [f.kind for f in of(found, "forbidden", "compact")] == ["white_space", "closed_object"]
+    assert [(f.kind, f.pointer) for f in of(found, "forbidden", "given")] == [
+        ("closed_object", "/z")
+    ]
 
 
 def test_masks_of_a_plain_schema_are_exact(engines: Engines) -> None:

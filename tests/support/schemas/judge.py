@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
-from tests.support.grammars.spelling import spelled
-from toolgate_backend.grammars.closed_objects import close_objects
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.instances.causes import closed_out
+from toolgate_backend.grammars.instances.forms import spelled
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import with_open_objects
@@ -81,7 +81,7 @@ class Judge:
                     valid,
                     taken,
                     check.is_valid(value),
-                    not taken and _closed_out(made, value),
+                    not taken and closed_out(made, value),
                     text,
                 )
             )
@@ -92,12 +92,3 @@ class Judge:
         before, after = self._vocabulary.form.grammar_texts("t")
         ids = self._vocabulary.encode(before + text + after)
         return all(matcher.accept(token) for token in ids) and matcher.finished
-
-
-def _closed_out(made: dict[str, Any], value: Any) -> bool:
-    try:
-        return jsonschema_rs.is_valid(made, value) and not jsonschema_rs.is_valid(
-            close_objects(made), value
-        )
-    except (ValueError, jsonschema_rs.ValidationError):
-        return False

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,6 +65,8 @@ class FakeBackend:
         self.load_pause = 0.0
         self.residual: dict[str, tuple[wire.ResidualKeyword, ...]] = {}
         """By tool name: what its verdict says that the masks leave open."""
+        self.walk: Callable[[Any], wire.InstanceWalk] = lambda _: wire.InstanceWalk(accepted=True)
+        """What masks say of an instance."""
         self.lacking = 0
         """How often it answered grammar_unknown."""
         self.info = INFO
@@ -95,6 +97,7 @@ class FakeBackend:
             routes=[
                 Route("/v1/toolgate/info", self._info),
                 Route("/v1/toolgate/grammars", self._grammars, methods=["PUT"]),
+                Route("/v1/toolgate/instances", self._instances, methods=["POST"]),
                 Route("/v1/toolgate/generate", self._generate, methods=["POST"]),
                 Route("/v1/toolgate/count", self._count, methods=["POST"]),
             ]
@@ -141,6 +144,13 @@ class FakeBackend:
                 )
             )
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))
+        return JSONResponse(answer.model_dump(mode="json"))
+
+    async def _instances(self, request: Request) -> Response:
+        """Masks allow what `walk` says."""
+        message = wire.WalkInstances.model_validate_json(await request.body())
+        verdict = wire.GrammarVerdict(key=message.grammar.key, status="ready", engine="fake")
+        answer = wire.InstanceWalks(verdict=verdict, walks=tuple(map(self.walk, message.instances)))
         return JSONResponse(answer.model_dump(mode="json"))
 
     async def _count(self, request: Request) -> Response:

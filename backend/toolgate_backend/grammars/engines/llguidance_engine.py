@@ -67,6 +67,10 @@ class LLGuidanceEngine:
         self._tokenizer = tokenizer
         self._views: dict[Writing, View] = {}
 
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a text without special tokens."""
+        return list(self._tokenizer.tokenize_str(text))
+
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         codec = form.codec_of(name)
         before, after = form.grammar_texts(name, parameters)

@@ -36,6 +36,11 @@ class XGrammarEngine:
             info, max_threads=1, cache_limit_bytes=cache_bytes
         )
 
+    @property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token."""
+        return list(self._info.decoded_vocab)
+
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         codec = form.codec_of(name)
         if not isinstance(codec, Json):

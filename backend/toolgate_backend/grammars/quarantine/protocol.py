@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import GrammarVerdict
+from toolgate_core.wire import GrammarVerdict, InstanceWalk
 
 from ...errors import BlobRejected
 from ..compiled_grammar import measure
@@ -51,6 +51,8 @@ class CompileJob(BaseModel):
     parameters: str
     """Canonical JSON, in ASCII."""
     limits: CompileLimits
+    instances: tuple[Any, ...] | None = None
+    """JSON values to walk through the masks of the grammar, which is then not measured."""
 
 
 class WorkerReply(BaseModel):
@@ -62,6 +64,8 @@ class WorkerReply(BaseModel):
     measurements_follow: bool = False
     """A second reply with the measurements follows. If the worker dies before that, this reply is
     valid without them."""
+    walks: tuple[InstanceWalk, ...] = ()
+    """One for each of the job's instances."""
 
 
 def encode_frame(message: BaseModel) -> bytes:
@@ -77,10 +81,24 @@ def examine(compiler: Compiler, job: CompileJob) -> tuple[WorkerReply, CompiledG
         return WorkerReply(verdict=None, replace_worker=True), None
     compile_ms = outcome.verdict.compile_ms or 0.0
     replace_worker = compile_ms > REPLACE_WORKER_MS
+    if job.instances is not None:
+        walks = _walks(compiler, job, outcome.verdict, outcome.grammar)
+        reply = WorkerReply(verdict=outcome.verdict, replace_worker=True, walks=walks)
+        return reply, None
     has_grammar = outcome.grammar is not None
     return WorkerReply(
         verdict=outcome.verdict, replace_worker=replace_worker, measurements_follow=has_grammar
     ), outcome.grammar
+
+
+def _walks(
+    compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar | None
+) -> tuple[InstanceWalk, ...]:
+    walker = compiler.instance_walker()
+    if walker is None or grammar is None:
+        return ()
+    schema = json.loads(verdict.rewritten or job.parameters)
+    return tuple(walker.walk(grammar, job.name, schema, each) for each in job.instances or ())
 
 
 def warm_up(compiler: Compiler, completion: Completion) -> None:

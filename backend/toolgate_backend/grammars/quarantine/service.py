@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import GrammarSource, GrammarVerdict
+from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalk
 
 from ...errors import QuarantineUnavailable
 from .. import metrics
@@ -30,10 +31,17 @@ MAX_ATTEMPTS = 2
 _TIME_LIMITS = {signal.SIGPROF: "cpu", signal.SIGALRM: "wall"}
 
 
+@dataclass(frozen=True)
+class Examined:
+    verdict: GrammarVerdict
+    walks: tuple[InstanceWalk, ...] = ()
+    """One for each instance of the job."""
+
+
 @dataclass
 class _QueuedJob:
     job: CompileJob
-    verdict: asyncio.Future[GrammarVerdict] = field(
+    examined: asyncio.Future[Examined] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
@@ -77,6 +85,14 @@ class Quarantine:
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
         """The verdict, with `compile_ms`, and with `load_ms` and `blob` if they were measured.
         Raises QuarantineUnavailable, which is not a verdict on the schema."""
+        return (await self._run(source, None)).verdict
+
+    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
+        """The verdict, and the walks of JSON values through the masks. Compiling and walking
+        together have the limits of one schema. Raises QuarantineUnavailable."""
+        return await self._run(source, tuple(instances))
+
+    async def _run(self, source: GrammarSource, instances: tuple[Any, ...] | None) -> Examined:
         self.start()
         queued = _QueuedJob(
             CompileJob(
@@ -84,10 +100,11 @@ class Quarantine:
                 name=source.name,
                 parameters=canonical_json(source.parameters),
                 limits=self._limits,
+                instances=instances,
             )
         )
         self._queue.put_nowait(queued)
-        return await queued.verdict
+        return await queued.examined
 
     async def _serve(self) -> None:
         """Process jobs on one worker at a time, and replace the worker when it accepts no more
@@ -100,23 +117,23 @@ class Quarantine:
                     with suppress(QuarantineUnavailable, OSError):
                         worker = await (await self._fork_server()).fork()
                 queued = await self._queue.get()
-                if queued.verdict.cancelled():
+                if queued.examined.cancelled():
                     continue
                 try:
-                    verdict, worker = await self._examine(queued.job, worker)
+                    examined, worker = await self._examine(queued.job, worker)
                 except Exception as error:  # noqa: BLE001 - passed on to the caller
                     worker = None
-                    _set_result(queued.verdict, error)
+                    _set_result(queued.examined, error)
                 else:
-                    _set_result(queued.verdict, verdict)
+                    _set_result(queued.examined, examined)
         finally:
             if worker is not None:
                 worker.close()
 
     async def _examine(
         self, job: CompileJob, worker: Worker | None
-    ) -> tuple[GrammarVerdict, Worker | None]:
-        """The verdict, and the worker if it accepts another job."""
+    ) -> tuple[Examined, Worker | None]:
+        """The result, and the worker if it accepts another job."""
         crashes: list[signal.Signals] = []
         failure: Exception | None = None
         for _ in range(MAX_ATTEMPTS):
@@ -148,16 +165,16 @@ class Quarantine:
 
     def _finish_job(
         self, job: CompileJob, reply: WorkerReply, worker: Worker
-    ) -> tuple[GrammarVerdict, Worker | None]:
+    ) -> tuple[Examined, Worker | None]:
         if reply.replace_worker:
             worker.close()
         kept = None if reply.replace_worker else worker
         if reply.verdict is None:
             return self._refusal(job, "memory"), kept
         metrics.compiled(reply.verdict, place="quarantine")
-        return reply.verdict, kept
+        return Examined(reply.verdict, reply.walks), kept
 
-    def _refusal(self, job: CompileJob, limit: str) -> GrammarVerdict:
+    def _refusal(self, job: CompileJob, limit: str) -> Examined:
         metrics.QUARANTINE_KILLS.labels(limit).inc()
         allowed = {
             "cpu": f"more than {self._limits.cpu_seconds:g} s of processor time",
@@ -169,13 +186,14 @@ class Quarantine:
             if limit in allowed
             else "compiling it crashes the grammar engine"
         )
-        return GrammarVerdict(
+        verdict = GrammarVerdict(
             key=job.key,
             status="refused",
             reason=f"{reason}. Split the tool or simplify its schema",
             pointer="",
             code=SchemaTooComplex.code,
         )
+        return Examined(verdict)
 
     async def _fork_server(self) -> ForkServer:
         """The running process. If several callers find it dead, one of them starts a new one."""
@@ -201,9 +219,7 @@ def _alive(starting: asyncio.Task[ForkServer]) -> bool:
     return not failed and starting.result().alive
 
 
-def _set_result(
-    future: asyncio.Future[GrammarVerdict], outcome: GrammarVerdict | Exception
-) -> None:
+def _set_result(future: asyncio.Future[Examined], outcome: Examined | Exception) -> None:
     if future.done():  # the caller has gone
         return
     if isinstance(outcome, Exception):

@@ -118,6 +118,33 @@ async def test_verdicts_of_both_engines_include_measurements(quarantine: Quarant
         assert (verdict.growth or 0) > 0
 
 
+async def test_instances_walk_through_the_masks(quarantine: Quarantine) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "maximum": 9}, "s": {"type": "string"}},
+    }
+    values = [{"n": 3, "s": "é"}, {"n": 10}, {"n": 3, "t": 1}, {"n": "x"}, []]
+    examined = await quarantine.walk(source(schema), values)
+    assert examined.verdict.status == "ready"
+    assert [(w.accepted, w.pointer, w.rule) for w in examined.walks] == [
+        (True, None, None),
+        (False, "/n", "maximum"),
+        (False, "/t", "closed_object"),
+        (False, "/n", "maximum"),
+        (False, "", "properties"),
+    ]
+
+
+async def test_instances_over_a_limit_refuse_their_schema(quarantine: Quarantine) -> None:
+    strict = limited(quarantine, cpu_seconds=0.3)
+    items = {"type": "array", "items": {"type": "string"}}
+    values = [{"a": ["x y z " * 3] * 4_000}] * 20
+    examined = await strict.walk(source({"properties": {"a": items}}), values)
+    assert (examined.verdict.status, examined.walks) == ("refused", ())
+    assert (await strict.walk(source({}, "next"), [{}])).walks[0].accepted
+    await asyncio.gather(*(_cancel(task) for task in strict._tasks))
+
+
 async def test_a_killed_fork_server_is_restarted(vocabulary: Vocabulary) -> None:
     async with running(vocabulary, AMPLE, workers=1) as quarantine:
         assert (await quarantine.examine(source({}, "a"))).status == "ready"

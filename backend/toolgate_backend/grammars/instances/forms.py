@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from tests.support.grammars.spelling import ordered
 from toolgate_core.pointer import escape
+
+from .order import ordered
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ SHUFFLED = Form("shuffled", shuffled=True)
 COMPACT = Form("compact", separators=(",", ":"))
 FORMS = (GIVEN, SHUFFLED, COMPACT)
 CANONICAL = Form("canonical", plain_numbers=True, schema_order=True)
-"""The form in which docs/schema-support.md tests instances."""
+"""One line, with the schema's order of members. Grammars with fixed white space write this form."""
 
 
 @dataclass
@@ -62,6 +63,11 @@ def written(value: Any, form: Form, schema: Any, seed: int = 0) -> Text:
     for part in _parts(value, form, "", text, parts):
         parts += part.encode("utf-8", "surrogatepass")
     return replace(text, data=bytes(parts))
+
+
+def spelled(value: Any, schema: Any) -> str:
+    """A value in canonical form, by the schema that the engine was given."""
+    return written(value, CANONICAL, schema).data.decode("utf-8", "surrogatepass")
 
 
 def _parts(value: Any, form: Form, pointer: str, text: Text, parts: bytearray) -> Iterator[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import jsonschema_rs
 
-from tests.support.grammars.forms import Form, Text, written
-from tests.support.grammars.spelling import nodes_at
-from toolgate_backend.grammars.closed_objects import close_objects
+from ..closed_objects import close_objects
+from .forms import Form, Text, written
+from .order import nodes_at
 
-DIALECT_SEPARATORS = (", ", ": ")
+Kind = Literal["white_space", "member_order", "number_form", "closed_object", "keyword"]
 
 KEYWORDS = (
     *("format", "pattern", "const", "enum", "multipleOf"),
@@ -27,10 +27,7 @@ KEYWORDS = (
 
 @dataclass(frozen=True)
 class Cause:
-    """`kind` is `white space`, `order`, `numbers` or `closed`, whose reasons concern all schemas,
-    or `keyword`."""
-
-    kind: str
+    kind: Kind
     keyword: str
     pointer: str
     """JSON Pointer in the instance, where the first token is refused."""
@@ -41,28 +38,29 @@ def cause_of(
     form: Form,
     schema: dict[str, Any],
     refused_at: Callable[[Text], int | None],
+    separators: tuple[str, str] = (", ", ": "),
 ) -> Cause | None:
     """Why a text of a valid value is refused. `refused_at` gives the byte of the first refused
-    token, None for a text that is allowed. `schema` is the one that the engine was given. None: the
-    text is allowed."""
+    token, None for a text that is allowed. `schema` is the one that the engine was given,
+    `separators` are those of the dialect. None: the text is allowed."""
     text = written(value, form, schema)
     offset = refused_at(text)
     if offset is None:
         return None
     pointer = text.pointer_at(offset)
-    for kind, keyword, change in (
-        ("white space", "", {"separators": DIALECT_SEPARATORS}),
-        ("order", "properties", {"schema_order": True, "shuffled": False}),
-        ("numbers", "type", {"plain_numbers": True}),
-    ):
-        form = replace(form, **change)
+    steps: tuple[tuple[Kind, str, Form], ...] = (
+        ("white_space", "", form := replace(form, separators=separators)),
+        ("member_order", "properties", form := replace(form, schema_order=True, shuffled=False)),
+        ("number_form", "type", form := replace(form, plain_numbers=True)),
+    )
+    for kind, keyword, form in steps:
         if refused_at(written(value, form, schema)) is None:
             return Cause(kind, keyword, pointer)
     offset = refused_at(written(value, form, schema))
     assert offset is not None
     pointer = written(value, form, schema).pointer_at(offset)
     if closed_out(schema, value):
-        return Cause("closed", "additionalProperties", pointer)
+        return Cause("closed_object", "additionalProperties", pointer)
     return Cause("keyword", _keyword(value, schema, pointer), pointer)
 
 

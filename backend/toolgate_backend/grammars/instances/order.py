@@ -1,15 +1,9 @@
-"""An instance as our grammars spell it: one line, members in the order that the schema gives them.
-
-White space is fixed (docs/decisions/0002) and engines write members in the schema's order, so an
-instance has to be spelled so before a grammar is asked whether it takes it.
-"""
+"""The order of members that a grammar gives an instance."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import jsonschema_rs
@@ -17,13 +11,8 @@ import jsonschema_rs
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 
-def spelled(value: Any, schema: Any) -> str:
-    """`schema`: what the engine was given."""
-    return _text(ordered(value, schema))
-
-
 def ordered(value: Any, schema: Any) -> Any:
-    """`value` with its members in the order of the schema."""
+    """`value` with its members in the order of the schema that the engine was given."""
     return _ordered(value, [schema], schema)
 
 
@@ -38,17 +27,6 @@ def nodes_at(value: Any, schema: Any, steps: list[str]) -> list[dict[str, Any]]:
         else:
             value, schemas = value[step], _of_member(step, nodes)
     return [node for each in schemas for node in _applying(value, each, schema)]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        members = (f"{_text(name)}: {_text(member)}" for name, member in value.items())
-        return "{" + ", ".join(members) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    if isinstance(value, float):  # never with an exponent
-        return format(Decimal(repr(value)).normalize(), "f")
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _ordered(value: Any, schemas: list[Any], root: Any) -> Any:
