@@ -119,7 +119,7 @@ def _tagged(text: str, at: int, codec: Tagged, schema: Schema) -> Value:
         allowed = _kinds(property_schema)
         if codec.types:
             allowed = {kind for kind, written in codec.types if written == match["kind"]}
-        end = text.find(codec.end, match.end())
+        end = _end_of_raw(text, match.end(), codec)
         if "string" not in allowed:  # JSON, which may contain the end in a string
             value, after = _json(text, match.end())
             if not text.startswith(codec.end, after):
@@ -131,6 +131,15 @@ def _tagged(text: str, at: int, codec: Tagged, schema: Schema) -> Value:
         made[key] = _raw(text[match.end() : end], allowed, cdata=codec.cdata)
         at = end + len(codec.end)
     return made, at
+
+
+def _end_of_raw(text: str, at: int, codec: Tagged) -> int:
+    """The position of the end of a raw value; -1 if there is none. In XML, a CDATA section contains
+    any text up to `]]>`."""
+    if codec.cdata and text.startswith("<![CDATA[", at):
+        close = text.find("]]>", at)
+        return close + len("]]>") if text.startswith(codec.end, close + len("]]>")) else -1
+    return text.find(codec.end, at)
 
 
 def _raw(text: str, allowed: set[str], *, cdata: bool = False) -> Any:
