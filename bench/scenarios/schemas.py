@@ -32,7 +32,8 @@ OUTCOMES = ("valid", "invalid", "given up", "rejected", "truncated", "error")
 COUNTERS = (
     'toolgate_residual_calls_total{verdict="valid"}',
     'toolgate_residual_calls_total{verdict="invalid"}',
-    "toolgate_resamples_total",
+    'toolgate_resamples_total{before="value"}',
+    'toolgate_resamples_total{before="call"}',
     "toolgate_resampled_tokens_total",
     "toolgate_enforcement_violations_total",
 )

@@ -208,9 +208,9 @@ class GrammarSettings(Section):
 class ValidationSettings(Section):
     """Validation of calls"""
 
-    resamples: int = Field(default=2, ge=0)
+    resamples: int = Field(default=6, ge=0)
     """Maximum number of times that a choice is sampled again because a call violates a keyword that
-    masks can't enforce."""
+    masks can't enforce. Two of three attempts continue inside the call, at the invalid value."""
     validators: int = Field(default=4096, ge=1)
     """Maximum number of tool schemas that are kept compiled for validation."""
     validation_workers: int = Field(default=2, ge=1)

@@ -28,6 +28,7 @@ def make_spec(
     reasoning: ReasoningStart,
     budget: int,
     accepted: tuple[int, ...] = (),
+    excluded: tuple[int, ...] = (),
 ) -> Spec:
     """The constraints of the sequence. `budget` is the number of tokens allowed after `accepted`.
     Raises UnsupportedParameter for stop tokens that are marks."""
@@ -40,6 +41,7 @@ def make_spec(
         reasoning_budget=enforcement.reasoning_budget,
         budget=budget + len(accepted),
         accepted=accepted,
+        excluded=excluded,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         earlier_calls=enforcement.earlier_calls,

@@ -292,6 +292,7 @@ class Service:
             reasoning=self._turn_start.reasoning(prompt_ids, mode, continues=continues),
             budget=budget,
             accepted=request.accepted,
+            excluded=request.excluded or (),
         )
         least = self._registry.least_tokens
         check_budget(

@@ -11,7 +11,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Sequence
 
-from ..errors import BackendError
+from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow
@@ -42,6 +42,7 @@ class Automaton:
 
         self._static = static
         self._accepted = spec.accepted
+        self._excluded = frozenset(spec.excluded)
         self._limited = create_machine(spec)
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
         self._unlimited = create_machine(dataclasses.replace(spec, budget=None))
@@ -53,6 +54,7 @@ class Automaton:
 
     def reset(self) -> None:
         self._length = 0  # tokens of the response so far
+        self._first_mask: masks.Mask | None = None
         self._history: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
         self._machine = self._unlimited
         self._state = self._machine.initial_state()
@@ -63,10 +65,13 @@ class Automaton:
             )
         self._machine = self._limited
         self._history.clear()
+        self._first_mask = self._without_excluded()
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`. Stops at the first token that is not allowed and returns False."""
         for token in tokens:
+            if self._excludes(token):
+                return False
             after = self._machine.step(self._state, self._length, token)
             if after is None:
                 return False
@@ -101,4 +106,19 @@ class Automaton:
 
     def next_mask(self) -> masks.Mask:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        if self._first_mask is not None and self._length == len(self._accepted):
+            return self._first_mask
         return self._machine.mask(self._state, self._length)
+
+    def _excludes(self, token: int) -> bool:
+        here = self._first_mask is not None and self._length == len(self._accepted)
+        return here and token in self._excluded
+
+    def _without_excluded(self) -> masks.Mask | None:
+        """The mask after `spec.accepted`; None if nothing has to be excluded from it."""
+        if not self._excluded:
+            return None
+        try:
+            return masks.without(self._machine.mask(self._state, self._length), self._excluded)
+        except NoTokenAllowed:  # the next step reports it
+            return None

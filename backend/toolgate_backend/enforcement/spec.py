@@ -36,6 +36,8 @@ class Spec:
     min_tokens: int = 0
     accepted: tuple[int, ...] = ()
     """Tokens of an earlier response that this sequence continues."""
+    excluded: tuple[int, ...] = ()
+    """Tokens that must not follow `accepted`, unless no other token is allowed there."""
     ignore_end: bool = False
     """Do not allow the end of the turn in content (`ignore_eos`)."""
     stop_ids: tuple[int, ...] = ()
@@ -70,6 +72,6 @@ def from_extra_args(extra_args: dict[str, Any] | None, seed: int | None = None) 
     if seed is not None and fields["first_seed"] is not None:
         number = fields["choice_number"] + seed - fields["first_seed"]
         fields = {**fields, "choice_number": number, "first_seed": None}
-    lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids", "accepted")}
+    lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids", "accepted", "excluded")}
     words = tuple(tuple(word) for word in fields["bad_words"])
     return Spec(**{**fields, **lists, "bad_words": words})

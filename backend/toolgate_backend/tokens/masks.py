@@ -72,6 +72,19 @@ def also_allow(mask: Allow | Bits, tokens: Collection[int]) -> Allow | Bits:
     return Bits(row)
 
 
+def without(mask: Mask, tokens: Collection[int]) -> Mask | None:
+    """`mask` without `tokens`; None if no token remains."""
+    if isinstance(mask, Forbid):
+        return Forbid(np.union1d(mask.ids, token_ids(tokens)))
+    if isinstance(mask, Allow):
+        left = np.setdiff1d(mask.ids, token_ids(tokens))
+        return Allow(left) if left.size else None
+    row = mask.words.copy()
+    for token in tokens:
+        row.view(np.uint32)[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+    return Bits(row) if row.any() else None
+
+
 def unpack(words: BitmaskRow) -> TokenIds:
     """The tokens of a row. Only non-zero words are read, because most grammars allow few tokens."""
     (filled,) = words.nonzero()

@@ -120,6 +120,9 @@ class GenerateRequest(Message):
     """Token ids of an earlier response to this prompt that this one continues. They are not part of
     the events or of `max_tokens`. Masks and text continue as if they had just been sampled. Only
     with n = 1."""
+    excluded: tuple[int, ...] | None = None
+    """Token ids that must not follow `accepted`, unless masks allow no other token there. None
+    leaves the field out, so that earlier backends understand the message."""
     enforcement: Enforcement | None = None
     """None disables all masks. The stream then has all tokens, including marker tokens."""
     stream: bool = True

@@ -14,7 +14,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from .held_calls import HeldCalls
-from .retries import Resample, Retries
+from .retries import Resample, Retries, Sampled
 
 
 @dataclass(frozen=True)
@@ -132,18 +132,21 @@ class Choice:
         for at, token in enumerate(event.ids):
             if self.stopped or self.resample is not None:
                 break
+            one = slice(at, at + 1)
+            logprobs = event.logprobs[one] if event.logprobs is not None else None
+            sampled = Sampled(token, event.texts[at], logprobs)
             if self._retries is not None:
-                self._retries.note(token, self._segmenter, self._stops)
+                self._retries.note(sampled, self._segmenter, self._stops)
             calls = self._segmenter.in_call
             self.token_count += 1
             fresh = self._end_at_stop_token(token, event.texts[at])
             if fresh is None:
-                one = slice(at, at + 1)
-                logprobs = event.logprobs[one] if event.logprobs is not None else None
-                fresh = self._segmenter.feed(event.ids[one], event.texts[one], logprobs)
+                fresh = sampled.feed(self._segmenter)
             if self._retries is not None and self._segmenter.in_call and not calls:
                 self._calls.hold()
             events += await self._release(self._stops.filter(fresh) if self._stops else fresh)
+            if self._retries is not None and self.resample is None:
+                self._retries.note_written(self._calls.written)
         return events
 
     def _end_at_stop_token(self, token: int, text: str) -> list[Event] | None:
@@ -156,11 +159,14 @@ class Choice:
         return [*included, *before, Finish("stop", token)]
 
     async def _release(self, events: list[Event]) -> list[Event]:
-        """The events that may be sent. Resets the choice to before an invalid call."""
+        """The events that may be sent. Resets the choice to before an invalid call, or to before a
+        value in it."""
         released, invalid = await self._calls.release(self._check_plan(events))
         if invalid is not None and self._retries is not None:
             self.resample = self._retries.resample(invalid, self.token_count)
-            self._segmenter, self._stops = self._retries.state_before_call()
+            self._segmenter, self._stops, begun = self._retries.restored()
+            if self.resample.in_call:
+                self._calls.resume(begun)
             self.finished = False
         return self._custom.converted(released)
 

@@ -33,6 +33,7 @@ class InvalidCall:
 
     tool: str
     violation: Violation
+    arguments: str
 
 
 class CallCheck:
@@ -86,6 +87,8 @@ class HeldCalls:
         self._name = ""
         self._arguments: list[str] = []
         self._held: list[Event] | None = None
+        self.written = 0
+        """Length of the arguments of the last call so far."""
 
     @property
     def may_be_invalid(self) -> bool:
@@ -98,7 +101,13 @@ class HeldCalls:
 
     def hold(self) -> None:
         """Holds events from here on. A call begins; its tool is unknown yet."""
-        self._held = []
+        self._held, self.written = [], 0
+
+    def resume(self, events: Iterable[Event]) -> None:
+        """Continues the invalid call after its first `events`."""
+        self._held = [*events]
+        self._arguments = [each.text for each in self._held if isinstance(each, ArgumentsDelta)]
+        self.written = sum(map(len, self._arguments))
 
     async def release(self, events: Iterable[Event]) -> tuple[list[Event], InvalidCall | None]:
         """Returns the events that may be sent to the client. For an invalid call, the held events
@@ -107,14 +116,16 @@ class HeldCalls:
         for event in events:
             match event:
                 case CallStart(_, name):
-                    self._name, self._arguments = name, []
+                    self._name, self._arguments, self.written = name, [], 0
                 case ArgumentsDelta(_, text):
                     self._arguments.append(text)
+                    self.written += len(text)
                 case CallEnd():
-                    violation = await self._check.check(self._name, "".join(self._arguments))
+                    arguments = "".join(self._arguments)
+                    violation = await self._check.check(self._name, arguments)
                     if violation is not None:
                         self._held = None
-                        return released, InvalidCall(self._name, violation)
+                        return released, InvalidCall(self._name, violation, arguments)
             if self._held is None:
                 released.append(event)
                 continue

@@ -21,7 +21,9 @@ RESIDUAL_CALLS = Counter(
 )
 RESAMPLES = Counter(
     "toolgate_resamples",
-    "Choices that were sampled again because a call was invalid.",
+    "Choices that were sampled again because a call was invalid, by where they continued: before "
+    "the `call`, or inside it before the invalid `value`.",
+    ["before"],
 )
 RESAMPLED_TOKENS = Counter(
     "toolgate_resampled_tokens",

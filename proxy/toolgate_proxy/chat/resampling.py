@@ -1,4 +1,4 @@
-"""Resampling: samples a choice again from just before a call that failed validation.
+"""Resampling: samples a choice again from inside or just before a call that failed validation.
 
 Masks can't enforce a few keywords of JSON Schema. Calls of tools with such keywords are held and
 validated before they are sent to the client. docs/decisions/0010-residual-calls.md has the reasons.
@@ -61,7 +61,7 @@ async def _resample(
     deployment: Deployment,
     context: RequestContext,
 ) -> Generation:
-    metrics.RESAMPLES.inc()
+    metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
     context.resamples += 1
     try:
         deadline = before.events.deadline

@@ -1,23 +1,45 @@
-"""State and request for sampling a choice again from just before an invalid call."""
+"""State and request for sampling a choice again from inside or just before an invalid call.
+
+docs/decisions/0010-residual-calls.md has the order of the attempts and the reasons.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import wire
+from toolgate_core.deltas import Event
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from . import metrics
+from .backtracking import ValueStart, value_starts
 from .held_calls import InvalidCall
 
 GREEDY = 1e-5
 """Temperatures below this value are greedy (`_SAMPLING_EPS` in vllm/sampling_params.py)."""
 GREEDY_RESAMPLING_TEMPERATURE = 1.0
-"""Temperature for sampling a greedy choice again. Greedy sampling would repeat the same call."""
+"""Temperature for sampling a whole call of a greedy choice again. Greedy sampling would repeat the
+same call. Inside a call it does not, because the token that began the value is excluded."""
+CYCLE = 3
+"""Attempts until the whole call is sampled again."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One token as the backend sent it."""
+
+    id: int
+    text: str
+    logprobs: Sequence[wire.TokenLogprob] | None = None
+    """One entry, or None."""
+
+    def feed(self, segmenter: Segmenter) -> list[Event]:
+        return segmenter.feed([self.id], [self.text], self.logprobs)
 
 
 @dataclass(frozen=True)
@@ -32,10 +54,14 @@ class Resample:
     """The rest of the choice's budget."""
     failed: ToolSchemaViolation
     """The error of the request if the choice can't be sampled again."""
+    in_call: bool = False
+    """Whether `accepted` ends inside the call."""
+    excluded: tuple[int, ...] = ()
+    """Tokens that began a value that failed, at this place."""
 
 
 class Retries:
-    """State of one choice, for continuing it from before its last call."""
+    """State of one choice, for continuing it from inside or before its last call."""
 
     def __init__(self, choice: int, *, max_attempts: int, budget: int | None) -> None:
         """`max_attempts`: how often the choice may be sampled again. `budget`: maximum number of
@@ -43,40 +69,83 @@ class Retries:
         self._choice = choice
         self._max_attempts = max_attempts
         self._budget = budget
-        self._accepted: list[int] = []
-        self._before: tuple[Segmenter, StopStrings | None, int] | None = None
+        self._before_call: list[int] = []
+        """Ids of the tokens before the last call."""
+        self._state: tuple[Segmenter, StopStrings | None] | None = None
+        """State before the last call."""
+        self._call: list[Sampled] = []
+        """The tokens of the last call and those after it."""
+        self._written: list[int] = []
+        """Length of the call's arguments after each token of `_call`."""
+        self._excluded: dict[int, list[int]] = {}
+        """By position in `_call`."""
+        self._failures = 0
+        """Failed attempts at the last call."""
         self.attempts = 0
 
-    def note(self, token: int, segmenter: Segmenter, stops: StopStrings | None) -> None:
+    def note(self, sampled: Sampled, segmenter: Segmenter, stops: StopStrings | None) -> None:
         """Records a token before it is fed."""
-        if not segmenter.in_call and segmenter.call_token in (token, None):
-            stops = stops.copy() if stops is not None else None
-            self._before = segmenter.copy(), stops, len(self._accepted)
-        self._accepted.append(token)
+        if not segmenter.in_call and segmenter.call_token in (sampled.id, None):
+            self._before_call += [each.id for each in self._call]
+            self._call, self._written = [], []
+            self._excluded, self._failures = {}, 0
+            self._state = segmenter.copy(), stops.copy() if stops is not None else None
+        self._call.append(sampled)
+
+    def note_written(self, length: int) -> None:
+        """Records the length of the call's arguments after the last token was fed."""
+        self._written.append(length)
 
     @property
     def accepted(self) -> tuple[int, ...]:
         """The tokens recorded so far, without those of invalid calls."""
-        return tuple(self._accepted)
+        return (*self._before_call, *(each.id for each in self._call))
 
     def resample(self, invalid: InvalidCall, spent: int) -> Resample:
         """`spent`: tokens of the choice in all attempts. Raises ToolSchemaViolation if the choice
         can't be sampled again."""
-        assert self._before is not None
         self.attempts += 1
-        metrics.RESAMPLED_TOKENS.inc(len(self._accepted) - self._before[2])
-        del self._accepted[self._before[2] :]
+        self._failures += 1
         remaining = None if self._budget is None else self._budget - spent
         failed = _violation_error(invalid, self.attempts)
         if self.attempts > self._max_attempts or (remaining is not None and remaining < 1):
             raise failed
-        return Resample(self._choice, self.attempts, tuple(self._accepted), remaining, failed)
+        kept = self._kept(invalid)
+        metrics.RESAMPLED_TOKENS.inc(len(self._call) - kept)
+        del self._call[kept:], self._written[kept:]
+        excluded = tuple(self._excluded.get(kept, ()))
+        accepted = self.accepted
+        return Resample(
+            self._choice, self.attempts, accepted, remaining, failed, kept > 0, excluded
+        )
 
-    def state_before_call(self) -> tuple[Segmenter, StopStrings | None]:
-        """The state of the choice before its last call."""
-        assert self._before is not None
-        segmenter, stops, _ = self._before
-        return segmenter, stops
+    def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:
+        """The state of the choice after the tokens that remain, and the events of those of the
+        call."""
+        assert self._state is not None
+        before, stops = self._state
+        segmenter, stops = before.copy(), stops.copy() if stops is not None else None
+        events: list[Event] = []
+        for each in self._call:
+            fresh = each.feed(segmenter)
+            events += stops.filter(fresh) if stops is not None else fresh
+        return segmenter, stops, events
+
+    def _kept(self, invalid: InvalidCall) -> int:
+        """Number of tokens of the call to continue from; 0: the whole call is sampled again."""
+        starts: tuple[ValueStart, ...] = ()
+        if invalid.violation.keyword and self._failures % CYCLE:
+            starts = value_starts(invalid.arguments, invalid.violation.pointer)
+        if not starts:
+            return 0
+        start = starts[min(self._failures % CYCLE, len(starts)) - 1]
+        # The segmenter withholds the last character of the arguments. So a token with the value's
+        # first character is one after which the text up to the value has been written.
+        kept = min(bisect_left(self._written, start.offset), len(self._call) - 1)
+        self._excluded = {at: tokens for at, tokens in self._excluded.items() if at <= kept}
+        if start.scalar and kept:
+            self._excluded.setdefault(kept, []).append(self._call[kept].id)
+        return kept
 
 
 def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation:
@@ -93,11 +162,11 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
 
 
 def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.GenerateRequest:
-    """The request that continues a choice from before the call, with the sampling parameters of
-    `first`. It is deterministic if the sampling is seeded or greedy."""
+    """The request that continues a choice, with the sampling parameters of `first`. It is
+    deterministic if the sampling is seeded or greedy."""
     sampling = first.sampling
     seed, temperature = sampling.seed, sampling.temperature
-    if temperature is not None and temperature < GREEDY:
+    if temperature is not None and temperature < GREEDY and not resample.excluded:
         seed, temperature = seed or 0, GREEDY_RESAMPLING_TEMPERATURE
     least = max(0, sampling.min_tokens - len(resample.accepted))
     changes = {
@@ -115,6 +184,7 @@ def resample_request(first: wire.GenerateRequest, resample: Resample) -> wire.Ge
             "enforcement": first.enforcement
             and first.enforcement.model_copy(update={"first_choice": resample.choice}),
             "accepted": resample.accepted,
+            "excluded": resample.excluded or None,
             "stream": True,
         }
     )

@@ -285,6 +285,37 @@ def test_a_sequence_resumes_from_accepted_tokens(
         assert machine.accept_tokens([token])
 
 
+def test_excluded_tokens_do_not_follow_the_accepted_ones(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    """Unless no other token is allowed there, and only at that place."""
+    how: dict[str, Any] = {"choice": "required", "reasoning": "must"}
+    tokens, _ = walk(automaton(tools.ALL, **how), vocabulary, seed=3)
+    machine = automaton(tools.ALL, **how)
+    alone = 0
+    for at, token in enumerate(tokens[:120]):
+        heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), excluded=(token,))
+        before = allowed(machine, vocabulary.size)
+        others = before[before != token]
+        for _ in range(2):
+            mask = allowed(heir, vocabulary.size)
+            if others.size:
+                assert np.array_equal(mask, others)
+                assert not heir.accept_tokens([token])
+                assert heir.validate_tokens([token]) == []
+                assert heir.accept_tokens([int(others[0])])
+                heir.rollback(1)
+                assert np.array_equal(allowed(heir, vocabulary.size), others)
+            else:
+                alone += 1
+                assert np.array_equal(mask, before)
+                assert heir.accept_tokens([token])
+                heir.rollback(1)
+            heir.reset()
+        assert machine.accept_tokens([token])
+    assert alone
+
+
 def test_accepted_tokens_may_exceed_the_remaining_budget(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:

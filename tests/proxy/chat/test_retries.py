@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.apis.chat_events import TOOLS, VALIDATORS, events, request
+from tests.support.schemas.residual_calls import before_value
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
-from toolgate_core.deltas import ArgumentsDelta, ContentDelta
+from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
+from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.chat.retries import Resample, choice_events, derived_seed, resample_request
@@ -77,6 +79,66 @@ def test_invalid_calls_are_sampled_again_from_the_same_tokens_for_any_split(
     assert texts(new) == ("", '{"where": "north of the old stone bridge"}')
     assert given.take_resample() is None
     assert given.counts.completion == spent + len(tokenize(VALID + "<|im_end|>"))
+
+
+UNIQUE_TOOLS = parse_tools(
+    [
+        {
+            "type": "function",
+            "function": {
+                "name": "look",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"at": {"type": "array", "uniqueItems": True}},
+                },
+            },
+        }
+    ]
+)
+
+
+@pytest.mark.parametrize("stop", [(), ("never",)])
+@given(cuts=st.lists(st.integers(0, 60), max_size=10))
+def test_an_invalid_value_is_sampled_again_for_any_split(
+    stop: tuple[str, ...], cuts: list[int]
+) -> None:
+    """The text behind the accepted tokens completes the call, and the client sees all of it."""
+    asked = replace(request(stop=stop), tools=UNIQUE_TOOLS)
+    check = CallCheck(UNIQUE_TOOLS, ["look"], VALIDATORS)
+    given = ChatResponse(asked, make_plan(asked, QWEN3), QWEN3, INFO, check, resamples=6)
+    bad, good = (call("look", {"at": ["north", last]}) for last in ("north", "none"))
+    asyncio.run(feed(given, split(events("So.\n" + bad), cuts)))
+    again = given.take_resample()
+    assert again is not None
+    kept = len(tokenize("So.\n")) + before_value(bad, "north")
+    tokens = [token for token, _ in tokenize("So.\n" + bad)]
+    assert again.in_call
+    assert (again.accepted, again.excluded) == (tuple(tokens[:kept]), (tokens[kept],))
+    rest = events("So.\n" + good)
+    sent = [rest[0], *rest[1 + kept :]]
+    new: list[ResponseEvent] = []
+    for batch in split(sent, cuts):
+        new += asyncio.run(given.feed([*choice_events(batch, 0)]))
+    starts = [each.event.name for each in new if isinstance(each.event, CallStart)]
+    assert (starts, texts(new)[1]) == (["look"], '{"at": ["north", "none"]}')
+
+
+def test_a_token_is_excluded_once_for_each_failure_at_a_place() -> None:
+    asked = replace(request(), tools=UNIQUE_TOOLS)
+    check = CallCheck(UNIQUE_TOOLS, ["look"], VALIDATORS)
+    given = ChatResponse(asked, make_plan(asked, QWEN3), QWEN3, INFO, check, resamples=6)
+    bad = call("look", {"at": ["a", "a"]})
+    sent, places = events(bad), []
+    for _ in range(6):
+        asyncio.run(given.feed(sent))
+        again = given.take_resample()
+        assert again is not None
+        places.append((len(again.accepted), len(again.excluded)))
+        sent = [*choice_events(events(bad)[1 + len(again.accepted) :], 0)]
+    last, array = before_value(bad, 'a"'), before_value(bad, "[")
+    assert places == [(last, 1), (array, 0), (0, 0)] * 2
+    with pytest.raises(ToolSchemaViolation, match="After 7 attempts"):
+        asyncio.run(given.feed(sent))
 
 
 def test_an_invalid_last_attempt_is_an_error() -> None:

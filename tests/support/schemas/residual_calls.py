@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.servers.script import call
+from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 
 Ask = Callable[..., Awaitable[tuple[dict[int, Any], Any]]]
@@ -34,6 +34,16 @@ PLAIN = {
 UNIQUE = wire.ResidualKeyword(pointer="/properties/tags/uniqueItems", keyword="uniqueItems")
 GOOD = call("set_tags", {"tags": ["red", "green", "blue", "yellow"]})
 BAD = call("set_tags", {"tags": ["red", "red"]})
+
+
+def before_value(text: str, value: str) -> int:
+    """Number of tokens of `text` that end before its last `value`."""
+    length, at = 0, text.rindex(value)
+    for count, (_, piece) in enumerate(tokenize(text)):
+        length += len(piece)
+        if length > at:
+            return count
+    raise ValueError(value)
 
 
 def calls_of(answer: dict[int, Any], choice: int = 0) -> list[tuple[str, Any]]:

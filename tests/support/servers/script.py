@@ -50,7 +50,8 @@ class Script:
     hang_after: int | None = None
     """Go silent, but for keep-alives, after so many tokens of each choice."""
     again: tuple[str, ...] = ()
-    """What comes when a choice is sampled again, in turn: the text behind what was accepted."""
+    """What comes when a choice is sampled again, in turn: the text behind what was accepted. Of a
+    whole call only what follows the accepted part of the call is sent."""
 
 
 def tokenize(text: str, size: int = 3) -> list[tuple[int, str]]:
@@ -74,7 +75,7 @@ async def events(
     texts = [script.texts[at % len(script.texts)] for at in range(n)]
     if script.finish == "stop":
         texts = [text + "<|im_end|>" for text in texts]
-    turns = [tokenize(text) for text in texts]
+    turns = [_behind(message.accepted, tokenize(text)) for text in texts]
     limit = min(message.sampling.max_tokens or 10_000, 10_000)
     yield wire.StartEvent(
         prompt_tokens=script.prompt_tokens,
@@ -112,6 +113,19 @@ async def events(
         completion_tokens=sum(min(len(turn), limit) for turn in turns),
         cached_tokens=script.cached_tokens,
     )
+
+
+def _behind(accepted: tuple[int, ...], turn: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """`turn` without the beginning of a call that `accepted` ends with."""
+    begin, end = MARKS["<tool_call>"], MARKS["</tool_call>"]
+    for at in reversed(range(len(accepted))):
+        if accepted[at] == end:
+            break
+        if accepted[at] == begin:
+            begun = accepted[at:]
+            same = tuple(token for token, _ in turn[: len(begun)]) == begun
+            return turn[len(begun) :] if same else turn
+    return turn
 
 
 def _tokens(choice: int, token: int, text: str, *, logprobs: int | None) -> wire.TokensEvent:

@@ -16,6 +16,7 @@ from tests.support.schemas.residual_calls import (
     TAGS,
     UNIQUE,
     Ask,
+    before_value,
     calls_of,
     scrape,
 )
@@ -31,12 +32,13 @@ def _residual(backend: FakeBackend) -> None:
 
 
 @BOTH
-async def test_invalid_call_is_resampled_from_its_beginning(
+async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginning(
     client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, ask: Ask
 ) -> None:
-    before = await scrape(http, "toolgate_resamples_total")
+    names = [f'toolgate_resamples_total{{before="{place}"}}' for place in ("value", "call")]
+    before = [await scrape(http, name) for name in names]
     first = "I tag.\n" + call("plain", {"a": 1}) + "\n"
-    backend.scripts["bad"] = Script((first + BAD + "\n" + GOOD,), again=(BAD, GOOD))
+    backend.scripts["bad"] = Script((first + BAD + "\n" + GOOD,), again=(BAD, BAD, GOOD))
     params = asked("bad", tools=[TAGS, PLAIN], seed=7, max_tokens=500)
     answer, usage = await ask(client, **params)
     assert calls_of(answer) == [
@@ -45,35 +47,52 @@ async def test_invalid_call_is_resampled_from_its_beginning(
     ]
     assert (answer[0][0], answer[0][3]) == ("I tag.", "tool_calls")
     sent = backend.requests
-    assert [len(each.accepted) for each in sent] == [0, *[len(tokenize(first))] * 2]
-    assert sent[1].accepted == tuple(token for token, _ in tokenize(first))
-    assert len({each.sampling.seed for each in sent}) == 3
-    spent = [len(tokenize(text)) for text in (first, BAD, BAD, GOOD + "<|im_end|>")]
+    tokens = tuple(token for token, _ in tokenize(first + BAD))
+    start, bad = len(tokenize(first)), len(tokenize(BAD))
+    last, array = before_value(BAD, "red"), before_value(BAD, "[")
+    kept = [start + last, start + array, start]
+    assert [each.accepted for each in sent] == [(), *(tokens[:at] for at in kept)]
+    assert [each.excluded for each in sent] == [None, (tokens[kept[0]],), None, None]
+    assert len({each.sampling.seed for each in sent}) == 4
+    good = len(tokenize(GOOD + "<|im_end|>"))
+    spent = [start + bad, bad - last, bad - array, good]
     assert usage["completion_tokens"] == sum(spent)
     left = [each.sampling.max_tokens for each in sent]
-    assert left == [500, 500 - sum(spent[:2]), 500 - sum(spent[:3])]
-    assert await scrape(http, "toolgate_resamples_total") == before + 2
+    assert left == [500 - sum(spent[:at]) for at in range(4)]
+    assert [await scrape(http, name) for name in names] == [before[0] + 2, before[1] + 1]
     again, _ = await ask(client, **params)
     assert again == answer
-    assert [each.sampling.seed for each in sent[3:]] == [each.sampling.seed for each in sent[:3]]
+    assert [each.sampling.seed for each in sent[4:]] == [each.sampling.seed for each in sent[:4]]
 
 
-async def test_greedy_request_is_resampled_with_temperature_and_seed(
+@BOTH
+async def test_a_call_continues_inside_its_arguments(
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
+) -> None:
+    fixed = call("set_tags", {"tags": ["red", "rust"]})
+    backend.scripts["bad"] = Script((BAD,), again=(fixed,))
+    answer, _ = await ask(client, **asked("bad", tools=[TAGS], logprobs=True))
+    assert calls_of(answer) == [("set_tags", {"tags": ["red", "rust"]})]
+    assert [len(each.accepted) for each in backend.requests] == [0, before_value(BAD, "red")]
+
+
+async def test_greedy_request_samples_only_a_whole_call_with_temperature(
     client: openai.AsyncOpenAI, backend: FakeBackend
 ) -> None:
-    backend.scripts["bad"] = Script((BAD,), again=(GOOD,))
+    backend.scripts["bad"] = Script((BAD,), again=(BAD, BAD, GOOD))
     await whole(client, **asked("bad", tools=[TAGS], temperature=0))
-    first, second = backend.requests
-    assert (first.sampling.temperature, first.sampling.seed) == (0, None)
-    assert second.sampling.temperature == 1
-    assert second.sampling.seed is not None
+    sampling = [each.sampling for each in backend.requests]
+    # The second attempt continues before an array, whose first token is not excluded.
+    assert [each.temperature for each in sampling] == [0, 0, 1, 1]
+    assert [each.seed is None for each in sampling] == [True, True, False, False]
 
 
 @BOTH
 async def test_resampled_choice_may_end_without_a_call(
     client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
 ) -> None:
-    backend.scripts["bad"] = Script(("Hello. " + BAD,), again=(" And good bye.",))
+    again = (BAD, BAD, " And good bye.")
+    backend.scripts["bad"] = Script(("Hello. " + BAD,), again=again)
     answer, _ = await ask(client, **asked("bad", tools=[TAGS], stop=["never"], logprobs=True))
     content, _, calls, finish, logprobs = answer[0]
     assert (content, calls, finish) == ("Hello.  And good bye.", [], "stop")
@@ -84,7 +103,7 @@ async def test_resampled_choice_may_end_without_a_call(
 async def test_last_failed_attempt_returns_tool_schema_violation(
     client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
 ) -> None:
-    backend.scripts["bad"] = Script(("So. " + BAD,), again=(BAD, BAD, GOOD))
+    backend.scripts["bad"] = Script(("So. " + BAD,), again=(*(BAD,) * 6, GOOD))
     seen: list[Any] = []
 
     async def read() -> None:
@@ -94,7 +113,7 @@ async def test_last_failed_attempt_returns_tool_schema_violation(
 
     with pytest.raises(openai.APIError) as failure:
         await read()
-    assert len(backend.requests) == 3
+    assert len(backend.requests) == 7
     assert isinstance(failure.value.body, dict)
     error = failure.value.body
     assert (error["code"], error["keyword"], error["pointer"]) == (
@@ -156,5 +175,6 @@ async def test_other_choices_continue_while_one_is_resampled(
         assert calls_of(answer, at) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})]
     assert [each.sampling.n for each in backend.requests] == [3, 1, 1]
     assert len({each.sampling.seed for each in backend.requests}) == 3
-    spent = 2 * len(tokenize(BAD)) + 2 * len(tokenize(GOOD + "<|im_end|>"))
+    kept = before_value(BAD, "red")
+    spent = 2 * len(tokenize(BAD)) + 2 * (len(tokenize(GOOD + "<|im_end|>")) - kept)
     assert usage["completion_tokens"] == spent + len(tokenize(other + "<|im_end|>"))

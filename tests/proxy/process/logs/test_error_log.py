@@ -55,7 +55,7 @@ FAILING = {
     ),
     "backend breaks": Failing("backend_failed", {}, Script(("swordfish " * 9,), break_after=3)),
     "residual call": Failing(
-        "tool_schema_violation", {"tools": [TAGS]}, Script((BAD,), again=(BAD,) * 3)
+        "tool_schema_violation", {"tools": [TAGS]}, Script((BAD,), again=(BAD,) * 6)
     ),
     "enforced call": Failing(
         "enforcement_failed",
