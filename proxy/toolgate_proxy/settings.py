@@ -130,8 +130,8 @@ class RoutingSettings(Section):
     health_timeout: float = Field(default=2.0, gt=0)
     """Time limit of a health probe, in seconds."""
     prefix_affinity: bool = True
-    """Whether prompts with the same prefix are sent to the same deployment of a model, which has
-    the prefix cached, while that deployment has capacity."""
+    """Whether prompts with the same prefix or `prompt_cache_key` are sent to the same deployment of
+    a model, which has the prefix cached, while that deployment has capacity."""
 
 
 class RedisSettings(Section):

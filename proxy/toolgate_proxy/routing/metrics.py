@@ -12,7 +12,8 @@ BACKEND_UP = Gauge(
 )
 AFFINITY = Counter(
     "toolgate_prefix_affinity",
-    "Requests with a long prompt, by where they were sent: to the deployment preferred for the "
-    "prompt's prefix (`preferred`), or to another because that one was at capacity (`other`).",
+    "Requests with a long prompt or a `prompt_cache_key`, by where they were sent: to the "
+    "deployment preferred for the prefix or the key (`preferred`), or to another because that one "
+    "was at capacity (`other`).",
     ["sent"],
 )

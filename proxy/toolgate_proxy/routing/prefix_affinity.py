@@ -1,4 +1,5 @@
-"""Prefix affinity: sends prompts with the same prefix to the deployment that has cached the prefix.
+"""Prefix affinity: sends prompts with the same prefix, or with the same `prompt_cache_key`, to the
+deployment that has cached the prefix.
 
 docs/decisions/0015-prefix-affinity.md compares it with LiteLLM's check (`prompt_caching` in
 `optional_pre_call_checks`), which supports only Anthropic's markers and reads Redis for each
@@ -12,7 +13,7 @@ from typing import Any
 
 from . import metrics
 from .deployments import Deployments, Placement
-from .prefix_hash import hash_prefixes
+from .prefix_hash import hash_request
 from .rendezvous import RankedDeployment, Rendezvous
 
 
@@ -28,10 +29,11 @@ class PrefixAffinity:
         weights: Mapping[Placement, float],
         request: Mapping[str, Any],
         messages: object = None,
+        owner: str = "",
     ) -> Placement | None:
         """Returns the placement for the prompt, or None if any placement is equally good.
         `weights`: share of the requests that each placement should get. Those of weight 0 get
-        none."""
+        none. `owner`: whose `prompt_cache_key` the request has."""
         placements: dict[str, Placement] = {}
         candidates: list[RankedDeployment] = []
         for placement, weight in weights.items():
@@ -40,7 +42,7 @@ class PrefixAffinity:
                 name = f"{placement.model}@{deployment.url}"
                 placements[name] = placement
                 candidates.append(RankedDeployment(name, weight, deployment.load.requests))
-        hashes = hash_prefixes(request, messages) if len(candidates) > 1 else None
+        hashes = hash_request(request, messages, owner=owner) if len(candidates) > 1 else None
         if hashes is None:
             return None
         rendezvous = self._rendezvous.setdefault(model, Rendezvous())

@@ -1,4 +1,7 @@
-"""Hashes of a prompt's prefixes, which identify deployments that may have cached them."""
+"""Hashes of a prompt's prefixes, which identify deployments that may have cached them.
+
+They are unkeyed, so that they are the same in every process, and stay in the memory of this one.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ MARK = "cache_control"
 BILLING = "x-anthropic-billing-header:"
 """Beginning of a system block of Claude Code, with a value that changes with each request."""
 LEADING_ROLES = ("system", "developer")
+KEY = "prompt_cache_key"
+"""The client's name for requests that share a prefix, in OpenAI's APIs."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,26 @@ class PrefixHashes:
 
     head: bytes
     """Tools and system prompt, which many conversations share. If they are shorter than
-    `MIN_BYTES`, the first `MIN_BYTES` of the prompt."""
+    `MIN_BYTES`, the first `MIN_BYTES` of the prompt. With a `prompt_cache_key`, the key."""
     conversation: bytes
-    """The prompt up to the end of the first user message."""
+    """The prompt up to the end of the first user message. For a short prompt with a key, the
+    key."""
+
+
+def hash_request(
+    request: Mapping[str, Any], messages: object = None, *, owner: str = ""
+) -> PrefixHashes | None:
+    """The hashes by which a deployment is chosen. A `prompt_cache_key` takes the place of the head:
+    requests of one owner with the same key go to the same deployment while it has capacity for
+    all of them. If it has not, the conversations are spread, as those with one head are.
+
+    `owner`: the key or team that sent the request. Returns None for a short prompt without key."""
+    prefix = hash_prefixes(request, messages)
+    key = request.get(KEY)
+    if not isinstance(key, str) or not key:
+        return prefix
+    head = _hash(f"{KEY}\0{owner}\0{key}".encode("utf-8", "surrogatepass"))
+    return PrefixHashes(head, head if prefix is None else prefix.conversation)
 
 
 def hash_prefixes(request: Mapping[str, Any], messages: object = None) -> PrefixHashes | None:

@@ -196,7 +196,10 @@ class Exchange:
     async def _chosen(self, body: dict[str, Any]) -> Target:
         route = self._model_route
         if route.strategy is not None:
-            target = selection().choose(route.model, route.targets, route.strategy, body)
+            seal = self._client.seal
+            target = selection().choose(
+                route.model, route.targets, route.strategy, body, seal.owner if seal else ""
+            )
         else:
             assert self._call is not None  # a model whose strategy is None has events
             with own_errors():

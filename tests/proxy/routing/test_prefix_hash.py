@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from toolgate_proxy.routing.prefix_hash import MIN_BYTES, PrefixHashes, hash_prefixes
+from toolgate_proxy.routing.prefix_hash import (
+    MIN_BYTES,
+    PrefixHashes,
+    hash_prefixes,
+    hash_request,
+)
 
 LONG = "You are a careful assistant. " * 60
 SYSTEM = {"role": "system", "content": LONG}
@@ -122,3 +127,42 @@ def test_marks_of_the_messages_api_do_not_change_the_hashes() -> None:
     other = turn(1)
     other["messages"][0]["content"][0]["text"] = "Bye."
     assert hashes(**other) != hashes(**turn(1))
+
+
+def with_key(key: object, owner: str = "team a", **request: Any) -> PrefixHashes | None:
+    return hash_request({"prompt_cache_key": key, **request}, owner=owner)
+
+
+@pytest.mark.parametrize("key", [None, "", 7, ["k"]])
+def test_without_a_key_the_prefix_decides(key: object) -> None:
+    """A key that is no string is an error of the parser."""
+    long, short = {"messages": [SYSTEM, user("A?")]}, {"messages": [user("A?")]}
+    assert with_key(key, **long) == hash_request(long, owner="team b") == hash_prefixes(long)
+    assert with_key(key, **short) is None
+
+
+def test_a_key_takes_the_place_of_the_head() -> None:
+    long = {"messages": [SYSTEM, user("A?")]}
+    one, other = with_key("k", **long), with_key("k", messages=[user(LONG + "?")])
+    assert one is not None
+    assert other is not None
+    assert one.head == other.head != hashes(**long).head
+    assert one.conversation == hashes(**long).conversation
+    assert other.conversation != one.conversation
+
+
+def test_a_key_counts_for_short_prompts() -> None:
+    first = with_key("k", messages=[user("A?")])
+    assert first is not None
+    assert with_key("k", input="B?") == first
+    assert first.head == first.conversation
+
+
+@pytest.mark.parametrize(("key", "owner"), [("l", "team a"), ("k", "team b"), ("k", "")])
+def test_keys_and_owners_have_hashes_of_their_own(key: str, owner: str) -> None:
+    request = {"messages": [user("A?")]}
+    assert with_key(key, owner, **request) != with_key("k", **request)
+
+
+def test_unusual_keys_are_hashed_without_error() -> None:
+    assert with_key("\ud800", input="A?") != with_key("\0" * 2000, input="A?")

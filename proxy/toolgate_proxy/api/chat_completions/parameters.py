@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..shared.collection_types import Array, JsonObject, Object
 from ..shared.content_format import CONTENT_FORMAT
-from ..shared.options import OPTIONS
+from ..shared.options import OPTIONS, PROMPT_CACHE_KEY
 from ..shared.parameter import Parameter, default_only, make_table, rejected
 from ..shared.reasoning import REASONING
 from ..shared.sampling import SAMPLING
@@ -84,6 +84,7 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
         JsonObject(),
         note="The type is text, json_object or json_schema. Tools may be given as well.",
     ),
+    PROMPT_CACHE_KEY,
     Parameter(
         "echo",
         Flag(),

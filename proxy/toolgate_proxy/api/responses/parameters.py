@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..shared.collection_types import Array, JsonObject, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT
-from ..shared.options import OPTIONS
+from ..shared.options import OPTIONS, PROMPT_CACHE_KEY
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
@@ -111,7 +111,7 @@ RESPONSES: tuple[Parameter, ...] = (
         note="Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
         "not inherited.",
     ),
-    Parameter("prompt_cache_key", Text(maximum=1024), note="Prefix caching works without a key."),
+    PROMPT_CACHE_KEY,
     Parameter(
         "prompt_cache_retention",
         Choice(("in_memory", "in-memory", "24h")),

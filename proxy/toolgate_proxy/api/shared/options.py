@@ -11,6 +11,14 @@ from .collection_types import Object
 from .parameter import Parameter
 from .value_types import INT64_MAX, INT64_MIN, Choice, Flag, Integer, Text
 
+PROMPT_CACHE_KEY = Parameter(
+    "prompt_cache_key",
+    Text(maximum=1024),
+    note="Requests of an API key or team with the same value go to the same deployment, as by "
+    "[prefix affinity](gateway.md#choosing-a-deployment). Prefix caching works without it.",
+)
+"""Of OpenAI's APIs."""
+
 OPTIONS: tuple[Parameter, ...] = (
     Parameter(
         "toolgate",

@@ -8,7 +8,6 @@ UNSUPPORTED: tuple[Parameter, ...] = (
     *ignored(
         "OpenAI",
         metadata="Metadata is for the client's records.",
-        prompt_cache_key="Prefix caching works without a key.",
         prompt_cache_retention="vLLM manages the prefix cache.",
         safety_identifier="It identifies the end user.",
         service_tier="There are no service tiers.",

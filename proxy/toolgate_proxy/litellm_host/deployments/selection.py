@@ -29,14 +29,20 @@ class Selection:
         self._affinity = affinity
 
     def choose(
-        self, model: str, targets: Sequence[Target], strategy: str, body: Mapping[str, Any]
+        self,
+        model: str,
+        targets: Sequence[Target],
+        strategy: str,
+        body: Mapping[str, Any],
+        owner: str = "",
     ) -> Target:
-        """One of a model's deployments. `strategy`: one of OWN_STRATEGIES."""
+        """One of a model's deployments. `strategy`: one of OWN_STRATEGIES. `owner`: the key or team
+        that sent the request."""
         if len(targets) == 1:
             return targets[0]
         by_row = {id(target.row): target for target in targets}
         left = self.up([target.row for target in targets])
-        left, _ = self.preferred(model, left, body)
+        left, _ = self.preferred(model, left, body, owner=owner)
         if strategy == "least-busy":
             loads = [self._load(row) for row in left]
             left = [row for row, load in zip(left, loads, strict=True) if load == min(loads)]
@@ -49,9 +55,15 @@ class Selection:
         return [row for row in rows if self._is_up(row)] or [*rows]
 
     def preferred(
-        self, model: str, rows: Sequence[Row], request: Mapping[str, Any], messages: object = None
+        self,
+        model: str,
+        rows: Sequence[Row],
+        request: Mapping[str, Any],
+        messages: object = None,
+        owner: str = "",
     ) -> tuple[list[Row], Placement | None]:
-        """The rows at the placement that the prompt's prefix prefers, and that placement.
+        """The rows at the placement that the prompt's prefix or its `prompt_cache_key` prefers, and
+        that placement.
 
         Returns all rows and None if there is no preference, if a row is another provider's (its
         load is unknown), or if a row has limits (LiteLLM enforces them).
@@ -66,7 +78,7 @@ class Selection:
                 return [*rows], None
             rows_at[placement].append(row)
             weights[placement] += weight
-        placement = self._affinity.choose(model, weights, request, messages)
+        placement = self._affinity.choose(model, weights, request, messages, owner)
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
     def alternatives(self, rows: Sequence[Row], tried: object) -> list[Placement]:
@@ -111,11 +123,24 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         request = request_kwargs or {}
         if len(rows) < 2 or _is_retry(request) or _narrowed_later(rows):
             return rows
-        preferred, placement = self._selection.preferred(model, rows, request, messages)
+        preferred, placement = self._selection.preferred(
+            model, rows, request, messages, _owner(request)
+        )
         if placement is not None:
             self._deployments.at(placement).load.expect()
         kept = {id(row) for row in preferred}
         return [row for row in rows if id(row) in kept]
+
+
+def _owner(request: Mapping[str, Any]) -> str:
+    """The team or the key that sent a request, from the metadata that LiteLLM adds to it."""
+    for name in ("metadata", "litellm_metadata"):
+        metadata = request.get(name)
+        if isinstance(metadata, Mapping) and "user_api_key" in metadata:
+            team = (metadata.get("user_api_key_metadata") or {}).get("team")
+            team = team or metadata.get("user_api_key_team_id")
+            return f"team {team}" if team else f"key {metadata['user_api_key']}"
+    return ""
 
 
 def _narrowed_later(rows: Sequence[Row]) -> bool:

@@ -72,6 +72,32 @@ def test_long_prompts_with_a_common_prefix_go_to_one_deployment(
     assert len(chosen(selection, rows, strategy, BODY, 20)) == 1
 
 
+@pytest.mark.parametrize("strategy", OWN_STRATEGIES)
+def test_requests_with_a_common_key_go_to_one_deployment(
+    selection: Selection, deployments: Deployments, strategy: str
+) -> None:
+    """Each owner's keys have their own deployments; one at capacity is skipped."""
+    rows = [row("a"), row("b"), row("c")]
+
+    def place(key: str, owner: str = "team a", body: Row = SHORT) -> str:
+        asked = {**body, "prompt_cache_key": key}
+        chosen = selection.choose("tiny", targets(rows), strategy, asked, owner)
+        return str(chosen.row["model_info"]["id"])
+
+    homes = {}
+    for number in range(24):
+        home = homes[number] = place(f"key {number}")
+        assert {place(f"key {number}", body=body) for body in (SHORT, BODY) * 3} == {home}
+    assert set(homes.values()) == {"a", "b", "c"}
+    assert {number: place(f"key {number}", "team b") for number in homes} != homes
+    load = deployments.at(placement_of(row(homes[0]))).load  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(load.running())
+        assert place("key 0") != homes[0]
+    assert place("key 0") == homes[0]
+
+
 def test_long_prompts_go_to_any_deployment_without_affinity(deployments: Deployments) -> None:
     rows = [row("a"), row("b"), row("c")]
     assert len(chosen(Selection(deployments, None), rows, "simple-shuffle", BODY, 60)) == 3

@@ -16,6 +16,7 @@ from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
 
+HI = [{"role": "user", "content": "hi"}]
 LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
 
 STRATEGIES = ["simple-shuffle", "least-busy", "usage-based-routing-v2", "latency-based-routing"]
@@ -34,6 +35,7 @@ class Prefers(PrefixAffinity):
         weights: Mapping[Placement, float],
         request: Mapping[str, Any],
         messages: object = None,
+        owner: str = "",
     ) -> Placement | None:
         return next((place for place in weights if place.api_base == f"http://{self._name}"), None)
 
@@ -182,6 +184,36 @@ async def test_deployments_of_mixed_providers_are_not_filtered(
     hooked("b", deployments)
     down(deployments, row("a"))
     assert len(await picked(router, 40)) == 2
+
+
+@pytest.mark.parametrize("name", ["metadata", "litellm_metadata"])
+async def test_cache_keys_belong_to_the_team_or_the_key(
+    deployments: Deployments, name: str
+) -> None:
+    """As LiteLLM's metadata describes them."""
+    router = made(row("a"), row("b"), row("c"))
+    litellm.callbacks.append(
+        SelectionHook(Selection(deployments, PrefixAffinity(deployments)), deployments)
+    )
+
+    async def places(**metadata: Any) -> list[str]:
+        found = []
+        for number in range(12):
+            request = {"prompt_cache_key": f"key {number}", name: metadata}
+            chosen = await router.async_get_available_deployment("tiny", request, messages=HI)
+            found.append(str(chosen["model_info"]["id"]))
+            load = deployments.at(placement_of(chosen)).load  # type: ignore[arg-type]
+            with load.running():
+                pass  # it has arrived
+        return found
+
+    team = {"user_api_key_metadata": {"team": "a"}}
+    home = await places(user_api_key="1", **team)
+    assert set(home) == {"a", "b", "c"}
+    assert await places(user_api_key="2", **team) == home
+    assert await places(user_api_key="2", user_api_key_team_id="a") == home
+    assert await places(user_api_key="1") != home
+    assert await places(user_api_key="1") != await places(user_api_key="2")
 
 
 async def test_in_flight_request_counts_as_load(deployments: Deployments) -> None:

@@ -159,6 +159,42 @@ async def test_same_prefix_on_other_paths_goes_to_one_backend(
         assert others == [first, first]
 
 
+@pytest.mark.parametrize("route", ["/v1/responses", CHAT])
+async def test_same_cache_key_goes_to_one_backend(
+    gateways: list[httpx.AsyncClient], backends: Backends, route: str
+) -> None:
+    """Whatever the prompt is, by either gateway, while the backend has capacity."""
+    said = ("hi", "And you?", "Who else?")
+
+    def with_key(number: int, at: int) -> dict[str, Any]:
+        key = f"conversation {number}"
+        if route == CHAT:
+            system = LONG if at == 2 else "Be brief."
+            return asked(said[at], system=f"{at} {system}", prompt_cache_key=key)
+        return {"model": "tiny", "input": said[at], "store": False, "prompt_cache_key": key}
+
+    homes = []
+    for number in range(12):
+        first, *others = [
+            await sent(gateways[at % 2], backends, with_key(number, at), route) for at in range(3)
+        ]
+        assert others == [first, first]
+        homes.append(first)
+    assert set(homes) == {0, 1, 2}
+    waits = {"model": "tiny", "stream": True, "prompt_cache_key": "conversation 0"}
+    waits |= asked("waits", system="") if route == CHAT else {"input": "waits"}
+    waiting = [
+        asyncio.create_task(gateways[0].post(route, json=waits)) for _ in range(int(MIN_CAPACITY))
+    ]
+    await backends.under_way(len(waiting))
+    assert backends.all[homes[0]].running == len(waiting)
+    assert await sent(gateways[0], backends, with_key(0, 0), route) != homes[0]
+    for each in waiting:
+        each.cancel()
+    await backends.under_way(0)
+    assert await sent(gateways[0], backends, with_key(0, 0), route) == homes[0]
+
+
 async def test_short_prompts_are_spread(
     gateways: list[httpx.AsyncClient], backends: Backends
 ) -> None:

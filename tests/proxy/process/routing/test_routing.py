@@ -161,6 +161,18 @@ async def under_way(backends: list[FakeBackend], number: int) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_requests_with_one_cache_key_go_to_one_backend(
+    http: httpx.AsyncClient, backends: list[FakeBackend], request: pytest.FixtureRequest
+) -> None:
+    """Short prompts, which have no preference otherwise."""
+    body = asked("tiny", system="", prompt_cache_key="mine")
+    with counted(backends) as used:
+        for _ in range(40):
+            response = await http.post(CHAT, json=body)
+            assert response.status_code == 200, response.text
+    assert (0 in used) == ("no affinity" not in request.node.name)
+
+
 async def test_usage_based_routing_spreads_requests(
     http: httpx.AsyncClient, backends: list[FakeBackend]
 ) -> None:
