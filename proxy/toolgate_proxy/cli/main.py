@@ -12,7 +12,7 @@ import typer
 
 from ..settings import settings
 from .config_check import BadConfig, check
-from .keys import app as keys
+from .keys.commands import app as keys
 
 app = typer.Typer(
     name="toolgate",
@@ -155,7 +155,7 @@ def prewarm(
     """Compile the grammars of tools and load them into the backends of a gateway.
 
     Requires TOOLGATE_MASTER_KEY. The exit status is 1 unless all tools are ready."""
-    from .admin_client import AdminRequestFailed, lines, read_tools, send
+    from .tools.admin_client import AdminRequestFailed, lines, read_tools, send
 
     key = settings().master_key
     if key is None:
@@ -204,8 +204,8 @@ def schema(
 
     With --instance, it is 1 unless all instances are valid and masks allow them."""
     from ..admin import schema_report
-    from . import instances
-    from .admin_client import AdminRequestFailed, read_tools, send
+    from .tools import instances
+    from .tools.admin_client import AdminRequestFailed, read_tools, send
 
     if as_json and not instance:
         raise typer.BadParameter("--json prints instances. Set --instance.")
@@ -243,7 +243,7 @@ def dialects(
     ] = False,
 ) -> None:
     """List the supported forms of tool calls, with the models that use them."""
-    from . import dialects as listing
+    from .dialects import listing
 
     typer.echo(json.dumps(listing.objects(), ensure_ascii=False) if as_json else listing.table())
 
@@ -270,7 +270,7 @@ def parse(
     Reads the text from standard input, from where the model began. One line break at its end is
     ignored. If the text is not in the dialect, the exit status is 1, and the error has the byte
     offset where the text leaves the dialect."""
-    from . import parse_command
+    from .dialects import parse_command
 
     raise typer.Exit(
         parse_command.run(
@@ -304,8 +304,8 @@ def launch(
     """Run a coding agent with the gateway: `toolgate launch claude -- -p "List the tests."`.
 
     The gateway, the key and the model are set for this run only. No file is changed."""
-    from .launch import NotLaunched, model_of, run, shell_lines
-    from .launch_clients import CLIENTS, Gateway
+    from .launch.clients import CLIENTS, Gateway
+    from .launch.launching import NotLaunched, model_of, run, shell_lines
 
     if client not in CLIENTS:
         raise typer.BadParameter(f"{client!r} is not one of {', '.join(CLIENTS)}.")

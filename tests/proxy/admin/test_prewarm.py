@@ -21,7 +21,7 @@ from tests.support.servers.redis_server import RedisServer
 from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.admin.routes import router
-from toolgate_proxy.cli.admin_client import AdminRequestFailed, read_tools
+from toolgate_proxy.cli.tools.admin_client import AdminRequestFailed, read_tools
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port

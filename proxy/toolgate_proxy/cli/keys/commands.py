@@ -13,13 +13,13 @@ import typer
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
-from ..keys.file_store import BadKeyFile, entry, read_keys
-from ..keys.hashing import Hasher, hint, new_key
-from ..keys.key import Key, StoredSecret, Terms, new_id, now
-from ..keys.redis_store import RedisStore, StoreConflict
-from ..settings import settings
-from . import keys_table
-from .keys_options import (
+from ...keys.file_store import BadKeyFile, entry, read_keys
+from ...keys.hashing import Hasher, hint, new_key
+from ...keys.key import Key, StoredSecret, Terms, new_id, now
+from ...keys.redis_store import RedisStore, StoreConflict
+from ...settings import settings
+from . import table
+from .options import (
     Expires,
     Json,
     Models,
@@ -91,7 +91,7 @@ def list_(
     if json_:
         typer.echo(json.dumps([key.shown(now()) for key in shown], indent=2))
     else:
-        typer.echo(keys_table.of_keys(shown, now()))
+        typer.echo(table.of_keys(shown, now()))
 
 
 @app.command()
@@ -104,7 +104,7 @@ def show(name: Name, json_: Json = False) -> None:
 
     key, usage = _with_store(read)
     shown = key.shown(now()) | usage
-    typer.echo(json.dumps(shown, indent=2) if json_ else keys_table.of_one(shown))
+    typer.echo(json.dumps(shown, indent=2) if json_ else table.of_one(shown))
 
 
 @app.command()
@@ -276,13 +276,13 @@ def _show_new(key: Key, secret: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(key.shown(now()) | {"key": secret}, indent=2))
         return
-    typer.echo(keys_table.of_one(key.shown(now())))
+    typer.echo(table.of_one(key.shown(now())))
     typer.echo(f"\nThe key (shown only once): {secret}")
 
 
 def _show(key: Key, as_json: bool) -> None:
     shown = key.shown(now())
-    typer.echo(json.dumps(shown, indent=2) if as_json else keys_table.of_one(shown))
+    typer.echo(json.dumps(shown, indent=2) if as_json else table.of_one(shown))
 
 
 def _fail(message: str) -> NoReturn:

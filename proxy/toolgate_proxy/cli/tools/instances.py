@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..admin.instances import InstanceReport, as_json, line
-from ..admin.schema_report import BackendSchemas
+from ...admin.instances import InstanceReport, as_json, line
+from ...admin.schema_report import BackendSchemas
 from .admin_client import AdminRequestFailed
 
 

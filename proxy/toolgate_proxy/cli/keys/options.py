@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..keys.key import now
-from ..keys.limit_kinds import KINDS
+from ...keys.key import now
+from ...keys.limit_kinds import KINDS
 
 Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import httpx
 
-from .launch_clients import KEY_VARIABLE, Gateway, LaunchedClient
+from .clients import KEY_VARIABLE, Gateway, LaunchedClient
 
 TIMEOUT = 10.0
 

@@ -11,8 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..keys.key import Key
-from ..keys.limit_kinds import KINDS
+from ...keys.key import Key
+from ...keys.limit_kinds import KINDS
 
 WIDTH = 140
 COLUMNS = (

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from toolgate_proxy.cli import launch
-from toolgate_proxy.cli.launch_clients import CLIENTS, Gateway
+from toolgate_proxy.cli.launch import launching
+from toolgate_proxy.cli.launch.clients import CLIENTS, Gateway
 from toolgate_proxy.cli.main import app
 
 RUNNER = CliRunner()
@@ -130,6 +130,6 @@ def test_values_of_codex_are_toml() -> None:
 
 
 def test_keys_are_not_removed_from_the_shell_commands_of_others() -> None:
-    lines = launch.shell_lines(CLIENTS["claude"], GATEWAY, ["-p", "x"])
+    lines = launching.shell_lines(CLIENTS["claude"], GATEWAY, ["-p", "x"])
     assert 'export ANTHROPIC_AUTH_TOKEN="$TOOLGATE_API_KEY"' in lines
     assert "unset ANTHROPIC_API_KEY" in lines

@@ -1,0 +1,1 @@
+"""`toolgate dialects` and `toolgate parse`."""

@@ -1,0 +1,1 @@
+"""`toolgate keys`: virtual keys."""

@@ -1,0 +1,1 @@
+"""`toolgate launch`: coding agents with this gateway."""

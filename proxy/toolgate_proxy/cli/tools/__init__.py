@@ -1,0 +1,1 @@
+"""`toolgate schema` and `toolgate prewarm`: tools in files."""
