@@ -180,7 +180,7 @@ class Compiler:
         schema = json.loads(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(_choices(schema, rewritten))
+        choice = next(self._choices(schema, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         started = time.thread_time()
@@ -218,7 +218,7 @@ class Compiler:
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)
             else:
-                choices = _choices(schema, rewritten)
+                choices = self._choices(schema, rewritten)
                 choice, compiled = self._first_compilable(name, schema, choices)
         except GrammarRefused as refused:
             reason = _clean_reason(refused.reason)
@@ -262,6 +262,22 @@ class Compiler:
         assert first is not None
         raise first
 
+    def _choices(
+        self, schema: dict[str, Any], rewritten: RewrittenSchema | None
+    ) -> Iterator[Choice]:
+        if rewritten is None:
+            return fallback_choices(schema, self._compiles)
+        return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
+
+    def _compiles(self, schema: dict[str, Any]) -> bool:
+        """Whether llguidance compiles a schema of a value."""
+        arguments = {"type": "object", "properties": {"value": schema}}
+        try:
+            self._llguidance.compile(self._form, grammar_key.CONTENT, arguments)
+        except GrammarRefused:
+            return False
+        return True
+
     def _compile_arguments(
         self, name: str, parameters: dict[str, Any], choice: Choice
     ) -> tuple[Choice, CompiledGrammar]:
@@ -272,12 +288,6 @@ class Compiler:
         residual = tuple(dict.fromkeys((*choice.residual, *residual)))
         reason = "the arguments are not JSON"
         return Choice("llguidance", reason, choice.schema, residual), grammar
-
-
-def _choices(schema: dict[str, Any], rewritten: RewrittenSchema | None) -> Iterator[Choice]:
-    if rewritten is None:
-        return fallback_choices(schema)
-    return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jsonschema_rs
@@ -62,6 +63,27 @@ def test_completed_walks_are_valid_instances(
     value = json.loads(text)
     valid = jsonschema_rs.validator_for(canonical, validate_formats=True).is_valid(value)
     assert valid or outcome.verdict.residual
+
+
+def test_a_value_that_an_engine_refuses_leaves_the_others_masked(
+    compiler: Compiler, walker: Walker
+) -> None:
+    """llguidance has no anchors inside a pattern."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "pattern": "^[a-c]{3}$"},
+            "path": {"type": "string", "pattern": "^(/?[a-z]+($|/))*$"},
+        },
+        "required": ["id", "path"],
+        "additionalProperties": False,
+    }
+    _, outcome = compiled(compiler, schema)
+    assert [each.pointer for each in outcome.verdict.residual] == ["/properties/path/pattern"]
+    texts = [walker.walk(outcome.grammar, seed) for seed in range(30)]
+    values = [json.loads(text) for text in texts if text is not None]
+    assert values
+    assert all(re.fullmatch("[a-c]{3}", value["id"]) for value in values)
 
 
 @FEW

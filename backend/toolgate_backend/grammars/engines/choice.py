@@ -8,7 +8,7 @@ is sound or refuses. Both engines get the schema as rewritten by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from toolgate_core.schema.preparation.prepare import (
     prepare,
     prepare_canonical,
     prepare_type_only,
+    prepare_without_refused,
     prepare_without_uncertain,
 )
 from toolgate_core.schema.walk import subschemas
@@ -60,13 +61,17 @@ def choose(parameters: dict[str, Any]) -> Choice:
     return _choice(prepare(parameters))
 
 
-def fallback_choices(parameters: dict[str, Any]) -> Iterator[Choice]:
+def fallback_choices(
+    parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
+) -> Iterator[Choice]:
     """The choices to try in turn if an engine refuses a schema. Each enforces less than the
-    previous."""
+    previous. `compiles`: whether llguidance compiles a schema."""
     first = prepare(parameters)
     yield _choice(first)
     if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
+    if (rest := prepare_without_refused(parameters, compiles)) is not None:
+        yield _choice(rest)
     yield _choice(prepare_without_uncertain(parameters))
     yield _choice(prepare_type_only(parameters))
 

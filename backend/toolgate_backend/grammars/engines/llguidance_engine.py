@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -13,12 +14,14 @@ import llguidance
 import llguidance.numpy
 import numpy as np
 
+from toolgate_core import grammar_key
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.walk import find_keyword
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import BackendError, GrammarRefused
+from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import units
@@ -30,6 +33,7 @@ from ..custom.fixed_text import FixedText
 from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
 from ..custom.views import View, quoted_view, raw_view
+from ..members.lark import TooLarge, member_rules
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
@@ -65,6 +69,7 @@ class LLGuidanceEngine:
 
     def __init__(self, tokenizer: llguidance.LLTokenizer) -> None:
         self._tokenizer = tokenizer
+        self._any_order = settings().member_order == "any"
         self._views: dict[Writing, View] = {}
 
     def encode(self, text: str) -> list[int]:
@@ -81,10 +86,13 @@ class LLGuidanceEngine:
             "item_separator": codec.item_separator,
             "key_separator": codec.key_separator,
         }
-        grammar = (
-            f"start: {_literal(before)} arguments {_literal(after)}\n"
-            f"arguments: %json {json.dumps(schema | {'x-guidance': options})}"
-        )
+        start = f"start: {_literal(before)} arguments {_literal(after)}\n"
+        if self._any_order and name != grammar_key.CONTENT:
+            with suppress(TooLarge, GrammarRefused):  # then in the schema's order
+                rules = member_rules(schema, options)
+                if rules is not None:
+                    return _Compiled(self._matcher(start + rules, parameters))
+        grammar = f"{start}arguments: %json {json.dumps(schema | {'x-guidance': options})}"
         return _Compiled(self._matcher(grammar, parameters))
 
     def compile_arguments(

@@ -9,7 +9,7 @@ residual.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -28,6 +28,7 @@ from .relaxation import (
     Occurrence,
     hard_occurrences,
     occurrences_inside,
+    refused_alone,
     relax,
     removed_occurrences,
     uncertain_occurrences,
@@ -83,6 +84,21 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
     return None if form is None else PreparedSchema(form, ())
 
 
+def prepare_without_refused(
+    schema: Any, compiles: Callable[[dict[str, Any]], bool]
+) -> PreparedSchema | None:
+    """Prepare a schema without the keywords whose values an engine refuses by themselves, such as a
+    pattern that it can't parse. Without them it may compile the rest. The result is None if there
+    are none. `compiles`: whether the engine compiles a schema."""
+    schema = without_year_zero(schema)
+    refused = refused_alone(schema, compiles)
+    if not refused:
+        return None
+    search = _Search(schema, refused)
+    removed = search.smallest_removal()
+    return _prepared(schema, search.without(removed), removed | refused)
+
+
 def prepare_without_uncertain(schema: Any) -> PreparedSchema:
     """Prepare a schema without any keyword that an engine may refuse because of its value. For
     schemas whose prepared form was refused by an engine."""
@@ -123,17 +139,20 @@ def check_schema(schema: Any) -> None:
 class _Search:
     """Search for the occurrences that must be removed from one schema."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, refused: frozenset[Occurrence] = frozenset()) -> None:
+        """`refused`: occurrences that are removed in any case."""
         self._schema = schema
+        self._refused = refused
         self._order = PropertyOrder(schema)
-        self._hard = hard_occurrences(schema)
+        self._hard = [each for each in hard_occurrences(schema) if each not in refused]
         self._tried: dict[frozenset[Occurrence], Any] = {}
 
     def without(self, removed: frozenset[Occurrence]) -> Any:
         """The engine form of the schema without these; None if the engines do not support it."""
         if removed not in self._tried:
-            rest = relax(self._schema, removed) if removed else self._schema
-            self._tried[removed] = _engine_form(rest, self._order, whole=not removed)
+            gone = removed | self._refused
+            rest = relax(self._schema, gone) if gone else self._schema
+            self._tried[removed] = _engine_form(rest, self._order, whole=not gone)
         return self._tried[removed]
 
     def smallest_removal(self) -> frozenset[Occurrence]:

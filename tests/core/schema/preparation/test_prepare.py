@@ -20,6 +20,7 @@ from toolgate_core.schema.preparation.prepare import (
     prepare,
     prepare_canonical,
     prepare_type_only,
+    prepare_without_refused,
     prepare_without_uncertain,
 )
 from toolgate_core.schema.preparation.relaxation import (
@@ -226,6 +227,40 @@ def test_too_deep_schemas_are_refused_before_native_code_runs() -> None:
         schema = {"not": schema}
     with pytest.raises(SchemaTooComplex):
         prepare(schema)
+
+
+def test_only_values_that_the_engine_refuses_are_removed() -> None:
+    """With the pointers of the given schema, also inside definitions."""
+    schema = canonical_schema(
+        {
+            "type": "object",
+            "properties": {
+                "a": {"$ref": "#/definitions/path"},
+                "b": {"type": "string", "pattern": "^b$"},
+                "c": {"type": "array", "uniqueItems": True},
+                "d": {"type": "string", "format": "date"},
+            },
+            "definitions": {"path": {"type": "string", "pattern": "^(a($|/))*$", "minLength": 1}},
+        },
+        param="schema",
+    )
+    tried: list[Any] = []
+
+    def compiles(value: dict[str, Any]) -> bool:
+        tried.append(value)
+        return "($|" not in value.get("pattern", "")
+
+    made = prepare_without_refused(schema, compiles)
+    assert made is not None
+    pointers = {each.pointer for each in made.residual}
+    assert pointers == {"/definitions/path/pattern", "/properties/c/uniqueItems"}
+    assert {"type": "string", "pattern": "^b$"} in tried
+    assert "minLength" in str(made.schema)
+    accepts = validator(made.schema).is_valid
+    assert accepts({"a": "x", "b": "b"})
+    assert not accepts({"b": "c"})
+    assert not accepts({"a": ""})
+    assert prepare_without_refused(schema, lambda _: True) is None
 
 
 def test_properties_keep_their_order() -> None:
