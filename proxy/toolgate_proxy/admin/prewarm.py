@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
+from toolgate_core.errors import ToolgateError
 from toolgate_core.grammar_key import tool_hash
-from toolgate_core.tools import Tool, parameters_path, parse_tools
+from toolgate_core.tools import Tool
 
 from ..grammars.loader import GrammarResult
 from ..grammars.redis_cache import RedisCache
-from ..grammars.service import check_tool, grammar_key
+from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
+from .tool_entries import ToolReport, parse_entries
 
 logger = logging.getLogger(__name__)
 
@@ -26,20 +26,6 @@ BATCH = 32
 ATTEMPTS = 60
 ATTEMPT_PAUSE = 5.0
 """Seconds between attempts. A backend may start minutes after its gateway."""
-
-
-class ToolReport(BaseModel):
-    """Result of loading one tool into one backend."""
-
-    name: str
-    status: str
-    """ready, refused, invalid (not a tool definition) or failed (error of the backend)."""
-    tier: str | None = None
-    engine: str | None = None
-    reason: str | None = None
-    code: str | None = None
-    pointer: str | None = None
-    compile_ms: float | None = None
 
 
 class BackendReport(BaseModel):
@@ -103,35 +89,6 @@ async def _prewarm_one(deployment: Deployment, tools: Sequence[Tool]) -> list[To
             continue
         reports += [_report(tool, results[tool.hash]) for tool in batch]
     return reports
-
-
-def parse_entries(
-    entries: Iterable[object], settings: Settings
-) -> tuple[list[Tool], list[ToolReport]]:
-    """Returns the tools without duplicates, and reports on invalid entries."""
-    tools: dict[str, Tool] = {}
-    invalid: list[ToolReport] = []
-    for at, entry in enumerate(entries):
-        try:
-            (tool,) = parse_tools([entry], open_objects=settings.open_objects)
-            check_tool(tool, settings.schema_limits, f"tools[{at}].{parameters_path(tool)}")
-            tools[tool.hash] = tool
-        except SchemaNotEnforceable as error:
-            invalid.append(_invalid(entry, "refused", error, error.pointer))
-        except ToolgateError as error:
-            invalid.append(_invalid(entry, "invalid", error))
-    return list(tools.values()), invalid
-
-
-def _invalid(
-    entry: Any, status: str, error: ToolgateError, pointer: str | None = None
-) -> ToolReport:
-    kind = "custom" if isinstance(entry, dict) and entry.get("type") == "custom" else "function"
-    function = entry.get(kind) if isinstance(entry, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    return ToolReport(
-        name=str(name), status=status, code=error.code, reason=error.message, pointer=pointer
-    )
 
 
 def _report(tool: Tool, result: GrammarResult) -> ToolReport:

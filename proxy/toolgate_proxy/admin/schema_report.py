@@ -7,15 +7,12 @@ Backends make the report for `POST /toolgate/schema`; it then includes engine an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from pydantic import BaseModel
 
 from toolgate_core import wire
-from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
-from toolgate_core.schema.preparation.advice import ADVICE
-from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import Tool
 
 from ..grammars.service import grammar_key
@@ -23,37 +20,8 @@ from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
 from .instances import Instance, InstanceReport, check_instances, report_instances
-from .prewarm import BATCH, parse_entries
-
-Status = Literal["masked", "checked", "refused", "invalid", "failed"]
-
-
-class KeywordReport(BaseModel):
-    """A keyword that masks can't enforce. `pointer` is its location in the tool's `parameters`."""
-
-    pointer: str
-    keyword: str
-    why: str
-    rewrite: str
-
-
-class SchemaReport(BaseModel):
-    """Report on one tool.
-
-    - masked: masks enforce the whole schema.
-    - checked: `residual` keywords are validated before a call is sent. `strict: true` is refused.
-    - refused, invalid: requests with this tool get a 400.
-    - failed: error of the backend.
-    """
-
-    name: str
-    status: Status
-    engine: str | None = None
-    reason: str | None = None
-    code: str | None = None
-    pointer: str | None = None
-    compile_ms: float | None = None
-    residual: list[KeywordReport] = []
+from .prewarm import BATCH
+from .schema_coverage import SchemaReport, read_entries, with_advice
 
 
 class BackendSchemas(BaseModel):
@@ -71,7 +39,7 @@ async def report_by_backends(
 ) -> list[BackendSchemas]:
     """Loads `entries`, tools in the form of OpenAI's `tools`, into all deployments and reports the
     results, and those of `instances`. Raises InvalidRequest for an instance without a tool."""
-    tools, invalid = _parse(entries, settings)
+    tools, invalid = read_entries(entries, settings)
     tool_of = check_instances(instances, tools)
 
     async def _report(deployment: Deployment) -> BackendSchemas:
@@ -80,28 +48,6 @@ async def report_by_backends(
         return BackendSchemas(backend=deployment.url, tools=[*reports, *invalid], instances=found)
 
     return list(await asyncio.gather(*map(_report, deployments)))
-
-
-def report_offline(entries: Sequence[object], settings: Settings) -> list[SchemaReport]:
-    """Derives the report from the schemas, without a backend, engine and compile time."""
-    tools, invalid = _parse(entries, settings)
-    return [*map(_report_by_coverage, tools), *invalid]
-
-
-def lines(reports: Iterable[SchemaReport]) -> list[str]:
-    """The reports as text."""
-    text: list[str] = []
-    for report in reports:
-        about = [report.engine, f"{report.compile_ms:.1f} ms" if report.compile_ms else None]
-        if report.status not in ("masked", "checked"):
-            about = [report.reason]
-        details = ", ".join(detail for detail in about if detail)
-        text.append(f"{report.name}: {report.status}" + (f" ({details})" if details else ""))
-        if report.pointer:
-            text.append(f"  at {report.pointer}")
-        for keyword in report.residual:
-            text += [f"  {keyword.pointer}", f"    {keyword.why}", f"    {keyword.rewrite}"]
-    return text
 
 
 async def _report_by_backend(deployment: Deployment, tools: Sequence[Tool]) -> list[SchemaReport]:
@@ -132,7 +78,7 @@ async def _report_by_backend(deployment: Deployment, tools: Sequence[Tool]) -> l
 
 
 def _report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
-    residual = [_with_advice(keyword.pointer, keyword.keyword) for keyword in verdict.residual]
+    residual = [with_advice(keyword.pointer, keyword.keyword) for keyword in verdict.residual]
     ready = verdict.status == "ready"
     return SchemaReport(
         name=tool.name,
@@ -144,39 +90,3 @@ def _report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport
         compile_ms=verdict.compile_ms,
         residual=residual,
     )
-
-
-def _report_by_coverage(tool: Tool) -> SchemaReport:
-    try:
-        keywords = coverage(tool.parameters).residual
-    except SchemaNotEnforceable as error:
-        return SchemaReport(
-            name=tool.name,
-            status="refused",
-            reason=error.message,
-            code=error.code,
-            pointer=error.pointer,
-        )
-    residual = [_with_advice(each.pointer, each.keyword) for each in keywords]
-    return SchemaReport(
-        name=tool.name, status="checked" if residual else "masked", residual=residual
-    )
-
-
-def _with_advice(pointer: str, keyword: str) -> KeywordReport:
-    why, rewrite = ADVICE.get(keyword, ADVICE[""])
-    return KeywordReport(pointer=pointer, keyword=keyword, why=why, rewrite=rewrite)
-
-
-def _parse(entries: Sequence[object], settings: Settings) -> tuple[list[Tool], list[SchemaReport]]:
-    tools, invalid = parse_entries(entries, settings)
-    return tools, [
-        SchemaReport(
-            name=each.name,
-            status="refused" if each.status == "refused" else "invalid",
-            reason=each.reason,
-            code=each.code,
-            pointer=each.pointer,
-        )
-        for each in invalid
-    ]

@@ -7,7 +7,6 @@ record in the shared cache (Redis), then the backend's compiler.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -22,7 +21,6 @@ from toolgate_core.errors import (
     SchemaTooComplex,
     ToolgateError,
 )
-from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.tools import Tool
 
 from ..backend_client.client import Backend
@@ -33,6 +31,7 @@ from . import metrics
 from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
+from .tool_check import check_tool, subject
 
 OTHER_GATEWAY_SECONDS = 20.0
 """Maximum time to wait for a grammar that another gateway compiles. A compile may take 5 s of
@@ -217,27 +216,13 @@ def grammar_key(tool: Tool, info: wire.Info) -> str:
     )
 
 
-def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
-    """The first check of a new schema. Raises SchemaTooComplex, and InvalidTools for text that is
-    not Unicode (a lone surrogate), which can't be sent to a backend."""
-    check_limits(tool.parameters, limits, param=param)
-    try:
-        json.dumps(tool.parameters, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidTools(
-            f"{_subject(tool)} contain text that is not valid Unicode (half of a surrogate pair). "
-            "Remove or replace it.",
-            param=param,
-        ) from error
-
-
 def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEnforceable:
     pointer = "" if tool.custom else verdict.pointer or ""
     where = f" (at {pointer})" if pointer else ""
     is_complex = verdict.code == SchemaTooComplex.code
     kind = SchemaTooComplex if is_complex else SchemaNotEnforceable
     return kind(
-        f"{_subject(tool)} can't be enforced{where}: {verdict.reason}",
+        f"{subject(tool)} can't be enforced{where}: {verdict.reason}",
         pointer=pointer,
         param=param,
     )
@@ -255,13 +240,13 @@ def _check_strict(
         if keywords and (tool.strict or not tool.name):
             if tool.custom:
                 raise SchemaNotEnforceable(
-                    f"{_subject(tool)} can't be enforced. Simplify it.",
+                    f"{subject(tool)} can't be enforced. Simplify it.",
                     pointer="",
                     param=param_of[tool.name],
                 )
             instead = ", or remove `strict`; calls are then validated before they are sent"
             raise SchemaNotEnforceable(
-                f"{_subject(tool)} contain {keywords[0].keyword!r}, which masks can't enforce. "
+                f"{subject(tool)} contain {keywords[0].keyword!r}, which masks can't enforce. "
                 f"Rewrite the schema without it{instead if tool.name else ''}.",
                 pointer=keywords[0].pointer,
                 param=f"{_pointer(param_of[tool.name])}{keywords[0].pointer}",
@@ -271,9 +256,3 @@ def _check_strict(
 def _pointer(param: str) -> str:
     """`tools[0].function` as a JSON Pointer (RFC 6901) into the request."""
     return "/" + param.replace("[", "/").replace("]", "").replace(".", "/")
-
-
-def _subject(tool: Tool) -> str:
-    if tool.custom:
-        return f"The grammar of {tool.name!r}"
-    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"

@@ -142,7 +142,7 @@ async def _start() -> asyncio.subprocess.Process:
 async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> JobResult:
     assert worker.stdin is not None
     assert worker.stdout is not None
-    # pydantic's serializer fails on lone surrogates. grammars.service.check_tool refuses them.
+    # pydantic's serializer fails on lone surrogates. grammars.tool_check refuses them.
     try:
         worker.stdin.write(job.model_dump_json().encode() + b"\n")
         await worker.stdin.drain()

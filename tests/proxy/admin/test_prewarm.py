@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +19,6 @@ from tests.support.servers.redis_server import RedisServer
 from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
 from toolgate_proxy.admin.routes import router
-from toolgate_proxy.cli.tools.admin_client import AdminRequestFailed, read_tools
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
@@ -118,28 +115,3 @@ async def test_admin_endpoints_refuse_the_key_of_a_user() -> None:
         ):
             assert answer.status_code == 403
             assert answer.json()["error"]["code"] == "permission_denied"
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        (json.dumps(entry("a")), ["a"]),
-        (json.dumps([entry("a"), entry("b")]), ["a", "b"]),
-        (json.dumps([{"tools": [entry("a")]}, [entry("b")]]), ["a", "b"]),
-    ],
-)
-def test_tools_are_read_from_files_of_every_supported_form(
-    text: str, names: list[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "tools.json"
-    path.write_text(text)
-    found: list[Any] = read_tools([path])
-    assert [each["function"]["name"] for each in found] == names
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000])
-def test_files_without_tools_are_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "tools.json"
-    path.write_text(text)
-    with pytest.raises(AdminRequestFailed):
-        read_tools([path])

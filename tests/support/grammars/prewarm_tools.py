@@ -32,5 +32,5 @@ EXPECTED = {
     "refused_one": ("refused", "schema_not_enforceable"),
     "no spaces": ("invalid", "invalid_tools"),
     "too_deep": ("refused", "schema_too_complex"),
-    "None": ("invalid", "invalid_tools"),
+    "tools[6]": ("invalid", "invalid_tools"),
 }
