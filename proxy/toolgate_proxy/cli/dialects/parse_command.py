@@ -12,7 +12,8 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidTools
 from toolgate_core.tools import Tool, parse_tools
 
-from ..tools.admin_client import AdminRequestFailed, read_tools
+from ..tools.admin_client import AdminRequestFailed
+from ..tools.tool_files import read_tools
 from .parsing import NotInDialect, needs_tools, parse
 
 CONTEXT = 40
@@ -61,6 +62,6 @@ def _dialect(name: str) -> Dialect:
 
 def _tools(path: Path) -> tuple[Tool, ...]:
     try:
-        return parse_tools(read_tools([path]))
+        return parse_tools(read_tools([path]).tools)
     except (AdminRequestFailed, InvalidTools) as error:
         raise typer.BadParameter(str(error), param_hint="--tools") from error

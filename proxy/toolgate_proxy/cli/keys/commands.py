@@ -18,6 +18,7 @@ from ...keys.hashing import Hasher, hint, new_key
 from ...keys.key import Key, StoredSecret, Terms, new_id, now
 from ...keys.redis_store import RedisStore, StoreConflict
 from ...settings import settings
+from ..app import new_app
 from . import table
 from .options import (
     Expires,
@@ -31,11 +32,10 @@ from .options import (
     with_limits,
 )
 
-app = typer.Typer(
+app = new_app(
     name="keys",
     help="Manage virtual keys, their models and limits.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 T = TypeVar("T")

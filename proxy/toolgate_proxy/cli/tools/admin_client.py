@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-import httpx
 from pydantic import SecretStr
+
+from ...stack.extras import MissingExtra, check_package
 
 TIMEOUT = 600.0
 """Seconds for all tools: compiling one may take seconds."""
 
 
 class AdminRequestFailed(Exception):
-    """The tools could not be read or sent."""
+    """The tools could not be read, or the gateway could not be asked."""
 
 
-def read_tools(paths: Iterable[Path]) -> list[object]:
-    """The tools in JSON files. A file has a tool, a list of tools, a request with `tools`, or a
-    list of these. Raises AdminRequestFailed."""
-    tools: list[object] = []
-    for path in paths:
-        try:
-            tools += _tools(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, RecursionError) as error:
-            raise AdminRequestFailed(f"{path} can't be read: {error}") from error
-    if not tools:
-        raise AdminRequestFailed("The files contain no tools.")
-    return tools
+def check_client() -> None:
+    """Raises AdminRequestFailed if the HTTP client is not installed."""
+    try:
+        check_package("A request to a gateway", "httpx")
+    except MissingExtra as error:
+        raise AdminRequestFailed(str(error)) from error
 
 
 def send(
@@ -41,6 +34,9 @@ def send(
     instances: Sequence[object] = (),
 ) -> list[Any]:
     """The gateway's report for each backend. Raises AdminRequestFailed."""
+    check_client()
+    import httpx
+
     try:
         response = httpx.post(
             f"{url.rstrip('/')}/toolgate/{route}",
@@ -82,12 +78,3 @@ def lines(backends: Iterable[Any]) -> tuple[list[str], bool]:
             about = ", ".join(detail for detail in details if detail)
             text.append(f"  {tool['name']}: {tool['status']}" + (f" ({about})" if about else ""))
     return text, all_ready
-
-
-def _tools(value: object) -> list[object]:
-    if isinstance(value, dict):
-        inner = value.get("tools")
-        return list(inner) if isinstance(inner, list) else [value]
-    if isinstance(value, list):
-        return [tool for item in value for tool in _tools(item)]
-    return [value]

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from ...admin.instances import InstanceReport, as_json, line
 from ...admin.schema_report import BackendSchemas
+from . import admin_client
 from .admin_client import AdminRequestFailed
 
 
@@ -24,6 +27,18 @@ def read_instances(paths: Iterable[Path], tool: str | None) -> list[dict[str, An
         found += value if isinstance(value, list) else [value]
     named = {"tool": tool} if tool else {}
     return [{"arguments": arguments} | named for arguments in found]
+
+
+def send(
+    url: str,
+    key: SecretStr,
+    tools: Sequence[object],
+    model: str | None,
+    instances: Sequence[object],
+) -> list[BackendSchemas]:
+    """The reports of the gateway's backends. Raises AdminRequestFailed."""
+    response = admin_client.send(url, key, tools, model, "schema", instances)
+    return [BackendSchemas.model_validate(each) for each in response]
 
 
 def lines(backends: Sequence[BackendSchemas], *, json_lines: bool) -> tuple[list[str], bool]:

@@ -1,0 +1,1 @@
+"""Commands that start servers: `toolgate serve`, `demo`, `proxy` and `backend`."""

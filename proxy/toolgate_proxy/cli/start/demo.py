@@ -1,0 +1,42 @@
+"""`toolgate demo`: cases with the OpenAI SDK on a stack of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..app import PASSED_ON, examples, new_app
+from ..required import require
+
+app = new_app()
+
+
+@app.command(context_settings=PASSED_ON, epilog=examples("toolgate demo --once"))
+def demo(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Model directory. Default: the demo model of the extra [demo]."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
+    once: Annotated[bool, typer.Option("--once", help="Exit after the cases.")] = False,
+) -> None:
+    """Show enforced tool calls with the demo model.
+
+    Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Requires the
+    extra [demo], or a model directory."""
+    require("demo", "proxy", "backend", "demo")
+    from ...demo.model import MISSING, NAME, directory, is_shipped
+
+    chosen = model or directory()
+    if chosen is None:
+        typer.echo(MISSING, err=True)
+        raise typer.Exit(2)
+    from ...demo.run import demo as run
+    from ...stack.stack import StackOptions
+
+    chosen = str(chosen)
+    name = NAME if is_shipped(chosen) else None
+    options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)
+    raise typer.Exit(run(options, once=once))

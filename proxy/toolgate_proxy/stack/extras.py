@@ -1,0 +1,136 @@
+"""The extras of the distribution: are their packages installed, and how are they installed?
+
+The answer depends on where Toolgate came from: a clone, a wheel in a file, a repository or an
+index. Only a few packages of each extra are checked; pip installs them together.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from .processes import StackFailed
+
+DISTRIBUTION = "toolgate"
+PACKAGES = {
+    "proxy": ("litellm", "fastapi", "uvicorn", "httpx", "aiohttp", "orjson", "lark"),
+    "backend": ("vllm", "xgrammar", "llguidance"),
+    "demo": ("openai", "jsonschema"),
+}
+"""Packages by extra. The demo's Redis and its model are looked for when they are needed."""
+SOURCE = Path(__file__).parents[3]
+"""The clone, if Toolgate runs in one."""
+
+
+class MissingExtra(StackFailed):
+    """One sentence: the missing package, and the command that installs it."""
+
+
+def check(what: str, *extras: str) -> None:
+    """`what`: the beginning of the sentence, such as "`toolgate serve`". Raises MissingExtra."""
+    missing = {
+        extra: absent
+        for extra in extras
+        if (absent := [name for name in PACKAGES[extra] if find_spec(name) is None])
+    }
+    if not missing:
+        return
+    names = ", ".join(name for each in missing.values() for name in each[:1])
+    verb = "is" if len(missing) == 1 else "are"
+    raise MissingExtra(
+        f"{what} needs packages that are not installed ({names} {verb} missing): run "
+        f"{install_command(*missing)}"
+    )
+
+
+def check_package(what: str, package: str) -> None:
+    """For a package that is of use without the rest of its extra. Raises MissingExtra."""
+    if find_spec(package) is None:
+        command = shlex.join([*_installer(torch_on_cpu=False), package])
+        raise MissingExtra(f"{what} needs {package}, which is not installed: run {command}")
+
+
+def install_command(*extras: str) -> str:
+    """The shell command that adds the extras to this installation."""
+    on_cpu = "backend" in extras and shutil.which("nvidia-smi") is None
+    clone = _clone()
+    if clone is not None and Path(sys.prefix) == clone / ".venv":
+        return f"make -C {shlex.quote(str(clone))} setup"  # chooses vLLM's build for the machine
+    chosen = [f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras]
+    command = _installer(torch_on_cpu=on_cpu)
+    named = ",".join(chosen)
+    if clone is not None:
+        paths = [f"{clone}[{named}]"]
+        if "demo" in extras:
+            paths.append(str(clone / "demo_model"))
+    else:
+        paths = [_requirement(named)]
+    return shlex.join([*command, *paths])
+
+
+def _installer(*, torch_on_cpu: bool) -> list[str]:
+    if find_spec("pip") is not None and not torch_on_cpu:
+        return [sys.executable, "-m", "pip", "install"]
+    # Only uv chooses PyTorch's package index. Without pip, uv has made this environment.
+    backend = ["--torch-backend", "cpu"] if torch_on_cpu else []
+    return ["uv", "pip", "install", "--python", sys.executable, *backend]
+
+
+def _clone() -> Path | None:
+    """The clone that Toolgate was installed from, or runs in."""
+    origin = _origin()
+    if "dir_info" in origin:
+        path = _path(origin)
+        return path if (path / "pyproject.toml").exists() else None
+    return SOURCE if (SOURCE / "core" / "toolgate_core").is_dir() else None
+
+
+def _requirement(extras: str) -> str:
+    origin = _origin()
+    url = str(origin.get("url", ""))
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        return f"{DISTRIBUTION}[{extras}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    if "archive_info" in origin:
+        if not url.startswith("file:"):
+            return f"{DISTRIBUTION}[{extras}] @ {url}"
+        if (wheel := _path(origin)).exists():
+            return f"{wheel}[{extras}]"
+    version = next(_versions(), None)
+    return f"{DISTRIBUTION}[{extras}]" + (f"=={version}" if version else "")
+
+
+def _path(origin: dict[str, Any]) -> Path:
+    return Path(unquote(urlsplit(str(origin.get("url", ""))).path))
+
+
+def _origin() -> dict[str, Any]:
+    """Where pip installed the distribution from (PEP 610). Empty for an index."""
+    found = _distribution()
+    text = found.read_text("direct_url.json") if found is not None else None
+    try:
+        origin = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return origin if isinstance(origin, dict) else {}
+
+
+def _versions() -> Iterator[str]:
+    found = _distribution()
+    if found is not None:
+        yield found.version
+
+
+def _distribution() -> Distribution | None:
+    try:
+        return distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        return None
