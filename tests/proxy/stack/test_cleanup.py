@@ -40,7 +40,7 @@ def start(temporary: Path, failing: str = "") -> subprocess.Popen[str]:
     environment = {key: os.environ[key] for key in os.environ if not key.startswith("TOOLGATE_")}
     return subprocess.Popen(
         [sys.executable, "-c", f"FAILING = {failing!r}\n{PROGRAM}"],
-        env={**environment, "TMPDIR": str(temporary)},
+        env={**environment, "TMPDIR": str(temporary), "XDG_CONFIG_HOME": f"{temporary}-config"},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -83,6 +83,7 @@ def test_logs_of_a_failed_start_are_kept_at_the_printed_path(tmp_path: Path) -> 
     output, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     [kept] = tmp_path.iterdir()
-    assert f"logs are kept for a day: {kept}" in output.replace("\n", "")
     assert (kept / "gateway.log").read_text() == "failed\n"
-    assert "The gateway exited with status 3." in output
+    said = output.splitlines()
+    reason = said.index("✗ The gateway exited with status 3: failed")
+    assert said[reason + 1 :] == ["stopping …", f"log (kept for a day): {kept / 'gateway.log'}"]

@@ -27,11 +27,11 @@ def demo(
     Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Requires the
     extra [demo], or a model directory."""
     require("demo", "proxy", "backend", "demo")
-    from ...demo.model import MISSING, NAME, directory, is_shipped
+    from ...demo.model import NAME, directory, is_shipped, missing
 
     chosen = model or directory()
     if chosen is None:
-        typer.echo(MISSING, err=True)
+        typer.echo(missing(), err=True)
         raise typer.Exit(2)
     from ...demo.run import demo as run
     from ...stack.stack import StackOptions

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..app import PASSED_ON, examples, new_app
-from ..required import require
+from ..required import require, require_model
 
 app = new_app()
 
@@ -34,6 +34,7 @@ def serve(
     They run until Ctrl-C. Further options are passed to vLLM. The master key is
     TOOLGATE_MASTER_KEY, or it is generated
     once and kept in the user's configuration folder."""
+    require_model(model)
     require("serve", "proxy", "backend")
     from ...stack.serve import serve as run
     from ...stack.stack import StackOptions

@@ -1,0 +1,67 @@
+"""The cause of a failure, from the log of a process that exited.
+
+vLLM's last lines are often not the cause: the API server reports that the engine failed, and other
+processes report that their connections broke.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+
+PREFIX = re.compile(
+    r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) )?"  # the process
+    r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?"
+)
+EXCEPTION = re.compile(
+    r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Unavailable|NotFound)\b(?:: .*)?"
+)
+USAGE = re.compile(r"[\w.-]+: error: .+|error: .+")
+"""Of argparse."""
+CONSEQUENCES = re.compile(
+    r"Engine core initialization failed|root cause above|EngineDeadError|^ConnectionResetError|"
+    r"^BrokenPipeError|^EOFError|^KeyboardInterrupt|^asyncio\.|CancelledError|^SystemExit"
+)
+VALIDATION = re.compile(r"\d+ validation errors? for ")
+NOISE = re.compile(r"^ - leaked |^nanobind: |^See https?://|^\s*warnings\.warn|resource_tracker")
+MAX_LENGTH = 600
+"""Characters."""
+
+
+def cause(log: str) -> str:
+    """The last meaningful line: of the last exception that is not a consequence of another one, or
+    of an invalid option, or of any text. Empty for an empty log."""
+    lines = [PREFIX.sub("", line) for line in log.splitlines()]
+    for at in range(len(lines) - 1, -1, -1):
+        line = lines[at]
+        found = EXCEPTION.fullmatch(line) or USAGE.fullmatch(line)
+        if found and not CONSEQUENCES.search(line):
+            return _cut(_validation(lines, at) if VALIDATION.search(line) else line)
+    meaningful = [line for line in lines if line.strip() and not NOISE.search(line)]
+    return _cut(meaningful[-1].strip()) if meaningful else ""
+
+
+def ending(status: int) -> str:
+    """How a process ended: `exited with status 1`, or `was killed by SIGKILL`."""
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    memory = ", as when the machine is out of memory" if -status == signal.SIGKILL else ""
+    return f"was killed by {name}{memory}"
+
+
+def _validation(lines: Sequence[str], at: int) -> str:
+    """The first reason of pydantic's error, which is on the lines after its name."""
+    for line in lines[at + 1 :]:
+        reason = line.strip().removeprefix("Value error, ").partition(" [type=")[0]
+        if line.startswith("  ") and " " in reason:
+            return reason
+    return lines[at]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]} …"
