@@ -1,7 +1,7 @@
 # `make help` prints all targets. ARGS is passed to the command of a target. `setup` is fast if nothing
 # has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup tiny tiny-qwen3-vocab demo demo-model eval-demo-model test-demo-model serve check \
+.PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
 	bench-interference bench-affinity bench-schemas conformance surface chaos compat
@@ -32,6 +32,9 @@ QWEN3_VOCAB := .cache/models/tiny-qwen3-vocab
 tiny-qwen3-vocab: setup ## Create such a model with Qwen3's vocabulary
 	@python -m tests.models.tiny_random $(QWEN3_VOCAB) \
 		--tokenizer "$${TOOLGATE_SHARED:-../shared}/data/qwen3-tokenizer"
+
+tiny-vision: setup ## Create such a model that accepts images
+	@python -m tests.models.tiny_vision .cache/models/tiny-vision
 
 # Trains from scratch, on two cores without a GPU. The weights are in demo_model/toolgate_demo_model.
 # MINUTES=5 stops the training after 5 minutes; the same command resumes it. The environment variables

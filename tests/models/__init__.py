@@ -24,6 +24,14 @@ def tiny_model() -> Path:
     return directory
 
 
+@cache
+def tiny_vision() -> Path:
+    """A random model that accepts images, with the vocabulary of the tiny model."""
+    directory = ROOT / ".cache" / "models" / "tiny-vision"
+    _run("tiny_vision", directory)
+    return directory
+
+
 def _run(script: str, *arguments: Path) -> None:
     command: list[str | Path] = [sys.executable, "-m", f"{__name__}.{script}", *arguments]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -14,15 +14,11 @@ look-up by the mark's text finds it only if that is printable ASCII.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from safetensors.numpy import save_file
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from toolgate_core.dialects.dialect import Dialect
@@ -36,7 +32,8 @@ from toolgate_core.dialects.registry import DIALECTS
 
 from . import tiny_model
 from .family_template import END, chat_template, turn_texts
-from .tiny_random import CONTEXT, FINGERPRINT, weights
+from .model_directory import write_model
+from .tiny_random import CONTEXT, weights
 
 MarkTokens = Literal["named", "all", "none"]
 PAD = "<|endoftext|>"
@@ -114,25 +111,7 @@ def build(
     up to date. `source`: the directory of the tokenizer to build over. Raises FileExistsError if
     `out` has other files."""
     texts, rows = files(dialect, marks, source)
-    mark = hashlib.sha256(json.dumps([texts, rows, SEED]).encode()).hexdigest()
-    fingerprint = out / FINGERPRINT
-    if fingerprint.exists() and fingerprint.read_text() == mark:
-        return
-    if not fingerprint.exists() and out.exists() and any(out.iterdir()):
-        raise FileExistsError(f"{out} has other files. Use another directory.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed when complete: other processes never see half a model.
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as temporary:
-        made = Path(temporary) / "model"
-        made.mkdir()
-        for name, text in texts.items():
-            (made / name).write_text(text)
-        save_file(weights(rows, SEED), made / "model.safetensors", metadata={"format": "pt"})
-        (made / "model.safetensors").chmod(0o644)
-        (made / FINGERPRINT).write_text(mark)
-        if out.exists():
-            shutil.rmtree(out)
-        made.replace(out)
+    write_model(out, texts, lambda: weights(rows, SEED), [rows, SEED])
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from toolgate_core.wire import (
 )
 
 from ..tokens.vocabulary import Vocabulary
+from .images import image_error
 
 LENGTH_ERROR = re.compile(
     r"This model's maximum context length is |\w+=\d+ cannot be greater than |"
@@ -75,8 +76,16 @@ class Renderer:
                 "VLLM_CHAT_TEMPLATE_RENDER_TIMEOUT of the backend. Shorten the messages.",
                 param="messages",
             ) from error
-        except (VLLMClientError, ValueError, TypeError) as error:
-            raise rendering_error(error) from error
+        except Exception as error:
+            if LENGTH_ERROR.match(str(error)):
+                raise rendering_error(error) from error
+            truncated = prompt.tokenizing.truncate_prompt_tokens is not None
+            invalid = await image_error(prompt.messages, error, truncated=truncated)
+            if invalid is not None:
+                raise invalid from error
+            if isinstance(error, VLLMClientError | ValueError | TypeError):
+                raise rendering_error(error) from error
+            raise
         return rendered
 
     def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:

@@ -159,7 +159,7 @@ RICH = NeutralRequest(
     turns=(
         User(("a", "b"), image=True),
         Assistant("hm", "I look.", (Call("call_" + "1" * 24, "look", {"é": [1]}),)),
-        (Result("call_" + "1" * 24, ("x", "y")),),
+        (Result("call_" + "1" * 24, ("x", "y"), image=True),),
         Assistant("", "So", ()),
     ),
     max_tokens=100,

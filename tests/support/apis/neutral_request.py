@@ -42,6 +42,8 @@ class Assistant:
 class Result:
     call_id: str
     texts: tuple[str, ...]
+    image: bool = False
+    """Whether an image follows."""
 
 
 Turn = User | Assistant | tuple[Result, ...]
@@ -132,9 +134,7 @@ class NeutralRequest:
         for turn in self.turns:
             match turn:
                 case User(texts, image):
-                    url = {"url": f"data:image/png;base64,{PNG}"}
-                    more = [{"type": "image_url", "image_url": url}] if image else []
-                    content = _content(texts, "text", more)
+                    content = _content(texts, "text", _chat_image(image))
                     messages.append({"role": "user", "content": content})
                 case Assistant(reasoning, text, calls):
                     message: dict[str, Any] = {"role": "assistant", "content": text or None}
@@ -151,7 +151,7 @@ class NeutralRequest:
                         {
                             "role": "tool",
                             "tool_call_id": result.call_id,
-                            "content": _content(result.texts, "text"),
+                            "content": _content(result.texts, "text", _chat_image(result.image)),
                         }
                         for result in results
                     ]
@@ -184,9 +184,7 @@ class NeutralRequest:
         for turn in self.turns:
             match turn:
                 case User(texts, image):
-                    url = f"data:image/png;base64,{PNG}"
-                    more = [{"type": "input_image", "image_url": url}] if image else []
-                    content = _content(texts, "input_text", more)
+                    content = _content(texts, "input_text", _responses_image(image))
                     items.append({"type": "message", "role": "user", "content": content})
                 case Assistant(reasoning, text, calls):
                     if reasoning:
@@ -203,7 +201,9 @@ class NeutralRequest:
                         {
                             "type": "function_call_output",
                             "call_id": result.call_id,
-                            "output": _content(result.texts, "input_text"),
+                            "output": _content(
+                                result.texts, "input_text", _responses_image(result.image)
+                            ),
                         }
                         for result in results
                     ]
@@ -244,9 +244,8 @@ class NeutralRequest:
         for turn in self.turns:
             match turn:
                 case User(texts, image):
-                    source = {"type": "base64", "media_type": "image/png", "data": PNG}
-                    more = [{"type": "image", "source": source}] if image else []
-                    messages.append({"role": "user", "content": _content(texts, "text", more)})
+                    content = _content(texts, "text", _messages_image(image))
+                    messages.append({"role": "user", "content": content})
                 case Assistant() as said:
                     messages.append({"role": "assistant", "content": _blocks(said)})
                 case results:
@@ -254,7 +253,9 @@ class NeutralRequest:
                         {
                             "type": "tool_result",
                             "tool_use_id": _tool_use_id(result.call_id),
-                            "content": _content(result.texts, "text"),
+                            "content": _content(
+                                result.texts, "text", _messages_image(result.image)
+                            ),
                         }
                         for result in results
                     ]
@@ -272,6 +273,20 @@ def _content(
     if len(texts) == 1 and not more:
         return texts[0]
     return [*({"type": kind, "text": text} for text in texts), *(more or ())]
+
+
+def _chat_image(wanted: bool) -> list[dict[str, Any]]:
+    url = {"url": f"data:image/png;base64,{PNG}"}
+    return [{"type": "image_url", "image_url": url}] if wanted else []
+
+
+def _responses_image(wanted: bool) -> list[dict[str, Any]]:
+    return [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}] if wanted else []
+
+
+def _messages_image(wanted: bool) -> list[dict[str, Any]]:
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    return [{"type": "image", "source": source}] if wanted else []
 
 
 def _messages_tool(function: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from ...request_fields import Fields, invalid_value
 from ..shared.messages import function_call, in_order_of_calls, is_object
 
+IMAGE_ROLES = ("user", "tool")
+
 
 def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
     """Unknown fields are passed on unchanged, because a template may use them."""
@@ -31,7 +33,8 @@ def _message(message: object, param: str) -> dict[str, Any]:
     _refuse(fields, "audio")
     for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
         fields.text(name)
-    content = _content(message.get("content"), fields.path("content"), images=role == "user")
+    images = role in IMAGE_ROLES
+    content = _content(message.get("content"), fields.path("content"), images=images)
     calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
     if content is None and role == "assistant":
         content = fields.text("refusal")  # the text of the message, if it has no content
@@ -69,7 +72,7 @@ def _content(content: object, param: str, *, images: bool) -> str | list[dict[st
 
 
 def _part(part: object, param: str, *, images: bool) -> dict[str, Any]:
-    """A text part, or an image part of a user message. images.py checks the image itself."""
+    """A text part, or with `images` an image part. images.py checks the image itself."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
@@ -80,7 +83,7 @@ def _part(part: object, param: str, *, images: bool) -> dict[str, Any]:
     if kind not in ("text", "refusal"):
         raise UnsupportedParameter(
             f"A content part of the type {kind!r} is not supported in this message. Use text, or "
-            "image_url in a user message.",
+            "image_url in a message of the role user or tool.",
             param=f"{param}.type",
         )
     text = Fields(part, param).text(kind)

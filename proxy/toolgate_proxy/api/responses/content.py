@@ -22,7 +22,7 @@ KINDS = {
     "assistant": ("output_text", "refusal", "input_text"),
     "user": ("input_text", "input_image", "output_text"),
     "system": ("input_text", "output_text"),
-    "tool": ("input_text", "output_text"),
+    "tool": ("input_text", "input_image", "output_text"),
 }
 """By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
 

@@ -18,7 +18,7 @@ NAMES = {
     "reasoning_effort": "reasoning.effort",
 }
 NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
-MESSAGE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
+MESSAGE = re.compile(r"(?<![\w.])messages\[(?P<at>\d+)\](?P<content>\.content(?=\[))?")
 QUOTED_MESSAGES = re.compile(r"(['`\"])messages\1")
 
 
@@ -37,8 +37,11 @@ def _replaced(text: str, request: ChatRequest | None) -> str:
     paths = request.message_paths if request is not None else ()
 
     def path_of(found: re.Match[str]) -> str:
-        at = int(found[1])
-        return paths[at] if at < len(paths) else found[0]
+        at, content = int(found["at"]), found["content"] or ""
+        if request is None or at >= len(paths):
+            return found[0]
+        is_result = request.messages[at]["role"] == "tool"
+        return paths[at] + (content.replace("content", "output") if is_result else content)
 
     text = NAME.sub(lambda found: NAMES[found[0]], text)
     return QUOTED_MESSAGES.sub(r"\1input\1", MESSAGE.sub(path_of, text))

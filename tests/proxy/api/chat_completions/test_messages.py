@@ -140,3 +140,16 @@ def test_messages_are_required(messages: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_messages(messages)
     assert refusal.value.param == "messages"
+
+
+def test_images_of_users_and_in_results_of_calls() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa"}}
+    call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "a", "content": [image]}
+    given = [
+        {"role": "user", "content": [image]},
+        {"role": "assistant", "tool_calls": [call]},
+        result,
+    ]
+    parsed = parse_messages(given)
+    assert [parsed[at]["content"] for at in (0, 2)] == [[image], [image]]

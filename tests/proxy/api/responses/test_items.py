@@ -119,9 +119,12 @@ def test_parts_and_images() -> None:
     assert messages([SAID | {"content": [{"type": "refusal", "refusal": "No."}]}])[0][
         "content"
     ] == [{"type": "text", "text": "No."}]
-    parts = [{"type": "input_text", "text": "fine"}]
-    assert messages([CALL, OUTPUT | {"output": parts}])[1]["content"] == [
-        {"type": "text", "text": "fine"}
+    parts = [{"type": "input_text", "text": "fine"}, content[1]]
+    got = parsed([CALL, OUTPUT | {"output": parts}])
+    assert got.images
+    assert got.messages[1]["content"] == [
+        {"type": "text", "text": "fine"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa"}},
     ]
 
 
@@ -170,7 +173,8 @@ def test_parts_and_images() -> None:
         ([CALL | {"namespace": 3}], "input[0].namespace"),
         ([OUTPUT], "input[0].call_id"),
         ([CALL, OUTPUT | {"output": None}], "input[1].output"),
-        ([CALL, OUTPUT | {"output": [{"type": "input_image"}]}], "input[1].output[0].type"),
+        ([CALL, OUTPUT | {"output": [{"type": "input_file"}]}], "input[1].output[0].type"),
+        ([CALL, OUTPUT | {"output": [{"type": "input_image"}]}], "input[1].output[0].image_url"),
         ([REASONING | {"encrypted_content": "x"}], "input[0].encrypted_content"),
         ([REASONING | {"content": [{"type": "text"}]}], "input[0].content[0].type"),
     ],

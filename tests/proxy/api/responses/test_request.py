@@ -296,6 +296,11 @@ def test_errors_of_later_steps_are_in_the_words_of_this_api() -> None:
     error = surface.error(image, asked)["error"]
     assert error["param"] == "input[1].content[0]"
     assert "'input[1].content[0]'" in error["message"]
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    result = parsed([{"role": "user", "content": "a"}, call, output])
+    image = InvalidRequest("x", param="messages[2].content[0].image_url")
+    assert surface.error(image, result)["error"]["param"] == "input[2].output[0].image_url"
     schema = SchemaNotEnforceable("No.", pointer="/not", param="text.format.schema")
     assert surface.error(schema, asked)["error"]["pointer"] == "/not"
     assert surface.error(InvalidRequest("x", param="messages"))["error"]["param"] == "input"
