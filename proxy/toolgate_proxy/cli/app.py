@@ -17,6 +17,7 @@ COMMANDS = {
     "keys": "keys.commands",
     "schema": "tools.schema",
     "prewarm": "tools.prewarm",
+    "doctor": "doctor.command",
     "dialects": "dialects.dialects",
     "parse": "dialects.parse",
 }

@@ -13,9 +13,10 @@ app = new_app(
     cls=LazyGroup,
     no_args_is_help=True,
     epilog=examples(
-        "toolgate serve Qwen/Qwen3-8B        Redis, vLLM and the gateway on this machine",
-        "toolgate launch claude              a coding agent with it",
-        "toolgate schema tools.json          what masks enforce of your tools",
+        "toolgate serve Qwen/Qwen3-8B  Redis, vLLM and the gateway on this machine",
+        "toolgate launch claude        a coding agent with it",
+        "toolgate schema tools.json    what masks enforce of your tools",
+        "toolgate doctor               check this installation",
         "",
         "`toolgate COMMAND --help` describes a command.",
     ),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from toolgate_proxy.cli.app import COMMANDS
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.server import app as gateway
 from toolgate_proxy.settings import settings
@@ -77,3 +79,18 @@ def test_backend_command_executes_the_backend_launcher(monkeypatch: pytest.Monke
     assert handed == [
         [sys.executable, "-m", "toolgate_backend.launch", "org/model", "--port", "8001", "--help"]
     ]
+
+
+def test_version_and_examples_are_printed() -> None:
+    assert RUNNER.invoke(app, ["--version"]).output == f"toolgate {version('toolgate')}\n"
+    said = RUNNER.invoke(app, ["--help"]).output
+    assert "toolgate serve Qwen/Qwen3-8B" in said
+    for command in COMMANDS:
+        assert f"\n  {command} " in said
+        assert max(map(len, said.splitlines())) <= 80
+
+
+def test_an_unknown_command_is_an_error() -> None:
+    result = RUNNER.invoke(app, ["serv"])
+    assert result.exit_code == 2
+    assert "serv" in result.stderr

@@ -40,7 +40,7 @@ def start(temporary: Path, failing: str = "") -> subprocess.Popen[str]:
     environment = {key: os.environ[key] for key in os.environ if not key.startswith("TOOLGATE_")}
     return subprocess.Popen(
         [sys.executable, "-c", f"FAILING = {failing!r}\n{PROGRAM}"],
-        env={**environment, "TMPDIR": str(temporary), "XDG_CONFIG_HOME": f"{temporary}-config"},
+        env={**environment, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         text=True,
     )

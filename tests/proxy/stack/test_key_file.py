@@ -24,11 +24,10 @@ from toolgate_proxy.stack.stack import Stack, StackOptions
 
 
 @pytest.fixture(autouse=True)
-def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+def _without_a_variable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("TOOLGATE_MASTER_KEY", raising=False)
     settings.cache_clear()
-    yield tmp_path
+    yield
     settings.cache_clear()
 
 
@@ -68,7 +67,7 @@ def test_the_variable_takes_precedence(
     settings.cache_clear()
     given = stack()
     assert (given.master_key, given.key_file) == ("sk-given", None)
-    assert not [*configuration.iterdir()]
+    assert not configuration.exists()
 
 
 def test_a_file_that_others_may_read_is_refused_without_its_content() -> None:

@@ -1,0 +1,1 @@
+"""`toolgate doctor`: checks of an installation, one file for each topic."""

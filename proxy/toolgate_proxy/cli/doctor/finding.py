@@ -1,0 +1,21 @@
+"""The result of one check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["ok", "note", "problem"]
+MARKS: dict[Level, str] = {"ok": "✓", "note": "-", "problem": "✗"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    topic: str
+    text: str
+    level: Level = "ok"
+    """`note`: something is absent that this machine may not need."""
+
+    @property
+    def line(self) -> str:
+        return f"{MARKS[self.level]} {self.topic}: {self.text}"
