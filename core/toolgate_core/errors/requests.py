@@ -92,7 +92,8 @@ class PreviousResponseNotFound(InvalidRequest):
 
 class ResponseNotFound(InvalidRequest):
     """There is no response with this ID that this API key or its team stored. A response can be
-    retrieved when it has ended, until it is deleted, dropped or expired.
+    retrieved when it has ended, until it is deleted, dropped or expired. A streamed response in
+    flight can be retrieved from the gateway process that generates it, and from no other.
 
     Correct the ID, or create the response with `store: true`.
     """

@@ -28,9 +28,10 @@ class InternalFault(ToolgateError):
 
 class ClientDisconnected(ToolgateError):
     """The client closed the connection before the response was complete. Only the log events of
-    LiteLLM's callbacks contain this error.
+    LiteLLM's callbacks contain this error, and the last event for other readers of the response
+    (Responses API).
 
-    Nothing.
+    Nothing, or send the request again.
     """
 
     status = 499

@@ -56,7 +56,7 @@ class Stream(Protocol):
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         """Return the bytes to send for these events. The result may be empty."""
 
-    async def keep(self, client: Client) -> None:
+    async def keep(self) -> None:
         """Store the response if the API stores responses. Called after the last event, before
         `end`."""
 
@@ -67,13 +67,16 @@ class Stream(Protocol):
         """Return the bytes to send instead of further events. `error` is the object that the
         surface returns for the error, without the object around it."""
 
+    def close(self) -> None:
+        """End the response for other readers. Called last, also if the client disconnected."""
+
 
 class Whole(Protocol):
     """A response that is sent as one JSON object."""
 
     def add(self, events: Iterable[ResponseEvent]) -> None: ...
 
-    async def keep(self, client: Client) -> None:
+    async def keep(self) -> None:
         """As of a stream. Called before `body`."""
 
     def body(self) -> dict[str, Any]: ...
@@ -127,10 +130,10 @@ class Surface(Protocol):
 
         Raises InvalidRequest, whose `param` is the path of the field."""
 
-    def stream(self, response: ChatResponse, model: str) -> Stream:
-        """`model` is the name that the client sent."""
+    def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
+        """`model` is the name that the client sent. The response is stored for `client`."""
 
-    def whole(self, response: ChatResponse, model: str) -> Whole: ...
+    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole: ...
 
     def error(
         self,
@@ -152,7 +155,10 @@ class Stateless:
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return dict(body), 0
 
-    async def keep(self, client: Client) -> None:
+    async def keep(self) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
 

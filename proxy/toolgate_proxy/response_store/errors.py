@@ -10,5 +10,9 @@ TOOLGATE_RESPONSE_MAX_BYTES or the quota alone; there is a response with the ID 
 TOOLGATE_RESPONSES_QUOTA is 0."""
 
 
+class EventsTooLarge(Exception):
+    """The events of a response in flight were too large to keep."""
+
+
 class StoreUnavailable(Exception):
     """Redis does not respond, or refuses the command."""

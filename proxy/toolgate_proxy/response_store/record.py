@@ -72,7 +72,7 @@ class EventLog:
         if not event["type"].endswith(".delta") or event.get("logprobs"):
             self.entries.append(dict(event))
             return
-        rest = {name: value for name, value in event.items() if name != "delta"}
+        rest = {**event, "delta": ""}  # its place, so that a replay has the same bytes
         last = self.entries[-1] if self.entries else {}
         if last.get("rest") == rest:
             last["deltas"].append(event["delta"])

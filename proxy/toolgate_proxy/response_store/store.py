@@ -13,6 +13,7 @@ from typing import Any
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 from .errors import NotStored
+from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .metrics import BROKEN, STORED
 from .record import (
@@ -60,6 +61,7 @@ class ResponseStore:
         self._max_bytes = settings.max_body_bytes
         """Of one conversation."""
         self._ttl = settings.responses_ttl
+        self.live = LiveResponses(settings)
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:

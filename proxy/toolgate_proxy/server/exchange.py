@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ from ..state import gateway
 from .client import client_of
 from .logs.log_filters import frames
 from .transport import body
-from .transport.connection import Disconnect
+from .transport.connection import EVENTS, Disconnect
 
 logger = logging.getLogger("toolgate")
 
@@ -46,11 +47,6 @@ PARSED_IN_THREAD = 50_000
 a second."""
 
 JSON = [(b"content-type", b"application/json")]
-EVENTS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class Exchange:
@@ -82,7 +78,7 @@ class Exchange:
         """The whole response, collected for LiteLLM's log event."""
         self._request: ChatRequest | None = None
         self._open: Stream | None = None
-        """The stream, once it has begun."""
+        """The stream, if the client requested one."""
         self._begun = False
         self._end = b""
         """Last bytes of the stream."""
@@ -90,7 +86,7 @@ class Exchange:
     async def run(self, receive: Receive, send: Send) -> None:
         """Sends the response or the error. If the client disconnects, the work is cancelled."""
         failed: ToolgateError | None = None
-        async with Disconnect(receive) as disconnect:
+        async with Disconnect(receive) as disconnect, self._closing():
             try:
                 await self._respond(send, disconnect)
             except ToolgateError as error:
@@ -109,6 +105,15 @@ class Exchange:
             gone = ClientDisconnected("The client disconnected before the end of the response.")
             self._report(self._call, failed or (gone if disconnect.happened else None))
 
+    @asynccontextmanager
+    async def _closing(self) -> AsyncIterator[None]:
+        """Ends the response for its other readers, whatever happened."""
+        try:
+            yield
+        finally:
+            if self._open is not None:
+                self._open.close()
+
     async def _respond(self, send: Send, disconnect: Disconnect) -> None:
         here, context = gateway(), self.context
         target, request = await self._accepted()
@@ -119,13 +124,12 @@ class Exchange:
             seal = self._client.seal
             events = here.kept_reasoning.keeping(events, answer, self._model, seal)
             if self._call is not None:
-                self._record = self._surface.whole(answer, self._model)
+                self._record = self._surface.whole(answer, self._model, self._client)
             if request.stream:
-                await self._stream(answer, events, send)
+                await self._stream(answer, events, send, disconnect)
             else:
                 await self._whole(answer, events, send, disconnect)
                 return
-        disconnect.ignore()
         await send({"type": "http.response.body", "body": self._end, "more_body": False})
 
     async def _accepted(self, *, output: bool = True) -> tuple[Target, ChatRequest]:
@@ -217,11 +221,11 @@ class Exchange:
     async def _whole(
         self, answer: Any, events: failover.Events, send: Send, disconnect: Disconnect
     ) -> None:
-        whole = self._record or self._surface.whole(answer, self._model)
+        whole = self._record or self._surface.whole(answer, self._model, self._client)
         async for pieces in events:
             whole.add(pieces)
         self.context.complete = True
-        await whole.keep(self._client)
+        await whole.keep()
         await self._send_json(whole.body(), send, disconnect)
 
     async def _send_json(self, shown: dict[str, Any], send: Send, disconnect: Disconnect) -> None:
@@ -230,20 +234,23 @@ class Exchange:
         await self._begin(send, 200, JSON, len(content))
         await send({"type": "http.response.body", "body": content})
 
-    async def _stream(self, answer: Any, events: failover.Events, send: Send) -> None:
-        stream, record = self._surface.stream(answer, self._model), self._record
+    async def _stream(
+        self, answer: Any, events: failover.Events, send: Send, disconnect: Disconnect
+    ) -> None:
+        stream, record = self._surface.stream(answer, self._model, self._client), self._record
+        self._open = stream
         async for pieces in events:
             if record is not None:
                 record.add(pieces)
             if data := stream.events(pieces):
                 if not self._begun:
-                    self._open = stream
                     await self._begin(send, 200, EVENTS)
                     if self._call is not None:
                         self._call.first_event()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         self.context.complete = True
-        await stream.keep(self._client)
+        disconnect.ignore()  # a client that leaves now must not cancel what is being stored
+        await stream.keep()
         self._end = stream.end()
 
     async def _begin(

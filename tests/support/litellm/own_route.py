@@ -111,8 +111,9 @@ class Gateway:
         headers: Sequence[Header] = (),
         method: str = "POST",
         query: str = "",
-        leave_after: float | None = None,
+        leave_after: float | asyncio.Event | None = None,
     ) -> Response:
+        """`leave_after`: seconds, or the event, after which the client disconnects."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         unread: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
         sent: list[Message] = []
@@ -120,9 +121,10 @@ class Gateway:
         async def receive() -> Message:
             if unread:
                 return unread.pop()
-            if leave_after is None:
-                await asyncio.Event().wait()
-            await asyncio.sleep(leave_after or 0)
+            if leave_after is None or isinstance(leave_after, asyncio.Event):
+                await (leave_after or asyncio.Event()).wait()
+            else:
+                await asyncio.sleep(leave_after)
             return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:

@@ -72,10 +72,14 @@ class ChatCompletions(Stateless):
     ) -> ChatRequest:
         return parse_request(body, model=model, open_objects=open_objects)
 
-    def stream(self, response: ChatResponse, model: str) -> ChatCompletionStream:
+    def stream(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ChatCompletionStream:
         return ChatCompletionStream(response, model)
 
-    def whole(self, response: ChatResponse, model: str) -> WholeResponse:
+    def whole(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> WholeResponse:
         return WholeResponse(response, model)
 
     def error(

@@ -69,10 +69,14 @@ class Messages(Stateless):
         send them if they need them."""
         return parse_request(body, model=model, open_objects=open_objects, client=client)
 
-    def stream(self, response: ChatResponse, model: str) -> MessageStream:
+    def stream(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> MessageStream:
         return MessageStream(response, model)
 
-    def whole(self, response: ChatResponse, model: str) -> WholeMessage:
+    def whole(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> WholeMessage:
         return WholeMessage(response, model)
 
     def error(

@@ -16,7 +16,7 @@ from ...context import RateLimitHeaders
 from ..surface import ANY_CLIENT, COMMENT, Client, Counting
 from .defaults import with_defaults
 from .error_words import in_own_words
-from .output.stream import ResponseStream, WholeResponse, server_sent
+from .output.stream import ResponseStream, WholeResponse, error_event
 from .parameters import BY_NAME
 from .request import parse_request
 from .state.history import recall
@@ -72,11 +72,15 @@ class Responses:
             recalled=recalled,
         )
 
-    def stream(self, response: ChatResponse, model: str) -> ResponseStream:
-        return ResponseStream(response, model)
+    def stream(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> ResponseStream:
+        return ResponseStream(response, model, client)
 
-    def whole(self, response: ChatResponse, model: str) -> WholeResponse:
-        return WholeResponse(response, model)
+    def whole(
+        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
+    ) -> WholeResponse:
+        return WholeResponse(response, model, client)
 
     def error(
         self,
@@ -87,10 +91,5 @@ class Responses:
         return in_own_words(error.body(), request)
 
     def error_event(self, body: bytes) -> bytes:
-        """An error before the first event of the response. OpenAI documents its fields at the top
-        of the event and sends them in `error`, so both forms are there."""
-        error = orjson.loads(body)["error"]
-        shown = {name: error.get(name) for name in ("code", "message", "param")}
-        return server_sent(
-            "error", {"type": "error", "sequence_number": 0, **shown, "error": error}
-        )
+        """An error before the first event of the response."""
+        return error_event(orjson.loads(body)["error"])

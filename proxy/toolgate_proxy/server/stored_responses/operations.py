@@ -1,4 +1,4 @@
-"""Retrieves, deletes, lists and cancels stored responses, for their owner."""
+"""Retrieves, deletes, lists and cancels responses that are stored or in flight, for their owner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from toolgate_core.errors import InvalidRequest, ResponseNotFound, UnsupportedParameter
 
@@ -27,12 +27,13 @@ from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ...state import gateway
 from ..client import owner_of
+from .live_replay import LiveReplay
 from .routes import Name, Operation
 
 MAX_PAGE, PAGE = 100, 20
 
 
-async def answer(operation: Operation, scope: Scope, context: RequestContext) -> Response:
+async def answer(operation: Operation, scope: Scope, context: RequestContext) -> ASGIApp:
     """Raises ToolgateError."""
     if not context.authenticated:
         request = Request(scope)
@@ -45,7 +46,7 @@ async def answer(operation: Operation, scope: Scope, context: RequestContext) ->
     await reserve(gateway().limiter, context, {}, output=False)
     seal = OwnerSeal(gateway().sealer, owner_of(scope, context))
     query = QueryParams(scope["query_string"])
-    work = _Work(gateway().responses, seal, operation.response_id, query)
+    work = _Work(gateway().responses, seal, operation.response_id, query, context)
     try:
         return await work.of(operation.name)
     except StoreUnavailable as error:
@@ -54,15 +55,23 @@ async def answer(operation: Operation, scope: Scope, context: RequestContext) ->
 
 class _Work:
     def __init__(
-        self, responses: ResponseStore, seal: OwnerSeal, response_id: str, query: QueryParams
+        self,
+        responses: ResponseStore,
+        seal: OwnerSeal,
+        response_id: str,
+        query: QueryParams,
+        context: RequestContext,
     ) -> None:
         self._responses = responses
         self._seal = seal
         self._id = response_id
         self._query = query
+        self._context = context
+        self._live = responses.live.find(seal.owner, response_id)
+        """The response, if it is in flight in this process."""
 
-    async def of(self, name: Name) -> Response:
-        works: dict[Name, Callable[[], Awaitable[Response]]] = {
+    async def of(self, name: Name) -> ASGIApp:
+        works: dict[Name, Callable[[], Awaitable[ASGIApp]]] = {
             "retrieve": self._retrieve,
             "delete": self._delete,
             "input_items": self._input_items,
@@ -70,53 +79,74 @@ class _Work:
         }
         return await works[name]()
 
-    async def _retrieve(self) -> Response:
+    async def _retrieve(self) -> ASGIApp:
         include, streamed = self._include(), self._flag("stream")
         after = self._integer("starting_after", 0, 2**53)
         if after is not None and not streamed:
             raise InvalidRequest(
                 "'starting_after' requires a stream. Set 'stream' to true.", param="starting_after"
             )
-        response = await self._find()
         if not streamed:
-            return _json(retrieved(response, include, self._seal))
-        log = await self._responses.events(self._seal.owner, self._id)
+            return _json(retrieved(await self._find(), include, self._seal))
+        after = -1 if after is None else after
+        if self._live is not None and self._live.log is not None:
+            keepalive = gateway().settings.keepalive_seconds
+            return LiveReplay(self._live, after, self._context, keepalive)
+        response, log = await self._find(), None
+        if self._live is None:
+            log = await self._responses.events(self._seal.owner, self._id)
         if log is None:
             raise InvalidRequest(
                 "This response can't be retrieved as a stream: it was not created with "
                 "`stream: true`, or its events were too large to store.",
                 param="stream",
             )
-        content = replayed(response, log, -1 if after is None else after)
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        content = replayed(response, log, after)
         return Response(content, 200, headers, "text/event-stream; charset=utf-8")
 
-    async def _delete(self) -> Response:
+    async def _delete(self) -> ASGIApp:
+        if self._live is not None:
+            raise InvalidRequest(
+                "This response is in flight. Delete it when it has ended, or close the connection "
+                "of its request to cancel it."
+            )
         if not await self._responses.delete(self._seal.owner, self._id):
             raise self._missing(self._id)
         return _json({"id": self._id, "object": "response", "deleted": True})
 
-    async def _input_items(self) -> Response:
+    async def _input_items(self) -> ASGIApp:
         self._include()
         limit = self._integer("limit", 1, MAX_PAGE) or PAGE
         order = self._query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise invalid_value("order", '"asc" or "desc"', order)
-        conversation = await self._responses.conversation(self._seal.owner, self._id)
-        if conversation.missing is not None:
-            raise self._missing(conversation.missing)
-        *earlier, own = conversation.turns
+        *earlier, own = await self._turns()
         items = [item for turn in earlier for item in turn.items] + list(own.input)
         return _json(listed(items, limit=limit, order=order, after=self._query.get("after")))
 
-    async def _cancel(self) -> Response:
+    async def _cancel(self) -> ASGIApp:
         await self._find()
         raise UnsupportedParameter(
             "Only responses that were created with `background: true` can be cancelled, and this "
             "gateway has none. Close the connection of a request to cancel it."
         )
 
+    async def _turns(self) -> list[StoredResponse]:
+        """The response after those that it continues."""
+        live = self._live.turn() if self._live is not None else None
+        first = self._id if live is None else live.previous
+        turns: list[StoredResponse] = []
+        if first is not None:
+            conversation = await self._responses.conversation(self._seal.owner, first)
+            if conversation.missing is not None:
+                raise self._missing(conversation.missing)
+            turns += conversation.turns
+        return turns if live is None else [*turns, live]
+
     async def _find(self) -> StoredResponse:
+        if self._live is not None:
+            return self._live.turn()
         found = await self._responses.find(self._seal.owner, self._id)
         if found is None:
             raise self._missing(self._id)
@@ -128,7 +158,8 @@ class _Work:
             what = f"{response_id!a}, which {self._id!a} continues, is not stored any more."
         return ResponseNotFound(
             f"{what} A response is stored when it has ended, unless it was created with "
-            "`store: false`."
+            "`store: false`. Until then, a streamed response can be retrieved from the gateway "
+            "process that generates it."
         )
 
     def _include(self) -> list[str]:

@@ -17,14 +17,13 @@ from starlette.types import Message, Receive, Send
 from ...api.surface import COMMENT
 from ...context import RequestContext
 
-START: Message = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-cache"),
-    ],
-}
+EVENTS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+"""Headers of a stream."""
+START: Message = {"type": "http.response.start", "status": 200, "headers": EVENTS}
 
 
 class KeepAlive:

@@ -125,6 +125,58 @@ async def test_sdk_uses_the_state_of_either_gateway(
     assert refused.value.code == "previous_response_not_found"
 
 
+async def test_a_response_in_flight_is_followed_at_its_gateway(
+    fleet: Fleet, clients: list[openai.AsyncOpenAI]
+) -> None:
+    """By the SDK: the events so far, then the further ones. Other gateways say that it is not
+    stored yet."""
+    one, other = clients
+    script = fleet.backend.scripts["wait"] = Script(("Hello there, friend",), hang_after=4)
+    stream = await one.responses.create(model="tiny", input="wait", stream=True)
+    sent = [await anext(stream)]
+    first = sent[0]
+    assert first.type == "response.created"
+    name = first.response.id
+    shown = await one.responses.retrieve(name)
+    assert (shown.status, shown.output) == ("in_progress", [])
+    with pytest.raises(openai.NotFoundError, match="gateway process that generates it"):
+        await other.responses.retrieve(name)
+    followed = await one.responses.retrieve(name, stream=True)
+    seen = [await anext(followed)]
+    while seen[-1].type != "response.output_text.delta":
+        seen.append(await anext(followed))
+    leaving = await one.responses.retrieve(name, stream=True, starting_after=1)
+    assert (await anext(leaving)).sequence_number == 2
+    await leaving.close()
+    assert fleet.backend.running == 1
+    script.hang_after = None
+    sent += [event async for event in stream]
+    seen += [event async for event in followed]
+    assert sent[-1].type == "response.completed"
+    assert [event.to_dict() for event in seen] == [event.to_dict() for event in sent]
+    assert (await other.responses.retrieve(name)).status == "completed"
+
+
+async def test_a_client_that_disconnects_ends_the_response_for_its_readers(
+    fleet: Fleet, clients: list[openai.AsyncOpenAI]
+) -> None:
+    one = clients[0]
+    fleet.backend.scripts["wait"] = Script(("Hello there, friend",), hang_after=4)
+    stream = await one.responses.create(model="tiny", input="wait", stream=True)
+    first = await anext(stream)
+    assert first.type == "response.created"
+    followed = await one.responses.retrieve(first.response.id, stream=True)
+    assert (await anext(followed)).type == "response.created"
+    await stream.close()
+    last = [event async for event in followed][-1]
+    assert last.type == "response.failed"
+    assert last.response.error is not None
+    assert last.response.error.code == "client_disconnected"
+    assert await fleet.backend.idle_within(10)
+    with pytest.raises(openai.NotFoundError):
+        await one.responses.retrieve(first.response.id)
+
+
 async def test_a_restarted_gateway_has_the_responses(fleet: Fleet) -> None:
     headers = bearer(MASTER_KEY)
     async with http_client(fleet.urls[0], headers=headers, timeout=30) as http:

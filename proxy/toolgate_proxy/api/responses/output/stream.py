@@ -7,76 +7,97 @@ from typing import Any
 
 import orjson
 
+from toolgate_core.errors import ClientDisconnected
+
 from ....chat.response import ChatResponse, ResponseEvent
-from ....response_store.record import EventLog
+from ....response_store.live import LiveResponse
 from ...shared.sse import with_escaped_line_ends
 from ...surface import Client
-from ..state.storing import store
+from ..state.storing import begin, store
 from .body import Body, is_summarized
 from .collector import Output
 from .items import Event
+
+GONE = ClientDisconnected(
+    "The client that requested this response disconnected before its end, so it was cancelled. "
+    "Send the request again."
+)
+"""The end of a cancelled response, for its other readers."""
 
 
 class ResponseStream:
     """The server-sent events of one response. Each has its type in `event:` and in its data, and a
     sequence number."""
 
-    def __init__(self, response: ChatResponse, model: str) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
         self._body = Body(response, model)
         self._repeated = response.request.repeated
         self._output = Output(response, summarized=is_summarized(self._repeated))
-        self._log: EventLog | None = None
-        """Collects the events of a response that is to be stored."""
+        self._client = client
+        self._live: LiveResponse | None = None
+        """Keeps the events of a response that is to be stored."""
         self._kept: dict[str, Any] | None = None
         self._sent = 0
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
-        made: list[Event] = []
+        data = b""
         if not self._sent:
             start = self._body.at_start()
-            made += first_events(start)
-            self._log = EventLog(start) if start["store"] else None
+            data = b"".join(self._numbered(first_events(start)))
+            self._live = begin(start, self._repeated, self._client)
         added = list(self._output.add(events))
-        if self._log is not None:
-            for each in added:
-                self._log.add(each)
-        return self._numbered([*made, *added])
+        written = self._numbered(added)
+        if self._live is not None:
+            for event, sent in zip(added, written, strict=True):
+                self._live.add(event, len(sent))
+        return data + b"".join(written)
 
-    async def keep(self, client: Client) -> None:
+    async def keep(self) -> None:
         body = self._body.at_end(self._output)
-        self._kept = await store(body, self._repeated, client, self._log)
+        log = self._live.log if self._live is not None else None
+        self._kept = await store(body, self._repeated, self._client, log)
 
     def end(self) -> bytes:
-        return self._numbered([last_event(self._kept or self._body.at_end(self._output))])
+        return self._ended(last_event(self._kept or self._body.at_end(self._output)))
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         """`error`: the error object, with `code` and `message`."""
         self._output.interrupt()
         body = self._body.failed(self._output, error)
-        return self._numbered([{"type": "response.failed", "response": body}])
+        return self._ended({"type": "response.failed", "response": body})
 
-    def _numbered(self, events: Iterable[Event]) -> bytes:
+    def close(self) -> None:
+        if self._live is not None and not self._live.ended:
+            self.failed(GONE.body()["error"])
+
+    def _ended(self, event: Event) -> bytes:
+        if self._live is not None and not self._live.ended:
+            self._live.end(event)
+        return b"".join(self._numbered([event]))
+
+    def _numbered(self, events: Iterable[Event]) -> list[bytes]:
         written = numbered(events, self._sent)
         self._sent += len(written)
-        return b"".join(written)
+        return written
 
 
 class WholeResponse:
     """A response object."""
 
-    def __init__(self, response: ChatResponse, model: str) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
         self._body = Body(response, model)
         self._repeated = response.request.repeated
         self._output = Output(response, summarized=is_summarized(self._repeated))
+        self._client = client
         self._kept: dict[str, Any] | None = None
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
         for _ in self._output.add(events):
             pass
 
-    async def keep(self, client: Client) -> None:
+    async def keep(self) -> None:
         body = self._body.at_end(self._output)
-        self._kept = await store(body, self._repeated, client, None)
+        self._kept = await store(body, self._repeated, self._client, None)
 
     def body(self) -> dict[str, Any]:
         return self._kept or self._body.at_end(self._output)
@@ -97,6 +118,15 @@ def numbered(events: Iterable[Event], first: int) -> list[bytes]:
         server_sent(event["type"], {"type": event["type"], "sequence_number": at, **event})
         for at, event in enumerate(events, first)
     ]
+
+
+def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
+    """`error`: the error object. OpenAI documents its fields at the top of the event and sends them
+    in `error`, so both forms are there."""
+    shown = {name: error.get(name) for name in ("code", "message", "param")}
+    return server_sent(
+        "error", {"type": "error", "sequence_number": number, **shown, "error": error}
+    )
 
 
 def server_sent(kind: str, data: Mapping[str, Any]) -> bytes:

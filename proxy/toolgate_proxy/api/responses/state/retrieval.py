@@ -1,12 +1,14 @@
-"""What clients retrieve of a stored response: the response object, its events, its input."""
+"""What clients retrieve of a response, stored or in flight: the response object, its events, its
+input."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 
+from ....response_store.live import LiveResponse
 from ....response_store.record import EventLog, StoredResponse
 from ....sealing import OwnerSeal
 from ..output.stream import first_events, last_event, numbered
@@ -31,6 +33,24 @@ def replayed(response: StoredResponse, log: EventLog, after: int) -> bytes:
     """The stream's events whose sequence number is greater than `after`."""
     events = [*first_events(log.start), *log.events(), last_event(response.body)]
     return b"".join(numbered(events, 0)[max(0, after + 1) :])
+
+
+async def followed(live: LiveResponse, after: int) -> AsyncIterator[tuple[bytes, int]]:
+    """The events of a response in flight whose sequence number is greater than `after`: those so
+    far and then further ones, to its end. Yields some of them, and the number of the next one.
+    Raises EventsTooLarge."""
+    number = 0
+    async for batch in _batches(live):
+        skipped = min(max(0, after + 1 - number), len(batch))
+        if data := b"".join(numbered(batch[skipped:], number + skipped)):
+            yield data, number + len(batch)
+        number += len(batch)
+
+
+async def _batches(live: LiveResponse) -> AsyncIterator[list[Json]]:
+    yield first_events(live.start)
+    async for batch in live.batches():
+        yield batch
 
 
 def listed(items: Sequence[Json], *, limit: int, order: str, after: str | None) -> Json:
