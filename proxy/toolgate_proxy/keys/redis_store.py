@@ -17,16 +17,18 @@ import hashlib
 import logging
 import secrets
 import time
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib import resources
-from typing import cast
+from typing import Any, cast
 
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from .hashing import Hasher
 from .key import Key
-from .limit_kinds import KINDS
+from .limit_kinds import KINDS, LimitKind
 from .versions import Mark, VersionedKey, opened, seal
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,18 @@ MAX_ATTEMPTS = 50
 
 class StoreConflict(Exception):
     """The key can't be written: it was changed by another command, or its alias is in use."""
+
+
+@dataclass
+class KeyUsage:
+    today: dict[str, int] = field(default_factory=dict)
+    """Use of the current day, by names such as `tokens_today`."""
+    last_used: datetime | None = None
+    """None if the key was not used in the last 90 days."""
+
+    def shown(self) -> dict[str, Any]:
+        last = self.last_used
+        return self.today | ({"last_used": last.isoformat(timespec="seconds")} if last else {})
 
 
 class RedisStore:
@@ -137,16 +151,29 @@ class RedisStore:
         records = cast(dict[bytes, bytes], await self._redis.hgetall(RECORDS))
         return opened(self._hasher, records.items())
 
-    async def usage(self, key: Key, at: datetime) -> dict[str, int]:
-        """Use of the current day, by names such as `tokens_today`."""
-        usage: dict[str, int] = {}
-        for kind in KINDS:
-            counted = kind.counted_for == "every key" or key.limits.of(kind) is not None
-            if kind.usage_field is not None and counted:
-                period = int(at.timestamp() * 1000) // kind.window.milliseconds
-                used = await self._redis.hget(kind.redis_key(key.id), str(period))
-                usage[kind.usage_field] = int(used or 0)
-        return usage
+    async def usage(self, key: Key, at: datetime) -> KeyUsage:
+        return (await self.usages([key], at))[0]
+
+    async def usages(self, keys: Sequence[Key], at: datetime) -> list[KeyUsage]:
+        """The use of each key."""
+        asked: list[tuple[int, LimitKind]] = []
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for place, key in enumerate(keys):
+                for kind in KINDS:
+                    counted = kind.counted_for == "every key" or key.limits.of(kind) is not None
+                    if kind.usage_field is not None and counted:
+                        period = int(at.timestamp() * 1000) // kind.window.milliseconds
+                        pipeline.hmget(kind.redis_key(key.id), [str(period), "last"])
+                        asked.append((place, kind))
+            replies = await pipeline.execute()
+        usages = [KeyUsage() for _ in keys]
+        for (place, kind), (used, last) in zip(asked, replies, strict=True):
+            assert kind.usage_field is not None
+            usages[place].today[kind.usage_field] = int(used or 0)
+            if last is not None:
+                moment = datetime.fromtimestamp(int(last) / 1000, UTC)
+                usages[place].last_used = max(usages[place].last_used or moment, moment)
+        return usages
 
     async def aclose(self) -> None:
         await self._redis.aclose()

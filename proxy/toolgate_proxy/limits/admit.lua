@@ -6,6 +6,8 @@
 --          the limit alone); then for each limit: amount used, ms to reset, period.
 -- An error names a counter of a wrong type. Nothing is counted then.
 -- Counters: sliding and fixed: hash, period → amount; in_flight: sorted set, request id → expiry.
+-- The hash of a fixed window also has `last`: time of the last request, in ms since 1970.
+local kept = 90 * 86400000 -- ms for which `last` is kept
 local request, lease, slices = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -94,7 +96,8 @@ if refused == 0 then
         elseif type == 'fixed' then
             redis.call('HINCRBY', key, period[at], amount)
             redis.call('HDEL', key, period[at] - 2)
-            redis.call('PEXPIRE', key, 2 * window)
+            redis.call('HSET', key, 'last', now)
+            redis.call('PEXPIRE', key, math.max(2 * window, kept))
             if used[at] + amount > 0 then
                 reset[at] = (period[at] + 1) * window - now
             end

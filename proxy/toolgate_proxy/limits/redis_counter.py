@@ -3,7 +3,8 @@
 `toolgate:limit:{<key id>}:<counter>`, with the counter's name from `LimitKind.counter`:
 
 - sliding window: a hash, slice → amount;
-- fixed window: a hash, number of the window → amount;
+- fixed window: a hash, number of the window → amount, and `last`: time of the last request, in ms
+  since 1970, which is kept for 90 days;
 - requests in flight: a sorted set, request id → expiry of its lease.
 
 The scripts use Redis' clock, so the clocks of the gateways need not agree. A gateway renews the

@@ -4,6 +4,7 @@
 --       change: type of its window (sliding, fixed or in_flight), window ms, amount, and the period
 --       that the request was counted in.
 -- Returns: for each counter of a wrong type, which is left as it is, a sentence that names it.
+local kept = 90 * 86400000 -- ms for which `last` is kept
 local request, lease = ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -28,7 +29,8 @@ for at, key in ipairs(KEYS) do
     elseif type == 'fixed' then
         redis.call('HINCRBY', key, period, amount)
         redis.call('HDEL', key, period - 2)
-        redis.call('PEXPIRE', key, 2 * window)
+        redis.call('HSET', key, 'last', now)
+        redis.call('PEXPIRE', key, math.max(2 * window, kept))
     elseif lease > 0 then
         redis.call('ZADD', key, now + lease, request)
         redis.call('PEXPIRE', key, lease)

@@ -18,6 +18,7 @@ from toolgate_proxy.keys.file_store import read_keys
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import now
 from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind, Tokens
+from toolgate_proxy.keys.redis_store import KeyUsage
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.settings import Settings, settings
 
@@ -52,7 +53,7 @@ def test_the_command_line_sets_a_limit(
         kind.name: 7
     }
     assert key.shown(now())[kind.name] == 7
-    assert kind.column in of_keys([key], now())
+    assert f"{kind.column} 7" in of_keys([key], [KeyUsage()], now())
 
 
 @EACH_KIND
@@ -79,7 +80,10 @@ async def test_a_limit_is_in_the_headers_and_refuses(
     await limiter.reservations.close(admission.reservation)
     keys = store(redis_at_hand.url)
     if kind.usage_field is not None:
-        assert (await keys.usage(key, now()))[kind.usage_field] == limit
+        usage = await keys.usage(key, now())
+        assert usage.today[kind.usage_field] == limit
+        assert usage.last_used is not None
+        assert abs((now() - usage.last_used).total_seconds()) < 600
     await keys.aclose()
     await limiter.aclose()
 

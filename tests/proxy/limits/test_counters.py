@@ -206,6 +206,7 @@ async def test_keys_without_limits_are_counted_per_day_only(redis_clock: RedisSe
             await counter.update(UsageUpdate("key_1", f"r{at}", (change,), True))
         clock.now += DAY_MS
     stored = redis_clock.client.hgetall("toolgate:limit:{key_1}:days")
+    assert int(stored.pop(b"last")) == clock.now - DAY_MS
     days = {int(each): int(tokens) for each, tokens in stored.items()}
     counters: Any = memory._keys["key_1"]
     assert days == counters["tokens_per_day"].counts == {day + 3: 7, day + 4: 7}

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from pydantic import ValidationError
-from redis.exceptions import RedisError
 
 from ...keys.file_store import BadKeyFile, entry, read_keys
-from ...keys.hashing import Hasher, hint, new_key
-from ...keys.key import Key, StoredSecret, Terms, new_id, now
-from ...keys.redis_store import RedisStore, StoreConflict
-from ...settings import settings
+from ...keys.hashing import new_key
+from ...keys.key import Key, Terms, new_id, now
+from ...keys.redis_store import KeyUsage, RedisStore, StoreConflict
 from ..app import new_app
-from . import table
+from . import served_models, table
 from .options import (
+    LOCAL_GATEWAY,
     Expires,
     Json,
     Models,
     Name,
     Tags,
     Team,
+    Url,
     changes,
     duration,
     with_limits,
 )
+from .store_access import fail, found, hasher, stored, with_store
 
 app = new_app(
     name="keys",
@@ -57,9 +56,13 @@ def create(
             "--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
         ),
     ] = False,
+    url: Url = LOCAL_GATEWAY,
     json_: Json = False,
 ) -> None:
-    """Create a key. The key is shown once; only its hash is stored."""
+    """Create a key, and print it.
+
+    The key is printed once, alone on standard output; only its hash is stored. Its settings are
+    printed to standard error."""
     terms = changes(team, model, expires, tag)
     terms["limits"] = limits
     secret = new_key()
@@ -68,15 +71,17 @@ def create(
             id=new_id(),
             alias=alias,
             terms=Terms(**terms),
-            secrets=(_stored(secret),),
+            secrets=(stored(secret),),
             created=now(),
         )
     )
+    for warning in served_models.warnings(key.terms.models, url):
+        typer.echo(warning, err=True)
     if yaml:
         typer.echo(entry(key), nl=False)
         typer.echo(f"The key (shown only once): {secret}", err=True)
         return
-    _with_store(lambda store: store.put(key))
+    with_store(lambda store: store.put(key))
     _show_new(key, secret, json_)
 
 
@@ -85,25 +90,33 @@ def list_(
     every: Annotated[bool, typer.Option("--all", help="Include revoked keys.")] = False,
     json_: Json = False,
 ) -> None:
-    """List all keys. The keys themselves are not shown."""
-    keys = sorted(_with_store(lambda store: store.all()), key=lambda key: key.alias)
-    shown = [key for key in keys if every or not key.revoked]
+    """List all keys, with their use today and their last use.
+
+    The keys themselves are not shown."""
+
+    async def read(store: RedisStore) -> list[tuple[Key, KeyUsage]]:
+        keys = sorted(await store.all(), key=lambda key: key.alias)
+        shown = [key for key in keys if every or not key.revoked]
+        return list(zip(shown, await store.usages(shown, now()), strict=True))
+
+    listing = with_store(read)
     if json_:
-        typer.echo(json.dumps([key.shown(now()) for key in shown], indent=2))
+        listed = [key.shown(now()) | usage.shown() for key, usage in listing]
+        typer.echo(json.dumps(listed, indent=2))
     else:
-        typer.echo(table.of_keys(shown, now()))
+        typer.echo(table.of_keys([key for key, _ in listing], [use for _, use in listing], now()))
 
 
 @app.command()
 def show(name: Name, json_: Json = False) -> None:
-    """Show one key, and what it has used today."""
+    """Show one key, its use today and its last use."""
 
-    async def read(store: RedisStore) -> tuple[Key, dict[str, int]]:
-        key = await _found(store, name)
+    async def read(store: RedisStore) -> tuple[Key, KeyUsage]:
+        key = await found(store, name)
         return key, await store.usage(key, now())
 
-    key, usage = _with_store(read)
-    shown = key.shown(now()) | usage
+    key, usage = with_store(read)
+    shown = key.shown(now()) | usage.shown()
     typer.echo(json.dumps(shown, indent=2) if json_ else table.of_one(shown))
 
 
@@ -117,6 +130,7 @@ def update(
     limits: Mapping[str, int],
     expires: Expires = None,
     tag: Tags = None,
+    url: Url = LOCAL_GATEWAY,
     block: Annotated[
         bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
     ] = None,
@@ -128,7 +142,7 @@ def update(
         new["blocked"] = block
 
     async def change(store: RedisStore) -> Key:
-        key = await _found(store, name)
+        key = await found(store, name)
         merged = key.limits.model_dump() | dict(limits)
         new_limits = {kind: limit or None for kind, limit in merged.items()}
         terms = key.terms.model_dump() | new | {"limits": new_limits}
@@ -136,7 +150,10 @@ def update(
         await store.put(changed)
         return changed
 
-    _show(_with_store(change), json_)
+    changed = with_store(change)
+    for warning in served_models.warnings(model or (), url):
+        typer.echo(warning, err=True)
+    _show(changed, json_)
 
 
 @app.command()
@@ -147,7 +164,9 @@ def rotate(
     ] = "24h",
     json_: Json = False,
 ) -> None:
-    """Replace a key by a new one. The old key remains valid for the overlap."""
+    """Replace a key by a new one, and print it.
+
+    The old key remains valid for the overlap."""
     secret, length = new_key(), duration(overlap)
     if length is None:
         raise typer.BadParameter(
@@ -155,16 +174,16 @@ def rotate(
         )
 
     async def change(store: RedisStore) -> Key:
-        key = await _found(store, name)
+        key = await found(store, name)
         if key.revoked:
             raise StoreConflict(
                 f"The key {name!r} is revoked and can't be rotated. Create another key."
             )
-        changed = key.rotated(_stored(secret), length, now())
+        changed = key.rotated(stored(secret), length, now())
         await store.put(changed)
         return changed
 
-    _show_new(_with_store(change), secret, json_)
+    _show_new(with_store(change), secret, json_)
 
 
 @app.command()
@@ -172,12 +191,12 @@ def revoke(name: Name, json_: Json = False) -> None:
     """Revoke a key for ever, at all gateways. Its alias becomes free."""
 
     async def change(store: RedisStore) -> Key:
-        key = await _found(store, name)
+        key = await found(store, name)
         changed = key.model_copy(update={"revoked": key.revoked or now()})
         await store.put(changed)
         return changed
 
-    _show(_with_store(change), json_)
+    _show(with_store(change), json_)
 
 
 @app.command("import")
@@ -187,9 +206,9 @@ def import_(
 ) -> None:
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
-        keys = read_keys(file, _hasher(), clear_keys=True)
+        keys = read_keys(file, hasher(), clear_keys=True)
     except BadKeyFile as error:
-        _fail(str(error))
+        fail(str(error))
 
     async def add(store: RedisStore) -> list[str]:
         existing = await store.all()
@@ -203,7 +222,7 @@ def import_(
             added.append(key.alias)
         return added
 
-    added = _with_store(add)
+    added = with_store(add)
     skipped = [key.alias for key in keys if key.alias not in added]
     if json_:
         typer.echo(json.dumps({"imported": added, "known_already": skipped}))
@@ -211,80 +230,22 @@ def import_(
     typer.echo(f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}.")
 
 
-def _stored(secret: str) -> StoredSecret:
-    return StoredSecret(hash=_hasher().hash(secret), hint=hint(secret))
-
-
-def _hasher() -> Hasher:
-    secret = settings().key_secret
-    if secret is None:
-        _fail(
-            "TOOLGATE_KEY_SECRET is not set. Set it to the value that all gateways use; "
-            "`openssl rand -hex 32` generates one."
-        )
-    return Hasher(secret)
-
-
-async def _found(store: RedisStore, name: str) -> Key:
-    key = await store.find(name)
-    if key is None:
-        raise StoreConflict(
-            f"There is no key with the alias or id {name!r}. `toolgate keys list --all` lists all "
-            "keys."
-        )
-    return key
-
-
-def _with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
-    """Run `work` with the keys in Redis; exit with an error message if it fails."""
-    url = settings().redis_url
-    if url is None:
-        _fail(
-            "TOOLGATE_REDIS_URL is not set. Set it to the Redis that stores the keys, or use "
-            "`toolgate keys create --yaml` for keys in a file."
-        )
-    hasher = _hasher()
-
-    async def run() -> T:
-        store = RedisStore(url, hasher)
-        try:
-            return await work(store)
-        finally:
-            await store.aclose()
-
-    try:
-        return asyncio.run(run())
-    except StoreConflict as error:
-        _fail(str(error))
-    except (RedisError, OSError) as error:
-        # The error's own message may contain the address and the password.
-        _fail(
-            f"The Redis command failed ({type(error).__name__}). Check TOOLGATE_REDIS_URL and that "
-            "Redis is running."
-        )
-
-
 def _valid(make: Callable[[], T]) -> T:
     try:
         return make()
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        _fail(f"Invalid value for `{'.'.join(map(str, first['loc']))}`: {first['msg']}.")
+        fail(f"Invalid value for `{'.'.join(map(str, first['loc']))}`: {first['msg']}.")
 
 
 def _show_new(key: Key, secret: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(key.shown(now()) | {"key": secret}, indent=2))
         return
-    typer.echo(table.of_one(key.shown(now())))
-    typer.echo(f"\nThe key (shown only once): {secret}")
+    typer.echo(secret)
+    typer.echo(f"The key is printed only once.\n{table.of_one(key.shown(now()))}", err=True)
 
 
 def _show(key: Key, as_json: bool) -> None:
     shown = key.shown(now())
     typer.echo(json.dumps(shown, indent=2) if as_json else table.of_one(shown))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    sys.exit(2)

@@ -15,6 +15,13 @@ from ...keys.key import now
 from ...keys.limit_kinds import KINDS
 
 Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
+LOCAL_GATEWAY = "http://127.0.0.1:4000"
+Url = Annotated[
+    str,
+    typer.Option(
+        help="URL of a gateway. If it runs, there is a warning about models that it does not serve."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Team = Annotated[str | None, typer.Option(help="Team that owns the key.")]
 Models = Annotated[

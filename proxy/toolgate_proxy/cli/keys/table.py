@@ -13,33 +13,41 @@ from rich.table import Table
 
 from ...keys.key import Key
 from ...keys.limit_kinds import KINDS
+from ...keys.redis_store import KeyUsage
 
-WIDTH = 140
-COLUMNS = (
-    "alias",
-    "key",
-    "team",
-    "models",
-    *(kind.column for kind in KINDS),
-    "expires",
-    "status",
-)
+WIDTH = 80
+"""Of the list, in columns of a terminal."""
+ONE_WIDTH = 140
+COLUMNS = ("alias", "key", "models", "limits", "today", "last use", "status")
+WHOLE = ("key", "limits", "today", "last use", "status")
+"""Columns that are never broken into lines."""
+MULTIPLES = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
-def of_keys(keys: Sequence[Key], now: datetime) -> str:
+def of_keys(keys: Sequence[Key], usages: Sequence[KeyUsage], now: datetime) -> str:
+    """`usages`: of each key."""
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
-    for key in keys:
-        limits, expires = [key.limits.of(kind) for kind in KINDS], key.terms.expires
+    for column in table.columns:
+        column.overflow = "fold"
+    for name in WHOLE:
+        table.columns[COLUMNS.index(name)].no_wrap = True
+    for key, usage in zip(keys, usages, strict=True):
+        team = f" ({key.terms.team})" if key.terms.team else ""
+        limits = [
+            f"{kind.column} {short(limit)}"
+            for kind in KINDS
+            if (limit := key.limits.of(kind)) is not None
+        ]
         table.add_row(
-            key.alias,
-            " ".join(secret.hint for secret in key.secrets),
-            key.terms.team or "-",
-            " ".join(key.terms.models) or "all",
-            *("-" if limit is None else str(limit) for limit in limits),
-            f"{expires:%Y-%m-%d %H:%M}" if expires else "-",
-            key.status(now),
+            f"{key.alias}{team}",
+            "\n".join(secret.hint for secret in key.secrets),
+            "\n".join(key.terms.models) or "all",
+            "\n".join(limits) or "-",
+            "\n".join(_used(name, number) for name, number in usage.today.items()) or "-",
+            _ago(usage.last_used, now),
+            _status(key, now),
         )
-    return _text(table)
+    return _text(table, WIDTH)
 
 
 def of_one(shown: dict[str, Any]) -> str:
@@ -53,10 +61,44 @@ def of_one(shown: dict[str, Any]) -> str:
             ]
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         table.add_row(name.replace("_", " "), text or "-")
-    return _text(table)
+    return _text(table, ONE_WIDTH)
 
 
-def _text(table: Table) -> str:
+def short(number: int) -> str:
+    """At most four digits: 5M, 1.2M, 100k. Smaller numbers and other long ones are written out."""
+    for multiple, letter in MULTIPLES:
+        if number >= multiple and number * 10 % multiple == 0:
+            return f"{number / multiple:g}{letter}"
+    return str(number)
+
+
+def _used(name: str, number: int) -> str:
+    """`0`, or `1.2k` and `tokens` below it for `tokens_today`."""
+    if not number:
+        return "0"
+    unit = name.removesuffix("_today").replace("_", " ")
+    for multiple, letter in MULTIPLES:
+        if number >= multiple:
+            return f"{number / multiple:.3g}{letter}\n{unit}"
+    return f"{number}\n{unit}"
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "-"
+    seconds = max(0, (now - moment).total_seconds())
+    for length, letter in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {letter} ago"
+    return f"{seconds:.0f} s ago"
+
+
+def _status(key: Key, now: datetime) -> str:
+    status, expires = key.status(now), key.terms.expires
+    return f"{status}\nto {expires:%Y-%m-%d}" if expires and status == "active" else status
+
+
+def _text(table: Table, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False, markup=False).print(table)
+    Console(file=out, width=width, highlight=False, markup=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())

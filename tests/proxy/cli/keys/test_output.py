@@ -1,0 +1,91 @@
+"""What `toolgate keys` prints to standard output, and its warnings."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.redis_server import RedisServer
+from toolgate_proxy.cli.main import app
+from toolgate_proxy.settings import settings
+
+MASTER_KEY = "sk-master"
+
+
+@pytest.fixture
+def gateway() -> Iterator[str]:
+    """`GET /v1/models` with three names, one of them a pattern."""
+
+    class Models(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            allowed = self.headers["Authorization"] == f"Bearer {MASTER_KEY}"
+            self.send_response(200 if allowed and self.path.startswith("/v1/models?") else 401)
+            self.end_headers()
+            names = ("small", "large", "openai/*")
+            self.wfile.write(json.dumps({"data": [{"id": name} for name in names]}).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Models)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def keys(redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("TOOLGATE_REDIS_URL", redis_at_hand.url)
+    monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
+    monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
+    settings.cache_clear()
+    yield lambda *arguments: CliRunner().invoke(app, ["keys", *arguments])
+    settings.cache_clear()
+
+
+def test_a_new_key_is_alone_on_standard_output(keys: Any) -> None:
+    for arguments in (("create", "a", "--rpm", "5"), ("rotate", "a")):
+        result = keys(*arguments)
+        assert result.exit_code == 0, result.output
+        [secret] = result.stdout.splitlines()
+        assert secret.startswith("sk-tg-")
+        assert secret not in result.stderr
+        assert "rpm" in result.stderr
+
+
+def test_a_model_that_nobody_serves_is_a_warning(keys: Any, gateway: str) -> None:
+    result = keys("create", "a", "--model", "smal", "--model", "openai/gpt", "--url", gateway)
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stderr.startswith(
+        f"Warning: the gateway at {gateway} serves no model 'smal'. Did you mean 'small'? "
+        "It serves: small, large, openai/*.\n"
+    )
+    assert result.stderr.count("Warning") == 1
+    result = keys("update", "a", "--model", "other", "--url", f"{gateway}/v1")
+    assert (result.exit_code, result.stderr.count("serves no model 'other'")) == (0, 1)
+    assert "Warning" not in keys("update", "a", "--model", "large", "--url", gateway).stderr
+
+
+def test_without_a_gateway_there_is_no_warning(keys: Any, gateway: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-wrong")
+    settings.cache_clear()
+    result = keys("create", "a", "--model", "x", "--url", gateway)
+    assert (result.exit_code, "Warning" in result.stderr) == (0, False)
+
+
+def test_a_key_that_was_never_used_has_no_last_use(keys: Any) -> None:
+    keys("create", "a")
+    [listed] = json.loads(keys("list", "--json").stdout)
+    assert listed["tokens_today"] == 0
+    assert "last_used" not in listed
