@@ -70,11 +70,16 @@ class Gateway:
 
 @contextmanager
 def serving(
-    arguments: Sequence[str], backend_url: str, log: Path, redis_url: str | None = None, **more: str
+    arguments: Sequence[str],
+    backend_url: str,
+    log: Path,
+    redis_url: str | None = None,
+    before: Callable[[], None] | None = None,
+    **more: str,
 ) -> Iterator[Gateway]:
     """Runs `toolgate proxy` with `arguments` and a port until the context is left. `more` is added
-    to its environment."""
-    gateway = start(arguments, backend_url, log, redis_url, None, **more)
+    to its environment. `before` is called in its process, before it starts."""
+    gateway = start(arguments, backend_url, log, redis_url, None, before, **more)
     try:
         gateway.wait_until_alive()
         yield gateway
@@ -89,6 +94,7 @@ def start(
     log: Path,
     redis_url: str | None = None,
     port: int | None = None,
+    before: Callable[[], None] | None = None,
     **more: str,
 ) -> Gateway:
     """As `serving`, but does not wait for it; the caller stops it."""
@@ -96,7 +102,8 @@ def start(
     port = port or free_port()
     command = ["toolgate", "proxy", *arguments, "--port", str(port)]
     variables = os.environ | environment(backend_url, redis_url) | more
-    process = _fork_context.Process(target=_run, args=(command, variables, log), daemon=True)
+    arguments_of_run = (command, variables, log, before)
+    process = _fork_context.Process(target=_run, args=arguments_of_run, daemon=True)
     process.start()
     return Gateway(f"http://127.0.0.1:{port}", process, log)
 
@@ -138,13 +145,20 @@ def preload() -> None:
         multiprocessing.forkserver.ensure_running()
 
 
-def _run(command: list[str], variables: Mapping[str, str], log: Path) -> None:
+def _run(
+    command: list[str],
+    variables: Mapping[str, str],
+    log: Path,
+    before: Callable[[], None] | None,
+) -> None:
     with log.open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = command
+    if before is not None:
+        before()
     from toolgate_proxy.cli.main import main
 
     main()
