@@ -18,19 +18,16 @@ from ...keys.redis_store import KeyUsage
 WIDTH = 80
 """Of the list, in columns of a terminal."""
 ONE_WIDTH = 140
-COLUMNS = ("alias", "key", "models", "limits", "today", "last use", "status")
-WHOLE = ("key", "limits", "today", "last use", "status")
-"""Columns that are never broken into lines."""
+COLUMNS = {"alias": 9, "key": 0, "models": 6, "limits": 0, "today": 0, "last use": 0, "status": 0}
+"""With the least width of those that may be broken into lines."""
 MULTIPLES = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
 def of_keys(keys: Sequence[Key], usages: Sequence[KeyUsage], now: datetime) -> str:
     """`usages`: of each key."""
-    table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in table.columns:
-        column.overflow = "fold"
-    for name in WHOLE:
-        table.columns[COLUMNS.index(name)].no_wrap = True
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, least in COLUMNS.items():
+        table.add_column(name, overflow="fold", no_wrap=not least, min_width=least or None)
     for key, usage in zip(keys, usages, strict=True):
         team = f" ({key.terms.team})" if key.terms.team else ""
         limits = [
@@ -38,6 +35,8 @@ def of_keys(keys: Sequence[Key], usages: Sequence[KeyUsage], now: datetime) -> s
             for kind in KINDS
             if (limit := key.limits.of(kind)) is not None
         ]
+        if (expires := key.terms.expires) is not None:
+            limits.append(f"until {expires:%Y-%m-%d}")
         table.add_row(
             f"{key.alias}{team}",
             "\n".join(secret.hint for secret in key.secrets),
@@ -45,7 +44,7 @@ def of_keys(keys: Sequence[Key], usages: Sequence[KeyUsage], now: datetime) -> s
             "\n".join(limits) or "-",
             "\n".join(_used(name, number) for name, number in usage.today.items()) or "-",
             _ago(usage.last_used, now),
-            _status(key, now),
+            key.status(now),
         )
     return _text(table, WIDTH)
 
@@ -91,11 +90,6 @@ def _ago(moment: datetime | None, now: datetime) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {letter} ago"
     return f"{seconds:.0f} s ago"
-
-
-def _status(key: Key, now: datetime) -> str:
-    status, expires = key.status(now), key.terms.expires
-    return f"{status}\nto {expires:%Y-%m-%d}" if expires and status == "active" else status
 
 
 def _text(table: Table, width: int) -> str:

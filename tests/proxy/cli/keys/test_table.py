@@ -28,7 +28,7 @@ def test_a_full_table_fits_a_terminal() -> None:
     said = "\n".join(lines)
     for expected in ("1.23M", "3 h ago", "tokens/day 123456", "small", full.secrets[0].hint):
         assert expected in said
-    last = next(line for line in lines if line.startswith("x "))
+    last = next(line for line in lines if line.startswith(" x "))
     assert last.split() == ["x", *empty.secrets[0].hint.split(), "all", "-", "0", "-", "active"]
 
 
