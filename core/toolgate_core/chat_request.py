@@ -48,6 +48,8 @@ class ChatRequest:
     reasoning_budget: int | None = None
     """Maximum number of reasoning tokens."""
     on_budget: wire.OnBudget = "cut"
+    call_tokens: int | None = None
+    """Tokens that the reasoning leaves for a required call; None: as many as it usually needs."""
     content_format: Tool | None = None
     """The schema of the content, as a tool with the name `grammar_key.CONTENT`."""
     content_param: str = "response_format"

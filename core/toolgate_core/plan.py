@@ -23,6 +23,7 @@ class EnforcementPlan:
     reasoning: wire.ReasoningMode
     reasoning_budget: int | None = None
     on_budget: wire.OnBudget = "cut"
+    call_tokens: int | None = None
     content: Tool | None = None
     """The schema of the content, as a tool without a name."""
 
@@ -46,6 +47,7 @@ class EnforcementPlan:
             reasoning=self.reasoning,
             reasoning_budget=self.reasoning_budget,
             on_budget=self.on_budget,
+            call_tokens=self.call_tokens,
             content=grammar_keys[self.content.hash] if self.content else None,
             earlier_calls=earlier_calls,
             id_seed=id_seed,
@@ -86,6 +88,7 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         reasoning=request.reasoning,
         reasoning_budget=request.reasoning_budget,
         on_budget=request.on_budget,
+        call_tokens=request.call_tokens,
         # With "required" the response has no content.
         content=request.content_format if choice != "required" else None,
     )

@@ -42,6 +42,7 @@ def make_spec(
         budget=budget + len(accepted),
         accepted=accepted,
         excluded=excluded,
+        call_tokens=enforcement.call_tokens,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         earlier_calls=enforcement.earlier_calls,

@@ -33,9 +33,21 @@ class Budget:
         self._after_reasoning = self._tokens.reasoning_end_count
         self._shortest_first = min((self._shortest(g, first=True) for g in grammars), default=0)
         self._shortest_further = min((self._shortest(g, first=False) for g in grammars), default=0)
+        self._usual_first = self._usual()
 
     def _shortest(self, grammar: MeasuredGrammar, *, first: bool) -> int:
         return self._tokens.shortest_call(grammar.name, grammar.least_tokens or 0, first=first)
+
+    def _usual(self) -> int:
+        """Tokens to leave for a required call: as many as the longest of the tools' usual calls, or
+        as requested, but not more than half of the budget, and not less than the shortest call."""
+        wanted = self._spec.call_tokens
+        if wanted is None:
+            calls = (self._shortest(g, first=True) + g.extra_tokens for g in self.grammars)
+            wanted = max(calls, default=0)
+        if self._spec.budget is not None:
+            wanted = min(wanted, self._spec.budget // 2)
+        return max(wanted, self._shortest_first)
 
     def remaining(self, length: int) -> int | None:
         """Tokens left after `length` tokens; None: unlimited."""
@@ -55,19 +67,25 @@ class Budget:
         remaining = self.remaining(length)
         return remaining is None or remaining >= self._shortest_further
 
+    def fits_usual_call(self, length: int, tokens_before: int) -> bool:
+        """Whether a required call of usual length fits, with `tokens_before` tokens before it."""
+        remaining = self.remaining(length)
+        return remaining is None or remaining >= self._usual_first + tokens_before
+
     def fits_reasoning(self, length: int) -> bool:
         """Whether a required call still fits after an empty reasoning that begins here."""
-        return self.fits_call(length, len(self._tokens.reasoning_begin) + self._after_reasoning)
+        before = len(self._tokens.reasoning_begin) + self._after_reasoning
+        return self.fits_usual_call(length, before)
 
     def must_end_reasoning(
         self, length: int, reasoning_tokens: int, *, call_required: bool
     ) -> bool:
-        """Whether the reasoning must end now: its own budget is used up, or the required call needs
-        all tokens that remain."""
+        """Whether the reasoning must end now: its own budget is used up, or a required call of
+        usual length needs all tokens that remain."""
         limit = self._spec.reasoning_budget
         if limit is not None and reasoning_tokens >= limit:
             return True
-        return call_required and not self.fits_call(length, self._after_reasoning + 1)
+        return call_required and not self.fits_usual_call(length, self._after_reasoning + 1)
 
     def fitting_grammars(self, length: int, *, first: bool) -> Sequence[MeasuredGrammar]:
         """The candidates whose shortest call fits after `length` tokens, the trigger of a first

@@ -29,6 +29,8 @@ class Spec:
     """Maximum number of reasoning tokens."""
     budget: int | None = None
     """Maximum number of tokens of the sequence, `accepted` included; None: unlimited."""
+    call_tokens: int | None = None
+    """Tokens to leave for a required call; None: as many as its usual length."""
     close_at_budget: bool = False
     """Close a call that would exceed the budget, instead of truncating it."""
     content: str | None = None

@@ -11,6 +11,7 @@ from toolgate_core.schema.walk import subschemas
 
 from .completion import Completion, Scan
 from .engines.engine import CompiledGrammar, Matcher
+from .usual_length import extra_tokens
 
 UNKNOWN_VALUE_BYTES = 24
 """Assumed bytes of a value that only has a pattern or a format."""
@@ -28,6 +29,8 @@ class MeasuredGrammar:
     """Upper estimate of the number of tokens by which one token can lengthen the completion."""
     name: str = ""
     """The tool's name; `grammar_key.CONTENT` for the content."""
+    extra_tokens: int = 0
+    """By how many tokens a usual call is longer than the shortest one (usual_length.py)."""
 
     @property
     def fixed_prefix(self) -> bytes:
@@ -44,7 +47,8 @@ def measure(
     scan = Scan() if name == grammar_key.CONTENT else completion.call_scan
     path = completion.path(compiled.matcher(), scan)
     least_tokens = None if path is None else len(path)
-    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name)
+    extra = extra_tokens(parameters)
+    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra)
 
 
 def growth(parameters: dict[str, Any]) -> int:

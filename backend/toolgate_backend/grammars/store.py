@@ -24,6 +24,7 @@ from ..errors import BlobRejected, GrammarNotLoaded
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
+from .usual_length import extra_tokens
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20
@@ -143,7 +144,8 @@ class GrammarStore:
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
         measurements = {"least_tokens": least_tokens, "growth": growth}
         verdict = outcome.verdict.model_copy(update=measurements)
-        return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0, name)
+        extra = extra_tokens(json.loads(parameters))
+        return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0, name, extra)
 
 
 def _lower_priority() -> None:

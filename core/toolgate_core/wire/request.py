@@ -100,6 +100,9 @@ class Enforcement(Message):
     reasoning_budget: int | None = Field(default=None, ge=0)
     """Number of tokens after which the reasoning is ended."""
     on_budget: OnBudget = "cut"
+    call_tokens: int | None = Field(default=None, ge=0)
+    """Tokens of `max_tokens` that the reasoning leaves for a required call, at most half of them.
+    None leaves as many as such a call usually needs."""
     content: str | None = None
     """Key of the grammar that constrains the content."""
     earlier_calls: int = Field(default=0, ge=0)

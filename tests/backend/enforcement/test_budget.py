@@ -117,6 +117,39 @@ def test_reasoning_leaves_room_for_the_call(
         assert machine.state.calls or machine.state.candidates is not None
 
 
+@pytest.mark.parametrize(
+    ("budget", "call_tokens", "expected"),
+    [(400, None, 400 - 64), (100, None, 50), (400, 0, 400), (400, 150, 250), (100, 90, 50)],
+)
+def test_reasoning_leaves_room_for_a_call_of_usual_length(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    bodies: dict[str, int],
+    budget: int,
+    call_tokens: int | None,
+    expected: int,
+) -> None:
+    """At most half of the budget, and the shortest call in any case."""
+    machine = automaton(
+        [tools.WEATHER],
+        choice="required",
+        reasoning="open",
+        budget=budget,
+        call_tokens=call_tokens,
+    )
+    [mark] = [vocabulary.marks.tokens["</think>"]]
+    [text] = vocabulary.encode("a")
+    reasoned = 0
+    while machine.accept_tokens([text]):
+        reasoned += 1
+    assert machine.accept_tokens([mark])
+    name = tools.WEATHER["function"]["name"]
+    shortest = vocabulary.call_tokens.shortest_call(name, bodies[name], first=True)
+    left = budget - reasoned - vocabulary.call_tokens.reasoning_end_count
+    wanted = budget - expected + (shortest if call_tokens is None and budget == 400 else 0)
+    assert left == max(wanted, shortest)
+
+
 @pytest.mark.parametrize("reasoning", ["open", "must"])
 @pytest.mark.parametrize("budget", [0, 1, 7])
 @pytest.mark.parametrize("choice", ["none", "auto", "required"])

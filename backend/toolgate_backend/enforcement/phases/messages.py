@@ -116,7 +116,7 @@ class MessagePhase(ThinkingPhase, CallPhases):
         """Whether the call that follows needs all tokens that remain."""
         if state.message != "preamble":
             return False
-        return not self._permissions.budget.fits_call(length, len(end.tokens) + 1)
+        return not self._permissions.budget.fits_usual_call(length, len(end.tokens) + 1)
 
     def _end_message(self, state: State, rest: tuple[int, ...], length: int) -> State:
         """The state after the end of the content, of which `rest` is to come."""

@@ -20,7 +20,7 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.messages import has_images
-from ..shared.options import on_budget
+from ..shared.options import call_tokens, on_budget
 from ..shared.parameter import read_parameters
 from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
@@ -87,6 +87,7 @@ def parse_request(
         sampling=make_sampling(parsed, stream=request.get("stream", False)),
         reasoning_budget=budget_of(values, mode),
         on_budget=on_budget(values),
+        call_tokens=call_tokens(values),
         content_format=content_format,
         content_param=content_param,
         sign_reasoning=_signer(client),

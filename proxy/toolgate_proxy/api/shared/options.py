@@ -22,9 +22,10 @@ PROMPT_CACHE_KEY = Parameter(
 OPTIONS: tuple[Parameter, ...] = (
     Parameter(
         "toolgate",
-        Object({"on_budget": Choice(("cut", "close"))}),
+        Object({"on_budget": Choice(("cut", "close")), "call_tokens": Integer(0, INT64_MAX)}),
         origin="Toolgate",
-        note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data.',
+        note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
+        "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call.",
     ),
     Parameter(
         "priority",
@@ -69,6 +70,11 @@ OPTIONS: tuple[Parameter, ...] = (
         note="Write the tokens of logprobs as `token_id:<id>`.",
     ),
 )
+
+
+def call_tokens(values: Mapping[str, Any]) -> int | None:
+    tokens: int | None = values.get("toolgate", {}).get("call_tokens")
+    return tokens
 
 
 def on_budget(values: Mapping[str, Any]) -> wire.OnBudget:
