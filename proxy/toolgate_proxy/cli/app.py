@@ -15,6 +15,7 @@ COMMANDS = {
     "proxy": "start.proxy",
     "backend": "start.backend",
     "keys": "keys.commands",
+    "status": "gateway.status",
     "schema": "tools.schema",
     "prewarm": "tools.prewarm",
     "doctor": "doctor.command",

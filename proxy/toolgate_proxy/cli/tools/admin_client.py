@@ -1,4 +1,4 @@
-"""Client of a running gateway's `/toolgate/*` routes, for `toolgate prewarm` and `schema`."""
+"""Client of a running gateway's `/toolgate/*` routes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,28 @@ def send(
     instances: Sequence[object] = (),
 ) -> list[Any]:
     """The gateway's report for each backend. Raises AdminRequestFailed."""
+    body = {"tools": tools}
+    body |= {"model": model} if model else {}
+    body |= {"instances": instances} if instances else {}
+    backends: list[Any] = _request(url, key, route, body)["backends"]
+    return backends
+
+
+def get(url: str, key: SecretStr, route: str) -> dict[str, Any]:
+    """The response of `GET /toolgate/<route>`. Raises AdminRequestFailed."""
+    return _request(url, key, route, None)
+
+
+def _request(url: str, key: SecretStr, route: str, content: object) -> dict[str, Any]:
+    """`content`: the body of a POST request; None for GET."""
     check_client()
     import httpx
 
     try:
-        response = httpx.post(
+        response = httpx.request(
+            "GET" if content is None else "POST",
             f"{url.rstrip('/')}/toolgate/{route}",
-            json={"tools": tools}
-            | ({"model": model} if model else {})
-            | ({"instances": instances} if instances else {}),
+            json=content,
             headers={"Authorization": f"Bearer {key.get_secret_value()}"},
             timeout=TIMEOUT,
             trust_env=False,
@@ -53,9 +66,8 @@ def send(
             f"The request to the gateway at {url} failed: {error}. Check --url, and that the "
             "gateway is running."
         ) from error
-    if response.is_success:
-        backends: list[Any] = body["backends"]
-        return backends
+    if response.is_success and isinstance(body, dict):
+        return body
     refusal = body.get("error") if isinstance(body, dict) else None
     message = refusal.get("message") if isinstance(refusal, dict) else None
     raise AdminRequestFailed(

@@ -10,11 +10,14 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from typer.testing import CliRunner, Result
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import http_client, openai_client
 from tests.support.servers.script import Script
+from toolgate_proxy.cli.main import app
+from toolgate_proxy.settings import settings
 
 CHAT = "/v1/chat/completions"
 STREAMS = 32
@@ -213,6 +216,24 @@ async def test_status_lists_backends_for_the_master_key_only(
     assert told["keys"] == 0
     async with http_client(url) as stranger:
         assert (await stranger.get("/toolgate/status")).status_code == 401
+
+
+def test_status_command_shows_the_backends(
+    url: str, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def toolgate(key: str) -> Result:
+        monkeypatch.setenv("TOOLGATE_MASTER_KEY", key)
+        settings.cache_clear()
+        return CliRunner().invoke(app, ["status", "--url", url])
+
+    try:
+        shown, refused = toolgate(MASTER_KEY), toolgate("sk-wrong")
+    finally:
+        settings.cache_clear()
+    assert shown.exit_code == 0, shown.output
+    for backend in pair.backends:
+        assert backend.url.removeprefix("http://") in shown.output
+    assert (refused.exit_code, refused.stdout) == (2, "")
 
 
 async def test_a_count_of_tokens_moves_to_the_other_backend(

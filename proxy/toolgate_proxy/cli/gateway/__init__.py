@@ -1,0 +1,1 @@
+"""`toolgate status`: the state of a running gateway."""
