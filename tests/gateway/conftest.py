@@ -36,8 +36,8 @@ BOTH_WAYS = (
 """Modules that run on our own route and through LiteLLM's handler."""
 BOTH_ADAPTERS = ("test_cases", "test_grammars", "test_stress")
 """Modules that run on both adapters."""
-FIRST = "test_images"
-"""Has servers of its own, which have ended when the others start."""
+FIRST = "images"
+"""The folder has servers of its own, which have ended when the others start."""
 LAST = "test_faults"
 """Stops and kills servers."""
 
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _position(item: pytest.Item) -> int:
-    if item.path.stem == FIRST:
+    if item.path.parent.name == FIRST:
         return -2
     if item.path.stem == LAST:
         return len(ORDER)

@@ -25,7 +25,7 @@ def tiny_model() -> Path:
 
 
 @cache
-def tiny_vision() -> Path:
+def vision_model() -> Path:
     """A random model that accepts images, with the vocabulary of the tiny model."""
     directory = ROOT / ".cache" / "models" / "tiny-vision"
     _run("tiny_vision", directory)

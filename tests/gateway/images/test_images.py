@@ -2,81 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
-import random
-from collections.abc import Iterator
-from io import BytesIO
 from typing import Any
 
 import httpx
 import jsonschema
 import pytest
-from PIL import Image
 
 from tests import tools
-from tests.gateway.vision import (
-    MAX_IMAGES,
-    MAX_PIXELS,
-    MODEL,
-    ImageServer,
-    image_server,
-    vision_gateway,
-)
-from tests.models import tiny_vision
+from tests.models import vision_model
 from tests.models.tiny_vision import IMAGE_TOKENS
-from tests.support.apis.messages_api import check_error
-from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import bearer
 from toolgate_proxy.demo.run import closers
 
-from .image_requests import APIS, COUNTS, PATHS, Answer, Api, Conversation, body, send
+from .image_requests import APIS, COUNTS, PATHS, PLACES, Answer, Api, Conversation, body, send
+from .pictures import BLUE, FORMATS, RED, data_uri, picture
+from .vision import MODEL, ImageServer
 
 pytestmark = pytest.mark.slow
 
 SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools.ALL}
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
-
-
-def picture(color: str, form: str = "PNG", mode: str = "RGB", side: int = 40) -> bytes:
-    file = BytesIO()
-    Image.new("RGB", (side, side), color).convert(mode).save(file, form)
-    return file.getvalue()
-
-
-def noise(side: int) -> bytes:
-    file = BytesIO()
-    data = random.Random(0).randbytes(3 * side * side)
-    Image.frombytes("RGB", (side, side), data).save(file, "PNG")
-    return file.getvalue()
-
-
-def data_uri(data: bytes, form: str = "png") -> str:
-    return f"data:image/{form.lower()};base64,{base64.b64encode(data).decode()}"
-
-
-RED, BLUE = (data_uri(picture(color)) for color in ("red", "blue"))
-PLACES = {
-    "user": lambda *images: Conversation(images=images),
-    "result": lambda *images: Conversation(result=images),
-}
-"""Where images are: in the user's message, or in the result of a call."""
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with vision_gateway(tmp_path_factory.mktemp("vision")) as gateway:
-        headers = bearer(MASTER_KEY)
-        with httpx.Client(base_url=gateway.url, headers=headers, timeout=300, verify=False) as http:
-            yield http
-
-
-@pytest.fixture(scope="module")
-def images() -> Iterator[ImageServer]:
-    with image_server({"red.png": picture("red"), "text": b"no image"}) as server:
-        yield server
-
-
 GREEDY = {"model": MODEL, "max_tokens": 12, "temperature": 0}
 
 
@@ -124,7 +68,7 @@ def test_forced_calls_are_valid_and_the_same_in_all_apis(http: httpx.Client, pla
     names = set()
     for seed in range(5):
         sampling = {"model": MODEL, "max_tokens": 400, "temperature": 1.0, "seed": seed}
-        sampling["logit_bias"] = closers(tiny_vision())
+        sampling["logit_bias"] = closers(vision_model())
         made = [
             send(http, api, {**body(api, asked, tools=tools.ALL), **sampling}, stream=stream)
             for api in APIS
@@ -205,99 +149,3 @@ def resampled(http: httpx.Client) -> float:
     lines = http.get("/toolgate/metrics").text.splitlines()
     found = [line for line in lines if line.startswith("toolgate_resamples_total")]
     return sum(float(line.rpartition(" ")[2]) for line in found)
-
-
-BROKEN = data_uri(noise(40)[:2000])
-MANY_PIXELS = data_uri(picture("red", side=1 + int(MAX_PIXELS**0.5)))
-MANY_BYTES = data_uri(noise(280))
-NO_IMAGE = data_uri(b"no image")
-OTHER_TYPE = data_uri(picture("red"), "jpeg")
-INVALID = {
-    "broken": (BROKEN, "can't be decoded"),
-    "many pixels": (MANY_PIXELS, f"at most {MAX_PIXELS:,}"),
-    "many bytes": (MANY_BYTES, "is larger than 200,000 bytes"),
-    "no image": (NO_IMAGE, "is not a PNG, JPEG, GIF or WebP image"),
-    "another type": (OTHER_TYPE, "is a PNG image, but its data URI has jpeg"),
-}
-PARAMS: dict[str, dict[Api, str]] = {
-    "user": {
-        "chat": "messages[0].content[2].image_url",
-        "responses": "input[0].content[2].image_url",
-        "messages": "messages[0].content[2].source",
-    },
-    "result": {
-        "chat": "messages[2].content[2].image_url",
-        "responses": "input[2].output[2].image_url",
-        "messages": "messages[2].content[0].content[2].source",
-    },
-}
-"""The path of the second image."""
-
-
-def refusal(http: httpx.Client, api: Api, sent: dict[str, Any]) -> dict[str, Any]:
-    """The error, which is the same for streams and counts."""
-    sent = {**sent, "model": MODEL}
-    most = {"max_output_tokens" if api == "responses" else "max_tokens": 5}
-    answers = [http.post(PATHS[api], json=sent | most | {"stream": on}) for on in (False, True)]
-    if api in COUNTS:
-        answers.append(http.post(COUNTS[api], json=sent))
-    errors: list[dict[str, Any]] = []
-    for answer in answers:
-        assert answer.status_code == 400, answer.text
-        if api == "messages":
-            check_error(answer.json())
-        errors.append(answer.json()["error"])
-    assert errors == [errors[0]] * len(errors)
-    assert errors[0]["type"] == "invalid_request_error"
-    return errors[0]
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("name", INVALID)
-def test_an_invalid_image_is_named(http: httpx.Client, api: Api, name: str, place: str) -> None:
-    image, problem = INVALID[name]
-    error = refusal(http, api, body(api, PLACES[place](RED, image)))
-    assert (error["code"], error["param"]) == ("invalid_request", PARAMS[place][api])
-    assert f"{PARAMS[place][api]!r} " in error["message"]
-    assert problem in error["message"]
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_urls_that_cannot_be_fetched(http: httpx.Client, images: ImageServer, api: Api) -> None:
-    for name, problem in (("missing", "returned HTTP 404"), ("text", "is not a PNG")):
-        error = refusal(http, api, body(api, PLACES["result"](RED, images.url(name))))
-        assert error["param"] == PARAMS["result"][api]
-        assert problem in error["message"]
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_more_images_than_the_backend_accepts(http: httpx.Client, api: Api) -> None:
-    many = (RED,) * (MAX_IMAGES + 1)
-    error = refusal(http, api, body(api, Conversation(images=many)))
-    assert error["param"] == PARAMS["user"][api].replace("[2]", f"[{1 + MAX_IMAGES}]")
-    assert f"accepts at most {MAX_IMAGES}" in error["message"]
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_images_that_do_not_reach_the_prompt(http: httpx.Client, api: Api) -> None:
-    asked = body(api, Conversation(images=(RED,)))
-    left_out = {"chat_template_kwargs": {"leave_out_images": True}}
-    error = refusal(http, api, asked | left_out)
-    assert error["code"] == "template_refused"
-    assert "leaves out an image" in error["message"]
-    error = refusal(http, api, asked | {"truncate_prompt_tokens": 10})
-    assert error["param"] == "truncate_prompt_tokens"
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_the_tokens_of_images_count_towards_the_context(http: httpx.Client, api: Api) -> None:
-    words = "one " * 8160
-    sent = {"model": MODEL, "max_tokens": 2}
-    answer = send(http, api, body(api, Conversation(text=words)) | sent)
-    assert 8192 - IMAGE_TOKENS < answer.prompt_tokens < 8191
-    sent = {"model": MODEL, "max_output_tokens" if api == "responses" else "max_tokens": 2}
-    asked = body(api, Conversation(text=words, images=(RED,))) | sent
-    refused = http.post(PATHS[api], json=asked)
-    assert refused.status_code == 400
-    assert refused.json()["error"]["code"] == "context_length_exceeded"

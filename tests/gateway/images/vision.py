@@ -15,7 +15,7 @@ from threading import Thread
 import httpx
 
 from tests.gateway.stack import START_SECONDS
-from tests.models import tiny_vision
+from tests.models import vision_model
 from tests.support.servers import gateway_process
 from toolgate_proxy.stack.processes import Child, free_port
 
@@ -38,7 +38,7 @@ def allow_private_addresses() -> None:
 @contextmanager
 def vision_gateway(logs: Path) -> Iterator[gateway_process.Gateway]:
     url, key = f"http://127.0.0.1:{(port := free_port())}", uuid.uuid4().hex
-    command = [sys.executable, "-m", "toolgate_backend.launch", str(tiny_vision())]
+    command = [sys.executable, "-m", "toolgate_backend.launch", str(vision_model())]
     command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", MODEL, *FLAGS]
     command += ["--limit-mm-per-prompt", f'{{"image": {MAX_IMAGES}}}']
     variables = {

@@ -32,6 +32,13 @@ class Conversation:
     images_first: bool = False
 
 
+PLACES = {
+    "user": lambda *images: Conversation(images=images),
+    "result": lambda *images: Conversation(result=images),
+}
+"""Where images are: in the user's message, or in the result of a call."""
+
+
 @dataclass(frozen=True)
 class Answer:
     text: str
