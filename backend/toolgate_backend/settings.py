@@ -45,6 +45,10 @@ class GrammarSettings(Section):
 
     max_grammars: int = Field(default=2048, gt=0)
     """Maximum number of grammars kept loaded, in addition to those of active requests."""
+    member_order: Literal["any", "schema"] = "any"
+    """Order of the members of objects in JSON arguments. `schema` is the order of `properties`, in
+    which more text is forced, so that drafts save more steps. Responses in a JSON format always
+    have the schema's order."""
     blob_cache_mb: int = Field(default=64, ge=0)
     """Maximum size of the cache of compiled grammars, in megabytes. The gateway fetches them again
     if its Redis was emptied."""

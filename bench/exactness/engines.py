@@ -116,6 +116,15 @@ class Engines:
             raise Refused(fresh.get_error()[:200])
         return _Masks(engine, False, "", "", None, lambda: _LLGuidanceWalk(self, fresh.deep_copy()))
 
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text; single bytes if the tokenizer would change it, as those do that
+        normalise Unicode."""
+        tokens = self.vocabulary.encode(text)
+        data = text.encode()
+        if b"".join(self.vocabulary.token_bytes[token] for token in tokens) == data:
+            return list(tokens)
+        return [self.byte_tokens[byte] for byte in data]
+
     def unpack(self, row: np.ndarray) -> np.ndarray:
         return np.setdiff1d(masks.unpack(row), self._special)
 

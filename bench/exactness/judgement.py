@@ -213,7 +213,7 @@ def _refused_at(engines: Engines, masks: Masks, text: Text) -> int | None:
     walk = masks.start()
     last = max(0, len(text.data) - 1)
     offset = -len(masks.before.encode())
-    for token in vocabulary.encode(whole):
+    for token in engines.encode(whole):
         spelled = vocabulary.token_bytes[token]
         if not walk.accept(token):
             for byte in spelled:  # a refused token leaves the state unchanged

@@ -21,6 +21,7 @@ from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarNotLoaded
+from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
@@ -31,16 +32,18 @@ STACK_BYTES = 32 * 2**20
 """Stack size of a compiling thread. The memory is reserved, not used."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
-FORMAT = 6
+FORMAT = 7
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
 
 
 def grammar_format() -> str:
-    """The version part of grammar keys, from Toolgate's format and both engines' versions."""
+    """The version part of grammar keys, from Toolgate's format, the order of members and both
+    engines' versions."""
     from importlib.metadata import version
 
-    return f"{FORMAT}-xg{version('xgrammar')}-ll{version('llguidance')}"
+    order = "" if settings().member_order == "any" else "-ordered"
+    return f"{FORMAT}{order}-xg{version('xgrammar')}-ll{version('llguidance')}"
 
 
 @dataclass

@@ -41,7 +41,10 @@ def _deep(first: int) -> Schema:
 
 
 MEMORY: Schema = of(
-    **{f"q{i}": of(**{f"r{j}": _deep(-12345678 - 7 * j) for j in range(6)}) for i in range(4)}
+    **{
+        f"q{i}": of(**{f"r{j}": _deep(-12345678 - 7 * j - 1000 * i) for j in range(6)})
+        for i in range(4)
+    }
 )
 """Two seconds of xgrammar, and 380 MB."""
 

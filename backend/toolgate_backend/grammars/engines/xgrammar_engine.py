@@ -6,17 +6,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
 import xgrammar
 
+from toolgate_core import grammar_key
 from toolgate_core.dialects.codecs import Json
 
 from ...errors import BlobRejected, GrammarRefused
+from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
+from ..members.ebnf import member_rules
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
 OUT_OF_MEMORY = "std::bad_alloc"
@@ -32,6 +35,7 @@ class XGrammarEngine:
         # compile ten times cheaper than the first. One thread, because compiles run in our own
         # pool.
         self._info = info
+        self._any_order = settings().member_order == "any"
         self._compiler = xgrammar.GrammarCompiler(
             info, max_threads=1, cache_limit_bytes=cache_bytes
         )
@@ -48,11 +52,8 @@ class XGrammarEngine:
         before, after = form.grammar_texts(name, parameters)
         with _memory_errors():
             try:
-                arguments = xgrammar.Grammar.from_json_schema(
-                    json.dumps(parameters),
-                    any_whitespace=False,
-                    separators=(codec.item_separator, codec.key_separator),
-                    strict_mode=True,
+                arguments = self._arguments(
+                    name, parameters, (codec.item_separator, codec.key_separator)
                 )
                 head = [_literal(before)] if before else []
                 tail = [_literal(after)] if after else []
@@ -67,6 +68,18 @@ class XGrammarEngine:
                     or "it contains a value that xgrammar cannot represent"
                 )
                 raise GrammarRefused(f"xgrammar: {reason}", "") from error
+
+    def _arguments(
+        self, name: str, parameters: dict[str, Any], separators: tuple[str, str]
+    ) -> xgrammar.Grammar:
+        if self._any_order and name != grammar_key.CONTENT:
+            with suppress(ValueError):  # then in the schema's order
+                rules = member_rules(parameters, separators)
+                if rules is not None:
+                    return xgrammar.Grammar.from_ebnf(rules)
+        return xgrammar.Grammar.from_json_schema(
+            json.dumps(parameters), any_whitespace=False, separators=separators, strict_mode=True
+        )
 
     def size(self, grammar: CompiledGrammar) -> int:
         """Size in memory in bytes; 0 for grammars of the other engine, which compiles lazily."""

@@ -44,6 +44,14 @@ class InstanceWalker:
         rule = cause.keyword if cause.kind == "keyword" else cause.kind
         return InstanceWalk(accepted=False, pointer=cause.pointer, rule=rule)
 
+    def _encode(self, text: str) -> list[int]:
+        """The tokens of a text; single bytes if the tokenizer would change it, as those do that
+        normalise Unicode."""
+        tokens, data = self._tokenizer.encode(text), text.encode()
+        if b"".join(self._token_bytes[token] for token in tokens) == data:
+            return tokens
+        return [self._byte_tokens[byte] for byte in data if byte in self._byte_tokens]
+
     def _refused_at(
         self, grammar: CompiledGrammar, before: str, text: Text, after: str
     ) -> int | None:
@@ -55,7 +63,7 @@ class InstanceWalker:
         matcher = grammar.matcher()
         last = max(0, len(text.data) - 1)
         offset = -len(before.encode())
-        for token in self._tokenizer.encode(whole):
+        for token in self._encode(whole):
             spelled = self._token_bytes[token]
             if not matcher.accept(token):
                 for byte in spelled:  # a refused token leaves the state unchanged

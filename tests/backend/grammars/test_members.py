@@ -1,0 +1,216 @@
+"""Members of objects in any order, in both engines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
+from toolgate_backend.grammars.members import ebnf, lark
+from toolgate_backend.settings import settings
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core import grammar_key
+from toolgate_core.schema.canonical import canonical_json, canonical_schema
+
+OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+INNER = {
+    "type": "object",
+    "properties": {"x": {"type": "integer", "minimum": 3, "maximum": 250}, "y": {"type": "null"}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+QUOTES = 'é😀"\\'
+PLAIN = {
+    "type": "object",
+    "properties": {
+        "root": {"type": "string", "enum": ["root_1]", '["root']},
+        QUOTES: {"type": "array", "minItems": 1, "maxItems": 3, "items": {"anyOf": [INNER]}},
+        "n": {"type": "number"},
+    },
+    "required": ["n"],
+    "additionalProperties": False,
+}
+"""Inside xgrammar's subset."""
+OPEN = {
+    "type": "object",
+    "properties": {
+        "a<b>": {"type": ["object", "null"], "properties": {"k": True, "l": {"$ref": "#"}}},
+        "s": {"type": "string", "maxLength": 3},
+        "i": {"type": "array", "items": {"anyOf": [INNER, {"type": "string"}]}},
+    },
+    "required": ["s"],
+    "additionalProperties": {"type": "integer"},
+}
+
+
+@pytest.fixture(scope="module")
+def compiler(vocabulary: Vocabulary) -> Compiler:
+    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
+
+
+def compiled(
+    compiler: Compiler, schema: dict[str, Any], engine: str, name: str = "t"
+) -> CompiledGrammar:
+    text = canonical_json(canonical_schema(schema, param="schema"))
+    outcome = compiler.compile("key", name, text)
+    assert outcome.verdict.engine == engine
+    assert not outcome.verdict.residual
+    assert outcome.grammar is not None
+    return outcome.grammar
+
+
+def takes(vocabulary: Vocabulary, grammar: CompiledGrammar, text: str, name: str = "t") -> bool:
+    before, after = vocabulary.form.grammar_texts(name, {"type": "object"})
+    matcher = grammar.matcher()
+    tokens = vocabulary.encode(before + text + after)
+    return all(matcher.accept(token) for token in tokens) and matcher.complete
+
+
+def orders(value: dict[str, Any]) -> list[str]:
+    return [
+        json.dumps(dict(each), ensure_ascii=False) for each in itertools.permutations(value.items())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "engine", "value"),
+    [
+        (PLAIN, "xgrammar", {"root": '["root', QUOTES: [{"y": None, "x": 3}], "n": 1.5}),
+        (PLAIN, "xgrammar", {"n": 1, QUOTES: [{"x": 250}, {"x": 4, "y": None}]}),
+        (OPEN, "llguidance", {"a<b>": {"l": {"s": ""}, "k": 1}, "s": "x", "i": ["", {"x": 9}]}),
+        (OPEN, "llguidance", {"s": "x", "z": 1, "y": 2, "a<b>": None}),
+    ],
+)
+def test_every_order_can_be_written(
+    compiler: Compiler,
+    vocabulary: Vocabulary,
+    schema: dict[str, Any],
+    engine: str,
+    value: dict[str, Any],
+) -> None:
+    grammar = compiled(compiler, schema, engine)
+    for text in orders(value):
+        assert takes(vocabulary, grammar, text), text
+
+
+@pytest.mark.parametrize(
+    ("schema", "engine", "text"),
+    [
+        (PLAIN, "xgrammar", '{"root": "root_1]"}'),  # without a required member
+        (PLAIN, "xgrammar", '{"n": 1, "n": 1}'),
+        (PLAIN, "xgrammar", '{"n": 1, "z": 1}'),
+        (PLAIN, "xgrammar", '{"n": 1, "root": "x"}'),
+        (PLAIN, "xgrammar", f'{{"n": 1, {json.dumps(QUOTES, ensure_ascii=False)}: [{{"x": 2}}]}}'),
+        (PLAIN, "xgrammar", f'{{"n": 1, {json.dumps(QUOTES, ensure_ascii=False)}: []}}'),
+        (OPEN, "llguidance", '{"z": 1}'),
+        (OPEN, "llguidance", '{"s": "", "s": ""}'),
+        (OPEN, "llguidance", '{"s": "", "\\u0073": 1}'),
+        (OPEN, "llguidance", '{"s": 1}'),
+        (OPEN, "llguidance", '{"s": "", "z": "x"}'),
+        (OPEN, "llguidance", '{"s": "", "a<b>": {"k": 1, "k": 1}}'),
+        (OPEN, "llguidance", '{"s": "", "a<b>": {"l": {}}}'),
+        (OPEN, "llguidance", '{"s": "", "i": [{"y": null}]}'),
+        (OPEN, "llguidance", '{"s": ""'),
+    ],
+)
+def test_what_is_invalid_in_one_order_is_so_in_all(
+    compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any], engine: str, text: str
+) -> None:
+    assert not takes(vocabulary, compiled(compiler, schema, engine), text)
+
+
+def test_objects_with_many_members_keep_the_schema_s_order(
+    compiler: Compiler, vocabulary: Vocabulary
+) -> None:
+    """Their small ones inside do not have to."""
+    names = "abcdefghij"
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in names} | {"o": INNER},
+        "required": ["c"],
+        "additionalProperties": False,
+    }
+    grammar = compiled(compiler, schema, "xgrammar")
+    assert takes(vocabulary, grammar, '{"a": 1, "c": 2, "o": {"y": null, "x": 3}}')
+    assert takes(vocabulary, grammar, '{"c": 2, "j": 1}')
+    for wrong in ('{"c": 2, "a": 1}', '{"a": 1}', '{"c": 2, "o": {"y": null}}', "{}"):
+        assert not takes(vocabulary, grammar, wrong)
+
+
+def test_names_of_alternatives_may_begin_alike(compiler: Compiler, vocabulary: Vocabulary) -> None:
+    """llguidance's lexer takes the longest text, of all alternatives together."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "e": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {"pos": {"type": "integer"}, "n": {"const": 1}},
+                        "required": ["pos"],
+                        "additionalProperties": False,
+                    },
+                    {
+                        "type": "object",
+                        "properties": {"n": {"const": 2}},
+                        "patternProperties": {"^pos4d$": {"type": "array"}},
+                        "required": ["n"],
+                        "additionalProperties": False,
+                    },
+                ]
+            }
+        },
+        "additionalProperties": False,
+    }
+    grammar = compiled(compiler, schema, "llguidance")
+    assert takes(vocabulary, grammar, '{"e": {"n": 2, "pos4d": []}}')
+    assert takes(vocabulary, grammar, '{"e": {"n": 1, "pos": 3}}')
+    assert not takes(vocabulary, grammar, '{"e": {"n": 1, "pos4d": []}}')
+
+
+def test_responses_in_a_json_format_have_the_schema_s_order(
+    compiler: Compiler, vocabulary: Vocabulary
+) -> None:
+    grammar = compiled(compiler, INNER, "xgrammar", grammar_key.CONTENT)
+    assert takes(vocabulary, grammar, '{"x": 3, "y": null}', grammar_key.CONTENT)
+    assert not takes(vocabulary, grammar, '{"y": null, "x": 3}', grammar_key.CONTENT)
+
+
+def test_the_schema_s_order_is_a_setting(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLGATE_MEMBER_ORDER", "schema")
+    settings.cache_clear()
+    try:
+        compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
+        grammar = compiled(compiler, INNER, "xgrammar")
+        assert not takes(vocabulary, grammar, '{"y": null, "x": 3}')
+        with_order = compiled(compiler, OPEN, "llguidance")
+        assert not takes(vocabulary, with_order, '{"s": "", "a<b>": null}')
+    finally:
+        settings.cache_clear()
+
+
+def test_rules_are_bounded() -> None:
+    wide = {"type": "object", "properties": {c: {"type": "null"} for c in "abcdefgh"}}
+    nested = {"type": "object", "properties": {f"o{at}": wide for at in range(8)}}
+    rules = ebnf.member_rules(nested, (", ", ": "))
+    assert rules is None or rules.count("_after_") < 10 * ebnf.MAX_SETS
+    definitions = {f"d{at}": {"enum": ["x" * 1000]} for at in range(100)}
+    large = {
+        "type": "object",
+        "properties": {f"p{at}": {"$ref": f"#/$defs/d{at}"} for at in range(60)},
+        "$defs": definitions,
+    }
+    with pytest.raises(lark.TooLarge):
+        lark.member_rules(large, OPTIONS)
+
+
+def test_references_to_other_places_keep_the_schema_s_order() -> None:
+    """A part of the schema would have another target as a schema of its own."""
+    schema = {"type": "object", "properties": {"a": {}, "b": {"$ref": "#/properties/a"}}}
+    assert lark.member_rules(schema, OPTIONS) is None
