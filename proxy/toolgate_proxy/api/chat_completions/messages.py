@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -12,14 +13,33 @@ from ...request_fields import Fields, invalid_value
 from ..shared.messages import function_call, in_order_of_calls, is_object
 
 IMAGE_ROLES = ("user", "tool")
+PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
-def parse_messages(messages: object) -> tuple[dict[str, Any], ...]:
-    """Unknown fields are passed on unchanged, because a template may use them."""
+def parse_messages(messages: object) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    """The messages in the order of the prompt, and their paths in the request, empty if the order
+    is the same. Unknown fields are passed on unchanged, because a template may use them."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
     parsed = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    return tuple(in_order_of_calls([*_without_functions(parsed)]))
+    given = [*_without_functions(parsed)]
+    ordered = tuple(in_order_of_calls(given))
+    if all(one is other for one, other in zip(given, ordered, strict=True)):
+        return ordered, ()
+    places = {id(message): at for at, message in enumerate(given)}
+    return ordered, tuple(f"messages[{places[id(message)]}]" for message in ordered)
+
+
+def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """The body of an error of a later step, which names messages by their place in the prompt, with
+    their `paths` in the request."""
+
+    def path_of(found: re.Match[str]) -> str:
+        return paths[int(found[1])] if int(found[1]) < len(paths) else found[0]
+
+    error = body["error"]
+    texts = {name: error[name] for name in ("message", "param") if isinstance(error[name], str)}
+    return {"error": error | {name: PLACE.sub(path_of, text) for name, text in texts.items()}}
 
 
 def _message(message: object, param: str) -> dict[str, Any]:

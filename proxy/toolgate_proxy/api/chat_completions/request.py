@@ -43,7 +43,7 @@ def parse_request(
     parsed = read_parameters(_merged(body), BY_NAME)
     values, request = parsed.values, parsed.request
     legacy = is_legacy(values)
-    messages = parse_messages(values.get("messages"))
+    messages, paths = parse_messages(values.get("messages"))
     check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
     if legacy:
         request["parallel_tool_calls"] = False
@@ -61,6 +61,7 @@ def parse_request(
         model=model,
         messages=messages,
         images=has_images(messages),
+        message_paths=paths,
         tools=requested_tools(values, open_objects=open_objects),
         tool_choice=requested_tool_choice(values),
         reasoning=mode,

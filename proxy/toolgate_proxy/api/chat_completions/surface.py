@@ -15,6 +15,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RateLimitHeaders
 from ..surface import ANY_CLIENT, COMMENT, Client, Counting, Stateless, data_event
 from .chunks import DONE, Chunks, server_sent
+from .messages import in_order_of_request
 from .parameters import BY_NAME
 from .request import parse_request
 from .response import WholeResponse
@@ -88,7 +89,8 @@ class ChatCompletions(Stateless):
         request: ChatRequest | None = None,
         request_id: str | None = None,
     ) -> dict[str, Any]:
-        return error.body()
+        body = error.body()
+        return in_order_of_request(body, request.message_paths) if request else body
 
     def error_event(self, body: bytes) -> bytes:
         return data_event(body)

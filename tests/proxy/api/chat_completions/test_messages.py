@@ -8,10 +8,11 @@ import pytest
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions.messages import parse_messages
+from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 
 
 def parsed(message: dict[str, Any]) -> dict[str, Any]:
-    return parse_messages([message])[0]
+    return parse_messages([message])[0][0]
 
 
 def test_content_parts_become_text_parts() -> None:
@@ -51,15 +52,34 @@ def test_tool_results_are_sorted_by_their_calls() -> None:
     more = [{"role": "tool", "tool_call_id": "c0", "content": "again"}]
     asked = [{"role": "assistant", "tool_calls": calls}, *results]
     between = {"role": "user", "content": "and?"}
-    got = parse_messages([*asked, between, {"role": "assistant", "tool_calls": calls[:1]}, *more])
+    got, _ = parse_messages(
+        [*asked, between, {"role": "assistant", "tool_calls": calls[:1]}, *more]
+    )
     assert [m["content"] for m in got] == [None, "0", "1", "2", "and?", None, "again"]
 
 
 def test_results_of_unknown_calls_are_last() -> None:
     calls = [{"id": "c0", "function": {"name": "look"}}]
     results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("x", "c0")]
-    got = parse_messages([{"role": "assistant", "tool_calls": calls}, *results])
+    got, paths = parse_messages([{"role": "assistant", "tool_calls": calls}, *results])
     assert [m["content"] for m in got[1:]] == ["c0", "x"]
+    assert paths == ("messages[0]", "messages[2]", "messages[1]")
+
+
+def test_errors_name_the_messages_of_the_request() -> None:
+    """Later steps see sorted results."""
+    calls = [{"id": name, "function": {"name": "look"}} for name in ("a", "b")]
+    results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("b", "a")]
+    body = {"messages": [{"role": "assistant", "tool_calls": calls}, *results]}
+    surface = ChatCompletions()
+    error = InvalidRequest("The image at 'messages[1].content[0]' is wrong.",
+                           param="messages[1].content[0]")  # fmt: skip
+    shown = surface.error(error, surface.parse(body, model="tiny"))["error"]
+    assert shown["param"] == "messages[2].content[0]"
+    assert shown["message"] == "The image at 'messages[2].content[0]' is wrong."
+    sorted_before = surface.parse({"messages": body["messages"][:2]}, model="tiny")
+    for asked in (None, sorted_before):
+        assert surface.error(error, asked)["error"]["param"] == error.param
 
 
 def test_a_refusal_becomes_the_content() -> None:
@@ -151,5 +171,5 @@ def test_images_of_users_and_in_results_of_calls() -> None:
         {"role": "assistant", "tool_calls": [call]},
         result,
     ]
-    parsed = parse_messages(given)
+    parsed, _ = parse_messages(given)
     assert [parsed[at]["content"] for at in (0, 2)] == [[image], [image]]
