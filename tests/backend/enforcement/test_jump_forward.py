@@ -65,7 +65,8 @@ def test_valid_proposed_drafts_are_kept_and_extended(
 ) -> None:
     machine = automaton([tools.WEATHER], choice="required", max_calls=1)
     known = forecast.drafts(machine, [], 64)
-    guess = [*known, *vocabulary.encode('Oslo"')]
+    assert text(vocabulary, known[1:]).endswith(b'"arguments": {"')
+    guess = [*known, *vocabulary.encode('city": "Oslo"')]
     drafts = forecast.drafts(machine, guess, 64)
     assert drafts[: len(guess)] == guess
     wrong = [*vocabulary.encode("no call"), *guess]
