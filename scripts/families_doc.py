@@ -53,6 +53,9 @@ into events at random places.
 
 - *walks*: walks that ended; *calls*: their calls; *invalid*: calls that violate their schema
 - *splits*: readings of split walks; *differ*: those with other calls than the whole walk
+- *second reader differs*: walks in which a second reader finds other calls. It reads the whole text
+  with regular expressions, `json` and `ast`, and has nothing but the texts of the dialect in common
+  with the segmenter (`bench/families/text_reader.py`)
 - *vLLM read*, *vLLM differs*: walks that vLLM's parser of the family read, and those in which it
   found other calls
 - *splits of transcripts right*: the transcripts at every split into two deltas, read by the
@@ -70,6 +73,7 @@ COUNTS = {
     "invalid": "invalid",
     "splits": "splits",
     "differ": "differ",
+    "text_differ": "second reader differs",
     "vllm_read": "vLLM read",
     "vllm_differ": "vLLM differs",
 }
