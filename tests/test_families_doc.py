@@ -42,7 +42,8 @@ def test_measurements_have_a_table_of_their_own(generator: Any) -> None:
     walked = {"walks": 1200, "calls": 1500, "invalid": 0, "splits": 6000, "differ": 0}
     split = {"our_readings": 50, "ours_right": 50, "vllm_readings": 50, "vllm_right": 41}
     measured = {
-        "qwen3": walked | {"vllm_read": 600, "vllm_differ": 3, "split_transcripts": split},
+        "qwen3": walked
+        | {"text_differ": 2, "vllm_read": 600, "vllm_differ": 3, "split_transcripts": split},
         "hermes": walked,
         "removed": walked,
     }
@@ -52,7 +53,7 @@ def test_measurements_have_a_table_of_their_own(generator: Any) -> None:
     table = rows(counts)
     assert set(table) == {"dialect", "---", "qwen3", "hermes"}
     assert table["qwen3"][1:] == [
-        *("1,200", "1,500", "0", "6,000", "0", "600", "3"),
+        *("1,200", "1,500", "0", "6,000", "0", "2", "600", "3"),
         *("50 of 50", "41 of 50"),
     ]
     assert table["hermes"][1:6] == ["1,200", "1,500", "0", "6,000", "0"]
