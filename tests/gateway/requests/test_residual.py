@@ -5,6 +5,7 @@ With these tools, some of the random model's calls are valid and some are not.""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from statistics import mean
 from typing import Any
 
 import httpx
@@ -110,7 +111,8 @@ def test_invalid_calls_are_resampled_and_usage_counts_every_attempt(
     resampled = [tokens for resamples, tokens in valid if resamples]
     at_once = [tokens for resamples, tokens in valid if not resamples]
     assert set(given_up) <= {"tool_schema_violation"}
-    assert min(resampled) > max(at_once)
+    # A resample can cost as little as one value.
+    assert mean(resampled) > mean(at_once)
 
 
 @pytest.mark.parametrize("stream", [False, True])
