@@ -145,7 +145,9 @@ def _for_dialect(request: ChatRequest, dialect: Dialect) -> ChatRequest:
     """The request in the terms of the model's chat template. Idempotent: a request that is sent
     again stays the same."""
     messages = with_family_ids(request.messages, dialect)
-    return with_reasoning_switch(replace(request, messages=messages), dialect)
+    if messages is not request.messages:
+        request = replace(request, messages=messages)
+    return with_reasoning_switch(request, dialect)
 
 
 def _dialect(info: wire.Info) -> Dialect:

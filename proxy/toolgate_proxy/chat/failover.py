@@ -51,7 +51,9 @@ async def respond(
         async with AsyncExitStack() as stack:
             stack.enter_context(deployment.load.running())
             try:
-                attempt = replace(request, model=placement.model)
+                attempt = request
+                if placement.model != request.model:
+                    attempt = replace(request, model=placement.model)
                 responding = resampling.respond(engine, attempt, deployment, context)
                 response, events = await stack.enter_async_context(responding)
                 first_batch = await _first_batch(events)

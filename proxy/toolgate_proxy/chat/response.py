@@ -8,6 +8,7 @@ import string
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
@@ -211,7 +212,11 @@ class ChatResponse:
 def _fingerprint(info: wire.Info) -> str:
     """Changes with everything that can change the response to a seeded request (OpenAI API
     reference)."""
-    parts = (info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)
+    return _hash(info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)
+
+
+@lru_cache(maxsize=256)
+def _hash(*parts: str) -> str:
     return "fp_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 

@@ -99,6 +99,8 @@ class GrammarService:
         `param_of` maps a tool's name to the request parameter that has its schema, for errors.
         Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
+        if not candidates:
+            return LoadedGrammars({}, {}, "memory", 0.0)
         began = time.monotonic()
         if len(candidates) > info.limits.max_grammars:
             raise InvalidTools(
