@@ -22,9 +22,12 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.engines.llguidance_engine import make_tokenizer, tokenizer_text
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_json
 
-ENGINES = ("toolgate", "xgrammar", "llguidance")
+OPEN = "toolgate, open objects"
+"""Toolgate with TOOLGATE_OPEN_OBJECTS=1."""
+ENGINES = ("toolgate", OPEN, "xgrammar", "llguidance")
 TOOL = "t"
 
 
@@ -86,7 +89,9 @@ class Engines:
 
     def masks(self, engine: str, schema: Any, canonical: dict[str, Any]) -> Masks:
         """Raises Refused."""
-        if engine == "toolgate":
+        if engine in ("toolgate", OPEN):
+            if engine == OPEN:
+                canonical = with_open_objects(canonical)
             outcome = self._own.compile("key", TOOL, canonical_json(canonical))
             grammar = outcome.grammar
             if grammar is None:
@@ -98,7 +103,7 @@ class Engines:
                 bool(outcome.verdict.residual),
                 before,
                 after,
-                json.loads(rewritten) if rewritten else None,
+                json.loads(rewritten) if rewritten else canonical,
                 lambda: _OwnWalk(self, grammar.matcher()),
             )
         text = json.dumps(schema)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .engines import ENGINES
+from .engines import ENGINES, OPEN
 
 Row = dict[str, Any]
 REAL = ("maskbench", "bfcl")
@@ -73,13 +73,20 @@ def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) ->
             "Invalid texts that masks allow to their end, neighbours and walks, by the keyword "
             "that they violate. In parentheses: schemas.",
             "",
-            *_table(["keyword", "toolgate, masked", *_ALLOWED], _allowed(rows)),
+            *_table(["keyword", *_ALLOWED], _allowed(rows)),
             "",
         ]
     )
 
 
-_ALLOWED = ("toolgate, left to validation", "xgrammar", "llguidance")
+_ALLOWED = (
+    "toolgate, masked",
+    "toolgate, left to validation",
+    f"{OPEN}, masked",
+    f"{OPEN}, left to validation",
+    "xgrammar",
+    "llguidance",
+)
 
 
 def _overview(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
@@ -175,17 +182,15 @@ def _causes(
 
 
 def _allowed(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
-    columns = ("toolgate, masked", *_ALLOWED)
-
     def named(row: Row, found: Row) -> tuple[str, str] | None:
         if found["side"] != "allowed":
             return None
         cause = f"`{found['keyword']}`" if found["kind"] == "keyword" else found["kind"]
-        if row["engine"] != "toolgate":
+        if row["engine"] not in ("toolgate", OPEN):
             return cause, row["engine"]
-        return cause, columns[1] if row["residual"] else columns[0]
+        return cause, f"{row['engine']}, {'left to validation' if row['residual'] else 'masked'}"
 
-    yield from _tabulated(rows, named, columns)
+    yield from _tabulated(rows, named, _ALLOWED)
 
 
 def _tabulated(

@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=MODEL, help="directory of a model with the vocabulary")
     parser.add_argument("--sources", default=",".join(SOURCES))
-    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
     parser.add_argument("--schemas", type=int, default=300, help="of each source; 0: all")
     parser.add_argument("--neighbours", type=int, default=20, help="of each instance")
     parser.add_argument("--walks", type=int, default=10, help="of each schema")
@@ -56,7 +56,7 @@ def main() -> int:
     with options.out.open("a", encoding="utf-8") as out:
         found = cases(options.sources.split(","), options.schemas, options.seed)
         for count, case in enumerate(found):
-            for engine in options.engines.split(","):
+            for engine in options.engines:
                 if (case.id, engine, options.seed) in done:
                     continue
                 began = time.monotonic()

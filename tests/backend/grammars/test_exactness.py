@@ -95,4 +95,4 @@ def test_the_report_counts_texts_and_schemas(engines: Engines) -> None:
     row = {"id": "c", "source": "suite", "seed": 1, "engine": "xgrammar"} | judgement.data()
     lines = document([row]).splitlines()
     count = len(of(judgement, "allowed"))
-    assert f"| `uniqueItems` | 0 | 0 | {count} (1) | 0 |" in lines
+    assert f"| `uniqueItems` | 0 | 0 | 0 | 0 | {count} (1) | 0 |" in lines

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import jsonschema_rs
 
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.instances.causes import closed_out
-from toolgate_backend.grammars.instances.forms import spelled
+from toolgate_backend.grammars.instances.causes import Kind, cause_of, closed_out
+from toolgate_backend.grammars.instances.forms import COMPACT, GIVEN, Text, spelled, written
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import with_open_objects
@@ -43,6 +44,11 @@ class Instance:
     by_decision: bool = False
     """Not taken because objects that name their properties are closed (docs/decisions/0005)."""
     text: str = ""
+    cause: Kind | None = None
+    """Why masks refuse the instance as it is given, in its own order of members; None if they allow
+    it, or if it is not valid."""
+    compact: bool = False
+    """Whether they allow it without white space."""
 
 
 class Judge:
@@ -76,16 +82,22 @@ class Judge:
         for valid, value in instances:
             text = spelled(value, made)
             taken = self._takes(outcome.grammar, text)
-            judged.instances.append(
-                Instance(
-                    valid,
-                    taken,
-                    check.is_valid(value),
-                    not taken and closed_out(made, value),
-                    text,
-                )
-            )
+            passed = check.is_valid(value)
+            instance = Instance(valid, taken, passed, not taken and closed_out(made, value), text)
+            if passed:
+                cause = cause_of(value, GIVEN, made, partial(self._refused_at, outcome.grammar))
+                instance.cause = cause.kind if cause else None
+                written_compact = written(value, COMPACT, made)
+                instance.compact = self._refused_at(outcome.grammar, written_compact) is None
+            judged.instances.append(instance)
         return judged
+
+    def _refused_at(self, grammar: Any, text: Text) -> int | None:
+        """Some byte of a refused text."""
+        try:
+            return None if self._takes(grammar, text.data.decode()) else 0
+        except UnicodeDecodeError:  # a lone surrogate, which no token spells
+            return 0
 
     def _takes(self, grammar: Any, text: str) -> bool:
         matcher = grammar.matcher()

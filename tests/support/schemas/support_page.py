@@ -42,12 +42,54 @@ A tool's schema can be of any draft from 4 to 2020-12. It is read as 2020-12, it
 """
 
 ALSO = """
-- Objects that declare properties are closed unless they set `additionalProperties` ([decision 5](decisions/0005-closed-objects.md)). The valid instances that this excludes are counted separately, as *by decision*. With `TOOLGATE_OPEN_OBJECTS=1` the gateway reads such objects as JSON Schema does.
-- Properties are in the schema's order, and white space is fixed ([decision 2](decisions/0002-separators.md)). Instances were written this way before a grammar was tested on them.
 - The year 0000 is not a valid `date` or `date-time`, for masks and for validation. RFC 3339 allows it, but Python's `date` and many other libraries refuse it.
-- Masks of `date`, `date-time` and `time` exclude leap seconds. Masks of `email` exclude quoted local parts and address literals. Masks of `hostname` exclude two hyphens in a row. Masks of `ipv6` exclude mixed notation.
-- Numbers are written without exponents.
+- Before the counts of *Real schemas* and of the official suite, instances were written in the schema's order of members, and numbers without exponents.
 """
+
+PURPOSES: tuple[tuple[str, str, str], ...] = (
+    (
+        "White space other than the dialect's",
+        "compact",
+        "Models write the white space of their training data. A choice at every step costs tokens, and a weak model can fill its budget with it ([decision 2](decisions/0002-separators.md)). Counted: instances without white space.",
+    ),
+    (
+        "Undeclared members of objects that declare properties, unless `additionalProperties` is set",
+        "closed_object",
+        "A tool acts on the arguments that it declares, and weak models keep inventing others ([decision 5](decisions/0005-closed-objects.md)). `TOOLGATE_OPEN_OBJECTS=1` allows them.",
+    ),
+    (
+        "Another order of members than the schema's, in objects with more than 8 members (xgrammar), `patternProperties`, bounds on the number of members, or alternatives next to their properties",
+        "member_order",
+        "Grammars of these in any order would be too large ([decision 27](decisions/0027-member-order.md)). All other objects have any order.",
+    ),
+    (
+        "A fraction of zero in a value of `enum` or `const` (`1.0`), exponents with llguidance",
+        "number_form",
+        "Each number has one spelling there.",
+    ),
+    (
+        "Names twice in an object",
+        "",
+        "JSON parsers disagree on what they mean. Undeclared names of open objects can occur twice; the last one counts.",
+    ),
+    (
+        "Leap seconds in `date-time` and `time`",
+        "format date-time time",
+        "Python's `datetime` and many other libraries refuse them.",
+    ),
+    (
+        "Quoted local parts and address literals in `email`",
+        "format email",
+        "The engine's grammar does not have them.",
+    ),
+    (
+        "Two hyphens in a row in `hostname`",
+        "format hostname",
+        "The engine's grammar does not have them.",
+    ),
+    ("Mixed notation in `ipv6`", "format ipv6", "The engine's grammar does not have it."),
+)
+"""What masks forbid although it is valid, where it is counted, and why."""
 
 
 def document(official: Sequence[Result], real: Sequence[Result], opened: Sequence[Result]) -> str:
@@ -102,6 +144,14 @@ def document(official: Sequence[Result], real: Sequence[Result], opened: Sequenc
                 _formats([r for r in official if r.case.optional]),
             ),
             "",
+            "## Valid, but forbidden on purpose",
+            "",
+            "Valid instances of the real schemas that masks refuse for it, as given, of all "
+            f"{_valid(real):,}. For formats: instances of the suite. [Exactness](exactness.md) "
+            "looks for causes that are missing here.",
+            "",
+            *_table(("not allowed", "instances", "reason"), _purposes(official, real)),
+            "",
             "## Notes",
             ALSO,
         ]
@@ -111,6 +161,24 @@ def document(official: Sequence[Result], real: Sequence[Result], opened: Sequenc
 def _table(head: Sequence[str], rows: Iterator[Sequence[object]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+
+
+def _valid(results: Sequence[Result]) -> int:
+    return sum(instance.passed for r in results for instance in r.judged.instances)
+
+
+def _purposes(official: Sequence[Result], real: Sequence[Result]) -> Iterator[Sequence[object]]:
+    instances = [instance for r in real for instance in r.judged.instances if instance.passed]
+    for what, counted, reason in PURPOSES:
+        kind, *names = counted.split() or [""]
+        if kind == "format":
+            some = [r for r in official if r.case.optional and r.case.group in names]
+            count: object = _sum(some, "strict")
+        elif kind == "compact":
+            count = sum(not instance.compact for instance in instances)
+        else:
+            count = sum(instance.cause == kind for instance in instances) if kind else "–"
+        yield what, count, reason
 
 
 def _keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
