@@ -29,6 +29,9 @@ from .extras import package_command
 from .key_file import kept_key, key_path
 from .model_path import check_model
 from .processes import Child, CleanupProcess, PortInUse, StackFailed, free_port, in_use
+from .progress.display import Look, StartDisplay
+from .progress.download import Download
+from .progress.phases import LogFollower
 from .run_directory import RunDirectory
 
 POLL_SECONDS = 0.25
@@ -66,6 +69,7 @@ class Stack:
         self._options = options
         self._console = console
         self._children: list[Child] = []
+        self._display: StartDisplay | None = None
         self._resources = ExitStack()
         configured = settings()
         self.key_file = key_path() if configured.master_key is None else None
@@ -91,9 +95,12 @@ class Stack:
             self._resources.callback(self._cleanup.close)
             self._console.print(f"logs: {self._logs}")
             redis_url = self._start_redis()
+            download = Download(self._options.model)
             self._start_backend()
             self._start_gateway(redis_url)
-            self._ready("backend (vLLM)", began, self._wait_for_backend)
+            phases = LogFollower(self._logs / "backend.log")
+            looks = (download.look, phases.look)
+            self._ready("backend (vLLM)", began, self._wait_for_backend, looks)
             self._ready("gateway (LiteLLM)", began, self._wait_for_gateway)
         except BaseException as error:
             self._stop(error)
@@ -132,9 +139,12 @@ class Stack:
         path = kept / log.name if isinstance(log, Path) else kept
         self._console.print(f"log (kept for a day): {path}", markup=False, soft_wrap=True)
 
-    def _ready(self, name: str, began: float, wait: Callable[[], None]) -> None:
-        with self._console.status(f"starting {name} …"):
+    def _ready(
+        self, name: str, began: float, wait: Callable[[], None], looks: Sequence[Look] = ()
+    ) -> None:
+        with StartDisplay(self._console, name, began, looks) as self._display:
             wait()
+        self._display = None
         seconds = time.monotonic() - began
         self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
 
@@ -196,6 +206,8 @@ class Stack:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             self._check()
+            if self._display is not None:
+                self._display.update()
             try:
                 if is_ready():
                     return

@@ -1,0 +1,101 @@
+"""The download of a model from Hugging Face, seen from the growth of its cache.
+
+vLLM downloads without output. Its size is asked from the hub in a thread; without an answer, only
+the downloaded bytes are known.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..model_path import is_hub_id
+from .phases import Phase
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
+"""In the order in which vLLM prefers them; it downloads one kind."""
+OFFLINE = ("1", "true", "yes", "on")
+TIMEOUT = 10.0
+PAUSE = 5.0
+"""Seconds without new bytes after which the download counts as ended."""
+
+
+class Download:
+    """`look` returns None while nothing is downloaded."""
+
+    def __init__(self, model: str) -> None:
+        self._folder = cache_folder(model) if is_hub_id(model) else None
+        self._last = self._size()
+        self._grew_at: float | None = None
+        self._total: int | None = None
+        if self._folder is not None and not self._is_offline():
+            threading.Thread(target=self._ask, args=(model,), daemon=True).start()
+
+    def look(self) -> Phase | None:
+        """The phase if bytes have arrived lately."""
+        if self._folder is None:
+            return None
+        size, now = self._size(), time.monotonic()
+        if size > self._last:
+            self._grew_at = now
+        self._last = size
+        if self._grew_at is None or now - self._grew_at > PAUSE:
+            return None
+        total = self._total
+        if total is None or total < size:
+            return Phase("downloading", None, gigabytes(size))
+        return Phase("downloading", 100 * size / total, f"{gigabytes(size)} of {gigabytes(total)}")
+
+    def _size(self) -> int:
+        """Bytes of the files in the cache, complete or not."""
+        if self._folder is None:
+            return 0
+        size = 0
+        with suppress(OSError):
+            for entry in os.scandir(self._folder / "blobs"):
+                with suppress(OSError):
+                    size += entry.stat().st_size
+        return size
+
+    def _ask(self, model: str) -> None:
+        if find_spec("huggingface_hub") is None:
+            return
+        with suppress(Exception):  # the size is not needed for the start
+            from huggingface_hub import HfApi
+
+            files = HfApi().model_info(model, files_metadata=True, timeout=TIMEOUT).siblings or []
+            sizes = {each.rfilename: each.size or 0 for each in files}
+            self._total = total_size(sizes)
+
+    @staticmethod
+    def _is_offline() -> bool:
+        return os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
+
+
+def total_size(sizes: dict[str, int]) -> int:
+    """Bytes that vLLM downloads of a repository, of which `sizes` are the files: the weights of the
+    first kind that it has, and all files that are not weights."""
+    kind = next((each for each in WEIGHTS if any(name.endswith(each) for name in sizes)), "")
+    return sum(
+        size
+        for name, size in sizes.items()
+        if not name.endswith(WEIGHTS) or (kind and name.endswith(kind))
+    )
+
+
+def cache_folder(model: str) -> Path:
+    """Where huggingface_hub stores the model."""
+    home = os.environ.get("HF_HOME") or str(
+        Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    )
+    hub = os.environ.get("HF_HUB_CACHE") or str(Path(home) / "hub")
+    name = model.partition(":")[0].replace("/", "--")
+    return Path(hub).expanduser() / f"models--{name}"
+
+
+def gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
