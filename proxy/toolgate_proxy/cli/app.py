@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 COMMANDS = {
     "serve": "start.serve",
     "demo": "start.demo",
+    "chat": "chat.command",
     "launch": "launch.command",
     "proxy": "start.proxy",
     "backend": "start.backend",

@@ -14,6 +14,7 @@ app = new_app(
     no_args_is_help=True,
     epilog=examples(
         "toolgate serve Qwen/Qwen3-8B  Redis, vLLM and the gateway on this machine",
+        "toolgate chat                 a chat with it, with two tools",
         "toolgate launch claude        a coding agent with it",
         "toolgate schema tools.json    what masks enforce of your tools",
         "toolgate doctor               check this installation",

@@ -1,0 +1,1 @@
+"""`toolgate chat`: a chat in the terminal, with tools that run here."""
