@@ -75,7 +75,8 @@ def gateway(url: str) -> Finding:
     models: list[Any] = body["models"]
     backends = [each for model in models for each in model["backends"]]
     up = sum(bool(each["up"]) for each in backends)
-    text = f"{len(models)} models, {up} of {len(backends)} backends up (`toolgate status`)"
+    served = "1 model" if len(models) == 1 else f"{len(models)} models"
+    text = f"{served}, {up} of {len(backends)} backends up (`toolgate status`)"
     return Finding(topic, text, "ok" if up == len(backends) else "problem")
 
 
