@@ -28,7 +28,7 @@ def test_the_command_line_is_importable_without_optional_packages() -> None:
     extras = project["optional-dependencies"]
     needed = [*extras["proxy"], *extras["backend"], *extras["backend-cpu"]]
     missing = {re.split(r"[\[<>=]", each)[0].replace("-", "_") for each in needed}
-    assert {"litellm", "httpx", "vllm", "torch"} <= missing
+    assert {"litellm", "vllm", "torch"} <= missing
     script = (
         f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.cli.main"
     )

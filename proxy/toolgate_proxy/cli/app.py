@@ -22,8 +22,10 @@ COMMANDS = {
     "doctor": "doctor.command",
     "dialects": "dialects.dialects",
     "parse": "dialects.parse",
+    "verify": "toolgate_verify.cli",
 }
-"""The modules of the commands, in the order of `toolgate --help`. Each has an `app`."""
+"""The modules of the commands, in the order of `toolgate --help`. Each has an `app`. Those of this
+package are relative to it."""
 
 
 class LazyGroup(TyperGroup):
@@ -36,7 +38,9 @@ class LazyGroup(TyperGroup):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command = typer.main.get_command(import_module(f"{__package__}.{module}").app)
+        outside = module.startswith("toolgate_")
+        found = import_module(module if outside else f"{__package__}.{module}")
+        command = typer.main.get_command(found.app)
         command.name = cmd_name
         return command
 

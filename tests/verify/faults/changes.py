@@ -1,0 +1,168 @@
+"""Changes that faults are made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.verify.reference_server.asked import Asked
+from tests.verify.reference_server.reply import Call, Reply, fresh, pieces
+
+from .fault import Fault
+
+Events = list[tuple[str, Any]]
+
+
+def reply(change: Callable[[Reply], object]) -> Fault:
+    return Fault(reply=lambda made, _: change(made))
+
+
+def streamed(change: Callable[[Reply], object]) -> Fault:
+    """Changes streamed answers only."""
+    return Fault(reply=lambda made, asked: change(made) if asked.stream else None)
+
+
+def setting(**values: Any) -> Fault:
+    return reply(_setter(values))
+
+
+def stream_setting(**values: Any) -> Fault:
+    return streamed(_setter(values))
+
+
+def _setter(values: dict[str, Any]) -> Callable[[Reply], None]:
+    def change(made: Reply) -> None:
+        for name, value in values.items():
+            setattr(made, name, value)
+
+    return change
+
+
+def text_before(text: str) -> Fault:
+    """Puts a text before that of the answer."""
+
+    def change(made: Reply) -> None:
+        made.text = text + made.text
+
+    return reply(change)
+
+
+def arguments(value: Any) -> Fault:
+    """Calls have other arguments; a text is taken as it is."""
+
+    def change(made: Reply) -> None:
+        for call in made.calls:
+            call.text = value if isinstance(value, str) else json.dumps(value)
+
+    return reply(change)
+
+
+def last_arguments(value: Any) -> Fault:
+    def change(made: Reply) -> None:
+        made.calls[-1].text = json.dumps(value)
+
+    return reply(change)
+
+
+def call(**values: Any) -> Fault:
+    def change(made: Reply) -> None:
+        for each in made.calls:
+            for name, value in values.items():
+                setattr(each, name, value)
+
+    return reply(change)
+
+
+def no_calls(text: str = "No.") -> Fault:
+    return setting(calls=[], text=text, finish="stop")
+
+
+def another_call(name: str = "fly", text: str = "{}") -> Fault:
+    def change(made: Reply) -> None:
+        made.calls.append(Call(name, text, id=fresh("call_")))
+
+    return reply(change)
+
+
+def other_tool(name: str) -> Fault:
+    """The server calls another tool than the named one."""
+
+    def change(asked: Asked) -> None:
+        asked.allowed = [name]
+
+    return Fault(asked=change)
+
+
+def stream_fragments(change: Callable[[str], str]) -> Fault:
+    """The fragments of arguments in streams spell another text."""
+
+    def apply(made: Reply) -> None:
+        for each in made.calls:
+            each.fragments = pieces(change(each.text))
+
+    return streamed(apply)
+
+
+def stream_text(change: Callable[[str], str]) -> Fault:
+    def apply(made: Reply) -> None:
+        made.text_parts = pieces(change(made.text))
+
+    return streamed(apply)
+
+
+def body(change: Callable[[Any], object]) -> Fault:
+    """Changes the body of whole answers in place."""
+
+    def apply(made: Any) -> Any:
+        change(made)
+        return made
+
+    return Fault(body=apply)
+
+
+def each_event(change: Callable[[Any], object], *kinds: str) -> Fault:
+    """Changes the data of events in place: all, or those of the types."""
+
+    def apply(sent: Events) -> Events:
+        for _, data in sent:
+            if isinstance(data, dict) and (not kinds or data.get("type") in kinds):
+                change(data)
+        return sent
+
+    return Fault(events=apply)
+
+
+def without(*kinds: str) -> Fault:
+    """Events of these types are missing."""
+
+    def apply(sent: Events) -> Events:
+        return [(name, data) for name, data in sent if name not in kinds]
+
+    return Fault(events=apply)
+
+
+def events(change: Callable[[Events], Events]) -> Fault:
+    return Fault(events=change)
+
+
+def refuses() -> Fault:
+    """The server refuses what it should accept."""
+
+    def apply(sent: Any, _: int) -> Any:
+        error = {"error": {"message": "The request is wrong.", "type": "invalid_request_error"}}
+        return type(sent)(400, error)
+
+    return Fault(sent=apply)
+
+
+def content_type(of: str, instead: str) -> Fault:
+    def apply(sent: Any, _: int) -> Any:
+        if sent.kind == of:
+            sent.kind = instead
+        return sent
+
+    return Fault(sent=apply)
+
+
+ACCEPTS = Fault(accepts=True)

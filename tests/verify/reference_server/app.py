@@ -1,0 +1,126 @@
+"""The server: an ASGI application."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.verify.faults.fault import Fault
+from toolgate_verify.engine.client import SCENARIO
+from toolgate_verify.terms import Api
+
+from . import chat, messages, responses
+from .asked import Body, asked
+from .refusals import wrong
+from .reply import prompt_tokens, reply_to
+
+MODEL, KEY = "reference", "sk-reference"
+PATHS = {
+    "/v1/chat/completions": Api.CHAT,
+    "/v1/responses": Api.RESPONSES,
+    "/v1/messages": Api.MESSAGES,
+}
+COUNTS = {"/v1/responses/input_tokens": Api.RESPONSES, "/v1/messages/count_tokens": Api.MESSAGES}
+FORMS: dict[Api, Any] = {Api.CHAT: chat, Api.RESPONSES: responses, Api.MESSAGES: messages}
+JSON, SSE = "application/json", "text/event-stream"
+
+
+class Reply(Exception):
+    """A response: status, content type, body."""
+
+    def __init__(self, status: int, body: Any, kind: str = JSON) -> None:
+        self.status, self.kind = status, kind
+        self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+class ReferenceServer:
+    """Applies the fault to requests of its scenario only."""
+
+    def __init__(self, fault: Fault | None = None, scenario: str = "") -> None:
+        self.fault, self.scenario = fault or Fault(), scenario
+        self.stored: dict[str, tuple[Body, Body]] = {}
+        """Requests and responses by ID."""
+        self.requests = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        content = b""
+        while True:
+            message = await receive()
+            content += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        fault = self.fault if scope["extensions"].get(SCENARIO) == self.scenario else Fault()
+        self.requests += 1
+        answer = fault.sent(self._answer(scope, content, fault), self.requests)
+        headers = [(b"content-type", answer.kind.encode())]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.data})
+
+    def _answer(self, scope: Any, content: bytes, fault: Fault) -> Reply:
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        path: str = scope["path"]
+        api = PATHS.get(path) or COUNTS.get(path) or Api.RESPONSES
+        form = FORMS[api]
+        if not fault.accepts and headers.get("authorization") != f"Bearer {KEY}":
+            return Reply(401, form.error("", "The key is not valid.", 401))
+        if path not in PATHS and path not in COUNTS:
+            return fault.state(self, self._state(scope["method"], path))
+        try:
+            body = json.loads(content)
+        except ValueError:
+            if not fault.accepts:
+                return Reply(400, form.error("", "The body is not JSON.", 400))
+            return Reply(200, {})
+        if path in COUNTS:
+            body |= {"max_tokens": 1} if api == Api.MESSAGES else {}
+            count = prompt_tokens(asked(api, body).prompt)
+            return Reply(200, fault.body({"input_tokens": count}))
+        if not fault.accepts:
+            refusal = self._refusal(api, body)
+            if refusal is not None:
+                status, param = refusal
+                said = form.error(param, f"{param or 'The request'} is wrong.", status)
+                return Reply(status, fault.error(said))
+        elif wrong(api, body) is not None:
+            return Reply(200, {})
+        return self._generate(api, body, fault)
+
+    def _refusal(self, api: Api, body: Body) -> tuple[int, str] | None:
+        if body.get("model") != MODEL:
+            return 404, "model"
+        if body.get("previous_response_id", None) not in (None, *self.stored):
+            return 404, "previous_response_id"
+        param = wrong(api, body)
+        return None if param is None else (400, param)
+
+    def _generate(self, api: Api, body: Body, fault: Fault) -> Reply:
+        request = asked(api, body)
+        previous = self.stored.get(body.get("previous_response_id", ""))
+        if previous is not None:
+            request.prompt += asked(api, previous[0]).prompt
+        fault.asked(request)
+        reply = reply_to(request)
+        fault.reply(reply, request)
+        form = FORMS[api]
+        if not request.stream:
+            made = fault.body(form.whole(request, reply))
+            if body.get("store"):
+                self.stored[reply.id] = (body, made)
+            return Reply(200, made)
+        lines = []
+        for name, data in fault.events(form.events(request, reply)):
+            text = data if isinstance(data, str) else json.dumps(data)
+            lines.append(f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n")
+        return Reply(200, "".join(lines).encode("utf-8", "surrogatepass"), SSE)
+
+    def _state(self, method: str, path: str) -> Reply:
+        identity, _, more = path.removeprefix("/v1/responses/").partition("/")
+        if identity not in self.stored:
+            return Reply(404, chat.error("", "There is no such response.", 404))
+        body, response = self.stored[identity]
+        if method == "DELETE":
+            del self.stored[identity]
+            return Reply(200, {"id": identity, "object": "response", "deleted": True})
+        if more == "input_items":
+            return Reply(200, {"object": "list", "data": body["input"]})
+        return Reply(200, response)

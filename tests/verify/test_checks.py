@@ -1,0 +1,65 @@
+"""Each check passes with a server that keeps its rule, and fails with one that breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+
+import pytest
+
+from tests.verify.faults.table import fault_of
+from tests.verify.harness import verify
+from toolgate_verify.catalogue import all_checks
+from toolgate_verify.check import Check
+from toolgate_verify.engine.run import Run
+from toolgate_verify.terms import Verdict
+
+CHECKS = all_checks()
+SPECIFIC = 0.8
+"""Share of faults that fail no other check of their scenario."""
+
+
+BY_ID = {check.id: check for check in CHECKS}
+
+
+@cache
+def with_fault(check_id: str) -> Run:
+    """The results of all checks of the scenario, with the fault of one."""
+    check = BY_ID[check_id]
+    others = [each for each in CHECKS if each.scenario.name == check.scenario.name]
+    return asyncio.run(verify(others, fault_of(check), check.scenario.name))
+
+
+def test_every_check_passes_without_a_fault() -> None:
+    run = asyncio.run(verify(CHECKS))
+    wrong = [(r.check.id, r.verdict, r.message) for r in run.results if r.verdict != Verdict.PASS]
+    assert not wrong
+
+
+def test_every_check_has_a_fault() -> None:
+    assert not [check.id for check in CHECKS if fault_of(check) is None]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_a_fault_fails_its_check(check: Check) -> None:
+    [result] = [each for each in with_fault(check.id).results if each.check.id == check.id]
+    assert result.verdict == Verdict.FAIL
+    assert result.message
+    assert result.exchange is not None
+
+
+def test_most_faults_fail_no_other_check() -> None:
+    """Some rules imply others: text that differs between two forms also has another length."""
+    alone = 0
+    for check in CHECKS:
+        failed = [r.check.id for r in with_fault(check.id).results if r.verdict == Verdict.FAIL]
+        alone += failed == [check.id]
+    assert alone / len(CHECKS) >= SPECIFIC
+
+
+def test_ids_and_scenarios_are_unique() -> None:
+    assert len({check.id for check in CHECKS}) == len(CHECKS)
+    by_name: dict[str, object] = {}
+    for check in CHECKS:
+        same = by_name.setdefault(check.scenario.name, check.scenario.requests)
+        assert same == check.scenario.requests, check.scenario.name

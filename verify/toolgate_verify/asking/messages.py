@@ -1,0 +1,85 @@
+"""Bodies of the Messages API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exchange import Body
+from ..tools.tool import Tool
+from .ask import Ask, Result, Turn, User
+
+THINKING_TOKENS = 1024
+"""The smallest budget that the specification allows."""
+
+
+def body(ask: Ask) -> Body:
+    made: Body = {"messages": _messages(ask.turns), "max_tokens": ask.max_tokens}
+    if ask.system:
+        made["system"] = ask.system
+    if ask.temperature is not None:
+        made["temperature"] = ask.temperature
+    if ask.tools:
+        made["tools"] = [tool(each, ask.strict) for each in ask.tools]
+    choice = _choice(ask)
+    if choice:
+        made["tool_choice"] = choice
+    if ask.stop:
+        made["stop_sequences"] = [*ask.stop]
+    if ask.format is not None:
+        made["output_config"] = {"format": {"type": "json_schema", "schema": ask.format}}
+    if ask.reasoning:
+        made["max_tokens"] = ask.max_tokens + THINKING_TOKENS
+        made["temperature"] = 1
+        made["thinking"] = {"type": "enabled", "budget_tokens": THINKING_TOKENS}
+    else:
+        made["thinking"] = {"type": "disabled"}
+    if ask.stream:
+        made["stream"] = True
+    return {**made, **ask.extra}
+
+
+def tool(each: Tool, strict: bool) -> Body:
+    made: Body = {
+        "name": each.name,
+        "description": each.description,
+        "input_schema": each.parameters,
+    }
+    return made | ({"strict": True} if strict else {})
+
+
+def _choice(ask: Ask) -> Body:
+    kinds = {"required": "any", "auto": "auto", "none": "none"}
+    made: Body = {}
+    if ask.choice:
+        named = ask.choice[0] == "="
+        made = {"type": "tool", "name": ask.choice[1:]} if named else {"type": kinds[ask.choice]}
+    if ask.parallel is not None and ask.choice != "none":
+        made = {"type": "auto", **made, "disable_parallel_tool_use": not ask.parallel}
+    return made
+
+
+def _messages(turns: tuple[Turn, ...]) -> list[Body]:
+    """Results are blocks of the user's next message."""
+    made: list[Body] = []
+    for turn in turns:
+        role = "assistant" if not isinstance(turn, User | Result) else "user"
+        blocks = _blocks(turn)
+        if made and made[-1]["role"] == role and isinstance(made[-1]["content"], list):
+            made[-1]["content"] += blocks
+        else:
+            made.append({"role": role, "content": blocks})
+    return made
+
+
+def _blocks(turn: Turn) -> list[Body]:
+    if isinstance(turn, User):
+        return [{"type": "text", "text": turn.text}]
+    if isinstance(turn, Result):
+        content: Any = [{"type": "text", "text": turn.text}] if turn.parts else turn.text
+        return [{"type": "tool_result", "tool_use_id": turn.id, "content": content}]
+    text = [{"type": "text", "text": turn.text}] if turn.text else []
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        for call in turn.calls
+    ]
+    return [*text, *calls]

@@ -1,0 +1,75 @@
+"""Bodies of the Responses API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ..exchange import Body
+from ..tools.tool import Tool
+from .ask import Ask, Result, Turn, User
+
+
+def body(ask: Ask) -> Body:
+    items = [item for turn in ask.turns for item in _items(turn)]
+    made: Body = {"input": items, "max_output_tokens": ask.max_tokens, "store": False}
+    if ask.system:
+        made["instructions"] = ask.system
+    if ask.temperature is not None:
+        made["temperature"] = ask.temperature
+    if ask.tools:
+        made["tools"] = [tool(each, ask.strict) for each in ask.tools]
+    if ask.choice:
+        made["tool_choice"] = named(ask.choice[1:]) if ask.choice[0] == "=" else ask.choice
+    if ask.allowed:
+        tools = [named(name) for name in ask.allowed]
+        made["tool_choice"] = {"type": "allowed_tools", "mode": "required", "tools": tools}
+    if ask.parallel is not None:
+        made["parallel_tool_calls"] = ask.parallel
+    if ask.format is not None:
+        made["text"] = {"format": response_format(ask.format)}
+    made["reasoning"] = {"effort": "medium" if ask.reasoning else "none"}
+    if ask.stream:
+        made["stream"] = True
+    return {**made, **ask.extra}
+
+
+def tool(each: Tool, strict: bool) -> Body:
+    return {
+        "type": "function",
+        "name": each.name,
+        "description": each.description,
+        "parameters": each.parameters,
+        "strict": strict,
+    }
+
+
+def named(name: str) -> Body:
+    return {"type": "function", "name": name}
+
+
+def response_format(schema: Any) -> Body:
+    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+
+
+def _items(turn: Turn) -> Iterator[Body]:
+    if isinstance(turn, User):
+        yield {"type": "message", "role": "user", "content": turn.text}
+        return
+    if isinstance(turn, Result):
+        parts: Any = [{"type": "input_text", "text": turn.text}] if turn.parts else turn.text
+        yield {"type": "function_call_output", "call_id": turn.id, "output": parts}
+        return
+    if turn.reasoning:
+        content = [{"type": "reasoning_text", "text": turn.reasoning}]
+        yield {"type": "reasoning", "id": "rs_1", "summary": [], "content": content}
+    if turn.text:
+        yield {"type": "message", "role": "assistant", "content": turn.text}
+    for call in turn.calls:
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": json.dumps(call.arguments),
+        }

@@ -1,0 +1,39 @@
+"""All checks, and the selection of some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from . import checks
+from .check import Check
+from .registry import ALL, REGISTERED
+from .terms import Api, Suite
+
+
+def all_checks() -> tuple[Check, ...]:
+    """All checks, in the order of the modules."""
+    checks.load()
+    return tuple(REGISTERED)
+
+
+def select(
+    apis: Iterable[Api] = ALL, suite: Suite = Suite.FULL, only: Iterable[str] = ()
+) -> list[Check]:
+    """The checks of the APIs and the suite. `only` has IDs, or beginnings of IDs at a dot, with or
+    without the API. It selects from both suites. Raises ValueError for one that selects nothing."""
+    offered = [check for check in all_checks() if check.api in set(apis)]
+    only = [*only]
+    if not only:
+        return [check for check in offered if suite == Suite.FULL or check.suite == suite]
+    chosen: list[Check] = []
+    for name in only:
+        found = [check for check in offered if _matches(check.id, name)]
+        if not found:
+            raise ValueError(f"no check of these APIs is named {name!r}; --list lists them")
+        chosen += found
+    return [check for check in offered if check in chosen]
+
+
+def _matches(check_id: str, name: str) -> bool:
+    short = check_id.split(".", 1)[1]
+    return any(each == name or each.startswith(f"{name}.") for each in (check_id, short))

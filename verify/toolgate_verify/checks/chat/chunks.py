@@ -1,0 +1,382 @@
+"""Chat completions: the object, its chunks and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from ...asking import pair, request
+from ...asking.ask import Ask
+from ...reading import chat
+from ...reading.answer import Unreadable
+from ...reading.sse import events
+from ...registry import rule
+from ...scenario import Evidence, Scenario
+from ...terms import Api, Failed, Severity, Skipped, Suite, require
+from ..calls import CALL, SEVERAL
+from ..text import TEXT
+
+CHAT = (Api.CHAT,)
+FINISH = {"stop", "length", "tool_calls", "content_filter", "function_call"}
+
+
+def chunks(evidence: Evidence, index: int = 1) -> list[dict[str, Any]]:
+    try:
+        return chat.chunks(events(evidence.ok(index).text))
+    except Unreadable as error:
+        raise Failed(str(error)) from error
+
+
+def deltas(evidence: Evidence, index: int = 1) -> Iterator[dict[str, Any]]:
+    for chunk in chunks(evidence, index):
+        for choice in chunk.get("choices") or ():
+            yield choice.get("delta") or {}
+
+
+def fragments(evidence: Evidence) -> dict[int, list[dict[str, Any]]]:
+    """The fragments of calls in a stream, by the index of the call."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for delta in deltas(evidence):
+        for part in delta.get("tool_calls") or ():
+            found.setdefault(part.get("index", -1), []).append(part)
+    if not found:
+        raise Skipped("the stream has no calls")
+    return found
+
+
+@rule(
+    "body.object",
+    "`object` is `chat.completion`",
+    "A whole answer has the object type `chat.completion`, `created` and `choices`.",
+    topic="body",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _object(evidence: Evidence) -> None:
+    body = evidence.ok(0).body
+    require(isinstance(body, dict), "the body is no object")
+    require(body.get("object") == "chat.completion", f"`object` is {body.get('object')!r}")
+    require(type(body.get("created")) is int, f"`created` is {body.get('created')!r}")
+
+
+@rule(
+    "body.message",
+    "The message has a role and no foreign members",
+    "The message of a choice has the role `assistant`, and `content` is a text or null.",
+    topic="body",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _message(evidence: Evidence) -> None:
+    evidence.answer(0)
+    choice = evidence.ok(0).body["choices"][0]
+    message = choice["message"]
+    require(choice.get("index") == 0, f"`index` is {choice.get('index')!r}")
+    require(message.get("role") == "assistant", f"`role` is {message.get('role')!r}")
+    content = message.get("content", "")
+    require(content is None or isinstance(content, str), f"`content` is {content!r}")
+
+
+@rule(
+    "body.finish_values",
+    "`finish_reason` has a specified value",
+    "The finish reason is stop, length, tool_calls, content_filter or function_call.",
+    topic="finish",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _finish_values(evidence: Evidence) -> None:
+    evidence.answer(0)
+    found = evidence.ok(0).body["choices"][0].get("finish_reason")
+    require(found in FINISH, f"`finish_reason` is {found!r}")
+
+
+@rule(
+    "body.call_type",
+    "Calls have the type `function`",
+    "A call of a function has `type: function` and a `function` with a name and arguments.",
+    topic="body",
+    scenario=CALL,
+    apis=CHAT,
+)
+def _call_type(evidence: Evidence) -> None:
+    if not evidence.answer(0).calls:
+        raise Skipped("the answer has no call")
+    for call in evidence.ok(0).body["choices"][0]["message"]["tool_calls"]:
+        require(call.get("type") == "function", f"`type` is {call.get('type')!r}")
+
+
+@rule(
+    "chunks.done",
+    "The stream ends with `[DONE]`",
+    "The last event of a stream is `data: [DONE]`, once.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _done(evidence: Evidence) -> None:
+    sent = events(evidence.ok(1).text)
+    done = [index for index, event in enumerate(sent) if event.text.strip() == "[DONE]"]
+    require(done == [len(sent) - 1], f"`[DONE]` is event {done} of {len(sent)}")
+
+
+@rule(
+    "chunks.object",
+    "`object` is `chat.completion.chunk`",
+    "Each chunk has the object type `chat.completion.chunk`.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _chunk_object(evidence: Evidence) -> None:
+    found = {chunk.get("object") for chunk in chunks(evidence)}
+    require(found == {"chat.completion.chunk"}, f"`object` is {found}")
+
+
+@rule(
+    "chunks.same_id",
+    "All chunks have the same ID",
+    "Each chunk of a stream has the same `id`.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _same_id(evidence: Evidence) -> None:
+    found = {chunk.get("id") for chunk in chunks(evidence)}
+    require(len(found) == 1 and all(found), f"{len(found)} IDs")
+
+
+@rule(
+    "chunks.same_created",
+    "All chunks have the same time",
+    "Each chunk of a stream has the same `created`.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+    severity=Severity.MINOR,
+)
+def _same_created(evidence: Evidence) -> None:
+    found = {chunk.get("created") for chunk in chunks(evidence)}
+    require(len(found) == 1, f"{len(found)} values of `created`")
+
+
+@rule(
+    "chunks.role",
+    "The first delta has the role",
+    "The role comes once, with the first delta of a choice.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _role(evidence: Evidence) -> None:
+    roles = [delta.get("role") for delta in deltas(evidence)]
+    require(roles and roles[0] == "assistant", f"the first delta has the role {roles[:1]}")
+
+
+@rule(
+    "chunks.finish_once",
+    "The finish reason comes once, and last",
+    "One chunk of a choice has a finish reason, and no content follows it.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _finish_once(evidence: Evidence) -> None:
+    reasons: list[Any] = []
+    for chunk in chunks(evidence):
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or {}
+            late = reasons and (delta.get("content") or delta.get("tool_calls"))
+            require(not late, "content follows the finish reason")
+            if choice.get("finish_reason") is not None:
+                reasons.append(choice["finish_reason"])
+    require(len(reasons) == 1, f"{len(reasons)} finish reasons")
+
+
+@rule(
+    "chunks.usage_last",
+    "Usage is in a last chunk without choices",
+    "With `include_usage` the last chunk has the usage and no choices, and others have none.",
+    topic="stream",
+    scenario=TEXT,
+    apis=CHAT,
+)
+def _usage_last(evidence: Evidence) -> None:
+    found = chunks(evidence)
+    have = [index for index, chunk in enumerate(found) if chunk.get("usage") is not None]
+    require(have == [len(found) - 1], f"chunks {have} of {len(found)} have usage")
+    require(found[-1].get("choices") == [], "the chunk with the usage has choices")
+
+
+@cache
+def no_usage(api: Api) -> Scenario:
+    ask = Ask(max_tokens=8, stream=True)
+    made = request(api, ask)
+    body = {key: value for key, value in (made.body or {}).items() if key != "stream_options"}
+    return Scenario(f"{api}.no_usage", api, (replace(made, body=body),), ask)
+
+
+@rule(
+    "chunks.no_usage",
+    "No usage chunk unless it is asked for",
+    "Without `include_usage` no chunk has usage, and each has a choice.",
+    topic="stream",
+    scenario=no_usage,
+    apis=CHAT,
+    severity=Severity.MINOR,
+    suite=Suite.FULL,
+)
+def _no_usage(evidence: Evidence) -> None:
+    for chunk in chunks(evidence, 0):
+        require(chunk.get("usage") is None, "a chunk has usage")
+        require(chunk.get("choices"), "a chunk has no choice")
+
+
+@rule(
+    "chunks.call_name_once",
+    "The name of a call comes once, whole, with its first fragment",
+    "The first fragment of a call has its name; further ones only have arguments.",
+    topic="stream",
+    scenario=CALL,
+    apis=CHAT,
+    severity=Severity.CRITICAL,
+)
+def _name_once(evidence: Evidence) -> None:
+    names = {tool.name for tool in evidence.ask.tools}
+    for parts in fragments(evidence).values():
+        found = [(part.get("function") or {}).get("name") for part in parts]
+        require(found[0] in names, f"the first fragment has the name {found[0]!r}")
+        require(not any(found[1:]), "a later fragment has a name")
+
+
+@rule(
+    "chunks.call_id_once",
+    "The ID of a call comes with its first fragment",
+    "The first fragment of a call has its ID and type; further ones have none, or the same.",
+    topic="stream",
+    scenario=CALL,
+    apis=CHAT,
+    severity=Severity.CRITICAL,
+)
+def _id_once(evidence: Evidence) -> None:
+    for parts in fragments(evidence).values():
+        require(parts[0].get("id"), "the first fragment has no ID")
+        others = {part.get("id") for part in parts[1:]} - {None, "", parts[0]["id"]}
+        require(not others, f"a later fragment has the ID {others}")
+
+
+@rule(
+    "chunks.call_type",
+    "The first fragment has the type `function`",
+    "The first fragment of a call has `type: function`.",
+    topic="stream",
+    scenario=CALL,
+    apis=CHAT,
+    severity=Severity.MINOR,
+)
+def _type(evidence: Evidence) -> None:
+    for parts in fragments(evidence).values():
+        require(parts[0].get("type") == "function", f"`type` is {parts[0].get('type')!r}")
+
+
+@rule(
+    "chunks.call_order",
+    "Fragments of calls come call by call, numbered from 0",
+    "Calls of a stream have the indices 0, 1, …; a call ends before the next one begins.",
+    topic="stream",
+    scenario=SEVERAL,
+    apis=CHAT,
+    severity=Severity.CRITICAL,
+)
+def _order(evidence: Evidence) -> None:
+    order = [
+        part.get("index") for delta in deltas(evidence) for part in delta.get("tool_calls") or ()
+    ]
+    if not order:
+        raise Skipped("the stream has no calls")
+    seen = [index for at, index in enumerate(order) if at == 0 or order[at - 1] != index]
+    require(seen == list(range(len(seen))), f"fragments have the indices {seen[:12]}")
+
+
+@cache
+def two_choices(api: Api) -> Scenario:
+    ask = Ask(max_tokens=24, temperature=1, extra={"n": 2, "seed": 7})
+    return Scenario(f"{api}.two_choices", api, pair(api, ask), ask)
+
+
+@rule(
+    "n.whole",
+    "`n: 2` gives two choices",
+    "An answer has `n` choices, numbered from 0.",
+    topic="request",
+    scenario=two_choices,
+    apis=CHAT,
+    suite=Suite.FULL,
+)
+def _two(evidence: Evidence) -> None:
+    evidence.answer(0)
+    found = [choice.get("index") for choice in evidence.ok(0).body["choices"]]
+    require(found == [0, 1], f"choices with the indices {found}")
+
+
+@rule(
+    "n.streamed",
+    "A stream with `n: 2` finishes both choices",
+    "Each choice of a stream has a role, its own index and one finish reason.",
+    topic="stream",
+    scenario=two_choices,
+    apis=CHAT,
+    suite=Suite.FULL,
+)
+def _two_streamed(evidence: Evidence) -> None:
+    roles, reasons = set[int](), list[int]()
+    for chunk in chunks(evidence):
+        for choice in chunk.get("choices") or ():
+            if (choice.get("delta") or {}).get("role"):
+                roles.add(choice.get("index"))
+            if choice.get("finish_reason"):
+                reasons.append(choice.get("index"))
+    require(roles == {0, 1}, f"choices with a role: {sorted(roles)}")
+    require(sorted(reasons) == [0, 1], f"choices with a finish reason: {sorted(reasons)}")
+
+
+@rule(
+    "n.usage",
+    "Usage covers all choices",
+    "The output tokens are those of all choices together.",
+    topic="usage",
+    scenario=two_choices,
+    apis=CHAT,
+    suite=Suite.FULL,
+)
+def _two_usage(evidence: Evidence) -> None:
+    answer = evidence.answer(0)
+    require(answer.usage is not None, "`usage` is missing")
+    assert answer.usage is not None
+    reasons = [choice.get("finish_reason") for choice in evidence.ok(0).body["choices"]]
+    cut = reasons.count("length")
+    least = cut * evidence.ask.max_tokens
+    require(answer.usage.completion >= least, f"{answer.usage.completion} tokens, but {cut} cut")
+
+
+@cache
+def seeded(api: Api) -> Scenario:
+    ask = Ask(max_tokens=32, temperature=1, extra={"seed": 1234})
+    return Scenario(f"{api}.seed", api, pair(api, ask), ask)
+
+
+@rule(
+    "seed.same",
+    "The same seed gives the same answer",
+    "With the same `seed` and parameters, answers are the same (best effort).",
+    topic="request",
+    scenario=seeded,
+    apis=CHAT,
+    severity=Severity.MINOR,
+    suite=Suite.FULL,
+    confirm=True,
+)
+def _seed(evidence: Evidence) -> None:
+    require(evidence.whole.text == evidence.streamed.text, "two texts with one seed differ")

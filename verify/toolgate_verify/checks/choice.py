@@ -1,0 +1,243 @@
+"""Every mode of `tool_choice`, parallel calls off, and tools that are easily confused."""
+
+from __future__ import annotations
+
+from ..asking.ask import Ask
+from ..reading.answer import Answer
+from ..registry import OPENAI, rule
+from ..scenario import Evidence
+from ..terms import Severity, Skipped, Suite, require
+from ..tools.everyday import BOOK, BOUNDS, LIGHT, NOTE
+from ..tools.sets import LONGEST_NAME, MANY, PREFIXES
+from .calls import CALL, LIGHTS
+from .common import check_call, judged, no_markup, paired, some_calls
+
+NAMED = paired(
+    "named", Ask(LIGHTS, tools=(LIGHT, BOUNDS), choice=f"={BOUNDS.name}", max_tokens=200)
+)
+NONE = paired("none", Ask(LIGHTS, tools=(LIGHT, NOTE), choice="none", max_tokens=48))
+AUTO = paired("auto", Ask(LIGHTS, tools=(LIGHT, NOTE), choice="auto", max_tokens=200))
+DEFAULT = paired("default_choice", Ask(LIGHTS, tools=(LIGHT, NOTE), max_tokens=200))
+ALLOWED = paired(
+    "allowed", Ask(LIGHTS, tools=(LIGHT, BOOK, BOUNDS), allowed=(BOUNDS.name,), max_tokens=200)
+)
+PREFIX = paired("prefix_names", Ask(LIGHTS, tools=PREFIXES, choice="=get_weather", max_tokens=100))
+LAST_OF_MANY = paired(
+    "many_tools", Ask(LIGHTS, tools=MANY, choice=f"={MANY[-1].name}", max_tokens=100)
+)
+LONGEST = paired(
+    "longest_name",
+    Ask(LIGHTS, tools=(LONGEST_NAME,), choice=f"={LONGEST_NAME.name}", max_tokens=200),
+)
+
+
+def _present(answer: Answer) -> None:
+    if answer.cut and not answer.calls:
+        raise Skipped("the token limit cut the answer before its call")
+    require(answer.calls, f"no call, but the text {answer.text[:80]!r}")
+
+
+@rule(
+    "choice.required",
+    "`required` gives a call",
+    "A choice that requires a call makes the model call at least one tool.",
+    topic="choice",
+    scenario=CALL,
+    severity=Severity.CRITICAL,
+)
+def _required(evidence: Evidence) -> None:
+    judged(evidence, _present)
+
+
+@rule(
+    "choice.offered",
+    "Calls name tools that were offered",
+    "The name of a call is that of one of the tools of the request.",
+    topic="choice",
+    scenario=CALL,
+    severity=Severity.CRITICAL,
+)
+def _offered(evidence: Evidence) -> None:
+    names = {tool.name for tool in evidence.ask.tools}
+
+    def judge(answer: Answer) -> None:
+        for call in some_calls(answer):
+            require(call.name in names, f"a call of {call.name!r}, which was not offered")
+
+    judged(evidence, judge)
+
+
+@rule(
+    "choice.parallel_off",
+    "At most one call with parallel calls off",
+    "Without parallel calls an answer has at most one call.",
+    topic="parallel",
+    scenario=CALL,
+    severity=Severity.CRITICAL,
+)
+def _parallel_off(evidence: Evidence) -> None:
+    judged(
+        evidence,
+        lambda answer: require(len(answer.calls) <= 1, f"{len(answer.calls)} calls"),
+    )
+
+
+def named_call(evidence: Evidence, *names: str) -> None:
+    def judge(answer: Answer) -> None:
+        _present(answer)
+        for call in answer.calls:
+            require(call.name in names, f"a call of {call.name!r} instead of {names[0]!r}")
+        for call in some_calls(answer):
+            check_call(call, evidence.ask.tools)
+
+    judged(evidence, judge)
+
+
+@rule(
+    "choice.named",
+    "A named choice calls this tool",
+    "A choice that names a tool makes the model call this tool.",
+    topic="choice",
+    scenario=NAMED,
+    severity=Severity.CRITICAL,
+)
+def _named(evidence: Evidence) -> None:
+    named_call(evidence, BOUNDS.name)
+
+
+@rule(
+    "choice.none",
+    "`none` gives no call",
+    "A choice that forbids calls makes the model answer with text.",
+    topic="choice",
+    scenario=NONE,
+    severity=Severity.CRITICAL,
+)
+def _none(evidence: Evidence) -> None:
+    judged(evidence, lambda answer: require(not answer.calls, "the answer has a call"))
+
+
+@rule(
+    "choice.none_markup",
+    "`none` gives no markup of calls",
+    "The text of an answer without calls does not contain the markup of calls.",
+    topic="choice",
+    scenario=NONE,
+)
+def _none_markup(evidence: Evidence) -> None:
+    judged(evidence, lambda answer: no_markup(answer.text))
+
+
+def _auto_valid(evidence: Evidence) -> None:
+    def judge(answer: Answer) -> None:
+        for call in some_calls(answer):
+            check_call(call, evidence.ask.tools)
+
+    judged(evidence, judge)
+
+
+@rule(
+    "choice.auto",
+    "Calls with `auto` satisfy their schemas",
+    "Calls of strict tools satisfy their schemas, also where the model decides to call.",
+    topic="choice",
+    scenario=AUTO,
+    severity=Severity.CRITICAL,
+)
+def _auto(evidence: Evidence) -> None:
+    _auto_valid(evidence)
+
+
+@rule(
+    "choice.auto_markup",
+    "With `auto` the text has no markup of calls",
+    "What the model writes as a call is in the field for calls.",
+    topic="choice",
+    scenario=AUTO,
+)
+def _auto_markup(evidence: Evidence) -> None:
+    judged(evidence, lambda answer: no_markup(answer.text))
+
+
+@rule(
+    "choice.auto_finish",
+    "With `auto` the finish reason tells calls from text",
+    "An answer has the finish reason of calls if and only if it ends with a call.",
+    topic="finish",
+    scenario=AUTO,
+)
+def _auto_finish(evidence: Evidence) -> None:
+    def judge(answer: Answer) -> None:
+        if answer.cut:
+            raise Skipped("the answer was cut")
+        wanted = "calls" if answer.calls else "stop"
+        require(answer.finish == wanted, f"{len(answer.calls)} calls and {answer.finish!r}")
+
+    judged(evidence, judge)
+
+
+@rule(
+    "choice.default",
+    "Without a choice, tools can be called or not",
+    "`auto` is the default; calls of strict tools satisfy their schemas.",
+    topic="choice",
+    scenario=DEFAULT,
+    suite=Suite.FULL,
+)
+def _default(evidence: Evidence) -> None:
+    def judge(answer: Answer) -> None:
+        require(answer.text or answer.reasoning or answer.calls, "the answer is empty")
+        for call in answer.calls[:-1] if answer.cut else answer.calls:
+            check_call(call, evidence.ask.tools)
+
+    judged(evidence, judge)
+
+
+@rule(
+    "choice.allowed_tools",
+    "`allowed_tools` restricts the calls",
+    "Only the allowed tools are called, though the request offers others.",
+    topic="choice",
+    scenario=ALLOWED,
+    apis=OPENAI,
+    severity=Severity.CRITICAL,
+)
+def _allowed(evidence: Evidence) -> None:
+    named_call(evidence, BOUNDS.name)
+
+
+@rule(
+    "choice.prefix_names",
+    "Names that begin alike are told apart",
+    "A choice that names a tool makes the model call this tool, and not one whose name it begins.",
+    topic="choice",
+    scenario=PREFIX,
+    severity=Severity.CRITICAL,
+    suite=Suite.FULL,
+)
+def _prefix(evidence: Evidence) -> None:
+    named_call(evidence, "get_weather")
+
+
+@rule(
+    "choice.many_tools",
+    "The last of 64 tools can be called",
+    "A choice that names a tool makes the model call this tool, whatever their number.",
+    topic="choice",
+    scenario=LAST_OF_MANY,
+    suite=Suite.FULL,
+)
+def _many(evidence: Evidence) -> None:
+    named_call(evidence, MANY[-1].name)
+
+
+@rule(
+    "choice.longest_name",
+    "A name of 64 characters is kept",
+    "Names of functions have up to 64 characters.",
+    topic="request",
+    scenario=LONGEST,
+    suite=Suite.FULL,
+)
+def _longest(evidence: Evidence) -> None:
+    named_call(evidence, LONGEST_NAME.name)

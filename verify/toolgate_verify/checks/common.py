@@ -1,0 +1,108 @@
+"""What judgements share: calls that are complete, their arguments, markup in texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from ..asking import pair
+from ..asking.ask import Ask
+from ..reading.answer import Answer, Call
+from ..scenario import Evidence, Scenario, brief
+from ..terms import Api, Failed, Skipped
+from ..tools.tool import Tool
+
+MARKUP = re.compile(
+    r"</?tool_call|<\|tool|\[TOOL_CALLS\]|</?function|<\|python_tag\|>|<｜tool|<invoke|"
+    r"<\|channel\|>|<\|im_(?:start|end)\|>|<tool_sep>|</?arg_(?:key|value)>|<\|action_"
+)
+"""Texts by which models mark calls and turns."""
+THINK = re.compile(r"</?think(?:ing)?>|<\|(?:begin|end)_of_thought\|>|\[/?THINK\]")
+
+
+def paired(name: str, ask: Ask, **more: Any) -> Callable[[Api], Scenario]:
+    """Makes a scenario with the request not streamed (index 0) and streamed (index 1)."""
+
+    @cache
+    def make(api: Api) -> Scenario:
+        return Scenario(f"{api}.{name}", api, pair(api, ask), ask, **more)
+
+    return make
+
+
+def complete_calls(answer: Answer) -> list[Call]:
+    """The calls that a client would execute: all, but the last of an answer that was cut."""
+    calls = [call for call in answer.calls if call.complete]
+    return calls[:-1] if answer.cut and len(calls) == len(answer.calls) else calls
+
+
+def some_calls(answer: Answer) -> list[Call]:
+    """The complete calls. Raises Skipped if there is none."""
+    calls = complete_calls(answer)
+    if not calls:
+        cut = "its only call was cut by the token limit" if answer.cut else "it has no call"
+        raise Skipped(f"the answer shows nothing: {cut}")
+    return calls
+
+
+def judged(evidence: Evidence, judge: Callable[[Answer], None]) -> None:
+    """Applies the judgement to all answers. Skipped only if each of them shows nothing."""
+    skipped: list[Skipped] = []
+    for index in range(len(evidence.exchanges)):
+        try:
+            judge(evidence.answer(index))
+        except Skipped as error:
+            skipped.append(error)
+    if skipped and len(skipped) == len(evidence.exchanges):
+        raise skipped[0]
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """The arguments as an object. Raises Failed."""
+    try:
+        found = json.loads(call.arguments, parse_constant=_no_constant)
+    except ValueError as error:
+        raise Failed(f"arguments are not JSON ({error}): {brief(call.arguments)}") from error
+    if not isinstance(found, dict):
+        raise Failed(f"arguments are not an object: {brief(call.arguments)}")
+    return found
+
+
+def check_call(call: Call, tools: Iterable[Tool]) -> None:
+    """Raises Failed if the call names none of the tools, or does not satisfy its schema."""
+    offered = {tool.name: tool for tool in tools}
+    if call.name not in offered:
+        raise Failed(f"a call of {call.name!r}, which was not offered")
+    problem = violation(offered[call.name].parameters, arguments_of(call))
+    if problem:
+        raise Failed(f"{call.name}: {problem} in {brief(call.arguments)}")
+
+
+def violation(schema: Any, value: Any) -> str:
+    """The first violation of the schema, or an empty string."""
+    validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    for error in validator.iter_errors(value):
+        path = "/".join(["", *(str(part) for part in error.instance_path)])
+        return f"at {path!r}: {brief(error.message, 160)}"
+    return ""
+
+
+def no_markup(text: str) -> None:
+    found = MARKUP.search(text)
+    if found:
+        raise Failed(f"the text contains {found[0]!r}: {brief(text[max(0, found.start() - 40) :])}")
+
+
+def same(name: str, whole: Any, streamed: Any) -> None:
+    """Raises Failed with the first difference."""
+    if whole != streamed:
+        raise Failed(f"{name} differ: {brief(repr(whole), 150)} and {brief(repr(streamed), 150)}")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

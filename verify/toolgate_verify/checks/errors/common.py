@@ -1,0 +1,378 @@
+"""Requests that every API refuses: a 4xx in the API's own form, before anything is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from ...asking import PATHS, request
+from ...asking.ask import Ask, Assistant, Result
+from ...exchange import Body, Exchange, Request
+from ...registry import ALL, rule
+from ...scenario import Evidence, Scenario, brief
+from ...terms import Api, Failed, Severity, Skipped, Suite, require
+from ...tools.everyday import LIGHT, closed
+from ...tools.tool import Tool
+from ..calls import LIGHTS
+from ..histories import ASKED, DONE, LIGHT_CALL
+
+BASE = Ask(LIGHTS, tools=(LIGHT,), max_tokens=16)
+WRONG_KEY = "toolgate-verify-wrong-key"
+
+
+def is_refused(evidence: Evidence, index: int = 0) -> Exchange:
+    """The exchange, if it is a 4xx with an error in the API's form. Raises Failed otherwise."""
+    exchange = evidence.at(index)
+    require(not exchange.problem, exchange.problem)
+    require(exchange.status != 200, f"accepted with status 200: {brief(exchange.text)}")
+    require(400 <= exchange.status < 500, f"status {exchange.status}: {brief(exchange.text)}")
+    require(exchange.status != 429, "status 429: the request was not judged")
+    body = exchange.body
+    error = body.get("error") if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    require(
+        isinstance(message, str) and message,
+        f"status {exchange.status} without `error.message`: {brief(exchange.text)}",
+    )
+    return exchange
+
+
+def refused(
+    name: str,
+    title: str,
+    requirement: str,
+    make: Callable[[Api], Request],
+    **more: Any,
+) -> None:
+    """Registers a check that the request is refused."""
+
+    def scenario(api: Api) -> Scenario:
+        return Scenario(f"{api}.{name}", api, (make(api),), BASE)
+
+    more = {"topic": "http_errors", "apis": ALL, **more}
+    rule(name, title, requirement, scenario=cache(scenario), **more)(
+        lambda evidence: [is_refused(evidence)].clear()
+    )
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A change to a valid body, by API; an API without an entry has no such request."""
+
+    title: str
+    requirement: str
+    chat: Body | None = None
+    responses: Body | None = None
+    messages: Body | None = None
+    suite: Suite = Suite.FULL
+    severity: Severity = Severity.MAJOR
+
+    def change(self, api: Api) -> Body | None:
+        return {Api.CHAT: self.chat, Api.RESPONSES: self.responses, Api.MESSAGES: self.messages}[
+            api
+        ]
+
+
+def body_of(api: Api, change: Body, ask: Ask = BASE) -> Request:
+    """A valid body with the change. A value of None removes the field."""
+    made = request(api, ask)
+    body = {**(made.body or {}), **change}
+    return replace(made, body={key: value for key, value in body.items() if value is not None})
+
+
+def everywhere(**values: Any) -> dict[str, Any]:
+    return {"chat": values, "responses": values, "messages": values}
+
+
+WRONG: dict[str, Wrong] = {
+    "temperature_type": Wrong(
+        "A temperature that is a text is refused",
+        "`temperature` is a number.",
+        **everywhere(temperature="hot"),
+        suite=Suite.QUICK,
+    ),
+    "temperature_negative": Wrong(
+        "A negative temperature is refused",
+        "`temperature` is at least 0.",
+        **everywhere(temperature=-1),
+    ),
+    "top_p_range": Wrong(
+        "A `top_p` above 1 is refused", "`top_p` is at most 1.", **everywhere(top_p=1.5)
+    ),
+    "max_tokens_negative": Wrong(
+        "A negative token limit is refused",
+        "The token limit is a positive number.",
+        chat={"max_tokens": -5},
+        responses={"max_output_tokens": -5},
+        messages={"max_tokens": -5},
+        suite=Suite.QUICK,
+    ),
+    "max_tokens_type": Wrong(
+        "A token limit that is a text is refused",
+        "The token limit is a number.",
+        chat={"max_tokens": "many"},
+        responses={"max_output_tokens": "many"},
+        messages={"max_tokens": "many"},
+    ),
+    "stream_type": Wrong(
+        "A `stream` that is a text is refused",
+        "`stream` is a boolean.",
+        **everywhere(stream="please"),
+    ),
+    "tools_type": Wrong(
+        "Tools that are no array are refused",
+        "`tools` is an array.",
+        **everywhere(tools="set_light"),
+    ),
+    "choice_word": Wrong(
+        "An unknown mode of `tool_choice` is refused",
+        "`tool_choice` has one of the specified modes.",
+        chat={"tool_choice": "sometimes"},
+        responses={"tool_choice": "sometimes"},
+        messages={"tool_choice": {"type": "sometimes"}},
+        suite=Suite.QUICK,
+        severity=Severity.CRITICAL,
+    ),
+    "choice_unknown_tool": Wrong(
+        "A choice of a tool that was not offered is refused",
+        "`tool_choice` names one of `tools`.",
+        chat={"tool_choice": {"type": "function", "function": {"name": "fly"}}},
+        responses={"tool_choice": {"type": "function", "name": "fly"}},
+        messages={"tool_choice": {"type": "tool", "name": "fly"}},
+        suite=Suite.QUICK,
+        severity=Severity.CRITICAL,
+    ),
+    "choice_without_tools": Wrong(
+        "A required call without tools is refused",
+        "A call can only be required if there are tools.",
+        chat={"tools": None, "tool_choice": "required"},
+        responses={"tools": None, "tool_choice": "required"},
+        messages={"tools": None, "tool_choice": {"type": "any"}},
+        severity=Severity.CRITICAL,
+    ),
+    "unknown_field": Wrong(
+        "A misspelled field is refused",
+        "Fields that the API does not know have no effect; a silent one hides a typing error.",
+        **everywhere(tool_choise="required"),
+        suite=Suite.QUICK,
+        severity=Severity.MINOR,
+    ),
+    "role": Wrong(
+        "An unknown role is refused",
+        "A message has one of the specified roles.",
+        chat={"messages": [{"role": "wizard", "content": "Hi"}]},
+        responses={"input": [{"role": "wizard", "content": "Hi"}]},
+        messages={"messages": [{"role": "wizard", "content": "Hi"}]},
+    ),
+    "missing_input": Wrong(
+        "A request without messages is refused",
+        "The messages (Responses: the input) are required.",
+        chat={"messages": None},
+        responses={"input": None},
+        messages={"messages": None},
+    ),
+    "input_type": Wrong(
+        "Messages that are a number are refused",
+        "The messages (Responses: the input) are an array.",
+        chat={"messages": 5},
+        responses={"input": 5},
+        messages={"messages": 5},
+    ),
+    "unknown_model": Wrong(
+        "An unknown model is refused",
+        "The model is one that the server has.",
+        **everywhere(model="toolgate-verify-no-such-model"),
+        suite=Suite.QUICK,
+    ),
+    "format_type": Wrong(
+        "An unknown format is refused",
+        "The format of the text has one of the specified types.",
+        chat={"response_format": {"type": "yaml"}},
+        responses={"text": {"format": {"type": "yaml"}}},
+        messages={"output_config": {"format": {"type": "yaml"}}},
+        severity=Severity.CRITICAL,
+    ),
+    "format_schema": Wrong(
+        "A format with an invalid schema is refused",
+        "The schema of a format is a JSON Schema.",
+        chat={
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "a", "schema": {"type": "strange"}, "strict": True},
+            }
+        },
+        responses={
+            "text": {
+                "format": {
+                    "type": "json_schema",
+                    "name": "a",
+                    "schema": {"type": "strange"},
+                    "strict": True,
+                }
+            }
+        },
+        messages={
+            "output_config": {"format": {"type": "json_schema", "schema": {"type": "strange"}}}
+        },
+        severity=Severity.CRITICAL,
+    ),
+}
+
+for _name, _wrong in WRONG.items():
+    refused(
+        f"errors.{_name}",
+        _wrong.title,
+        _wrong.requirement,
+        lambda api, wrong=_wrong: body_of(api, wrong.change(api) or {}),  # type: ignore[misc]
+        apis=[api for api in ALL if _wrong.change(api) is not None],
+        suite=_wrong.suite,
+        severity=_wrong.severity,
+    )
+
+STRANGE = Tool("strange", "A tool.", closed(a={"type": "strange"}))
+REMOTE = Tool("remote", "A tool.", closed(a={"$ref": "https://example.com/no-such-schema.json"}))
+NAMELESS = Tool("", "A tool.", closed())
+SPACES = Tool("two words!", "A tool.", closed())
+
+for _name, _title, _requirement, _tools, _severity in (
+    (
+        "schema_type",
+        "A schema with an unknown type is refused",
+        "The parameters of a tool are a JSON Schema.",
+        (STRANGE,),
+        Severity.CRITICAL,
+    ),
+    (
+        "schema_remote",
+        "A strict schema with a remote reference is refused",
+        "A strict schema is enforced, or refused if it can't be.",
+        (REMOTE,),
+        Severity.CRITICAL,
+    ),
+    (
+        "tool_nameless",
+        "A tool with an empty name is refused",
+        "A tool has a name of 1 to 64 characters.",
+        (NAMELESS,),
+        Severity.MAJOR,
+    ),
+    (
+        "tool_name",
+        "A tool name with spaces is refused",
+        "Names of tools have letters, digits, underscores and dashes.",
+        (SPACES,),
+        Severity.MINOR,
+    ),
+    (
+        "tool_twice",
+        "Two tools with one name are refused",
+        "The names of tools are unique.",
+        (LIGHT, replace(LIGHT, parameters=closed())),
+        Severity.MAJOR,
+    ),
+):
+    refused(
+        f"errors.{_name}",
+        _title,
+        _requirement,
+        lambda api, tools=_tools: request(api, replace(BASE, tools=tools, choice="required")),  # type: ignore[misc]
+        severity=_severity,
+        suite=Suite.QUICK if _name == "schema_remote" else Suite.FULL,
+    )
+
+refused(
+    "errors.result_without_call",
+    "A result without its call is refused",
+    "A result refers to a call of the turn before it.",
+    lambda api: request(api, replace(BASE, turns=(ASKED, DONE))),
+)
+refused(
+    "errors.call_without_result",
+    "A call without its result is refused",
+    "Each call of a turn is followed by its result.",
+    lambda api: request(
+        api,
+        replace(
+            BASE,
+            turns=(
+                ASKED,
+                Assistant(calls=(LIGHT_CALL, replace(LIGHT_CALL, id="call_2"))),
+                Result("call_2", "done"),
+            ),
+        ),
+    ),
+    apis=(Api.CHAT, Api.MESSAGES),
+)
+refused(
+    "errors.not_json",
+    "A body that is not JSON is refused",
+    "The body of a request is a JSON object.",
+    lambda api: Request(PATHS[api], raw='{"model": '),
+    suite=Suite.QUICK,
+)
+refused(
+    "errors.streamed",
+    "An error of a streamed request has its status",
+    "A request that is refused before anything is generated has a 4xx, also if it is streamed.",
+    lambda api: body_of(
+        api,
+        {"tool_choice": WRONG["choice_unknown_tool"].change(api), "stream": True}
+        | (WRONG["choice_unknown_tool"].change(api) or {}),
+    ),
+)
+
+
+def _forms(api: Api) -> Scenario:
+    change = WRONG["temperature_type"].change(api) or {}
+    return Scenario(f"{api}.errors.form", api, (body_of(api, change),), BASE)
+
+
+@rule(
+    "errors.form",
+    "Errors have the API's form",
+    "The body of an error has the members that the API specifies.",
+    topic="errors",
+    scenario=_forms,
+)
+def _form(evidence: Evidence) -> None:
+    body = is_refused(evidence).body
+    error = body["error"]
+    require(isinstance(error.get("type"), str) and error["type"], "`error.type` is missing")
+    if evidence.api == Api.MESSAGES:
+        require(body.get("type") == "error", "`type` is not 'error'")
+        require(error["type"].endswith("_error"), f"`error.type` is {error['type']!r}")
+
+
+@rule(
+    "errors.names_parameter",
+    "Errors name the parameter",
+    "An error states which parameter is wrong.",
+    topic="errors",
+    scenario=_forms,
+    severity=Severity.MINOR,
+)
+def _names(evidence: Evidence) -> None:
+    text = is_refused(evidence).text
+    require("temperature" in text, f"the error does not name `temperature`: {brief(text)}")
+
+
+def _keys(api: Api) -> Scenario:
+    return Scenario(f"{api}.errors.key", api, (replace(request(api, BASE), key=WRONG_KEY),), BASE)
+
+
+@rule(
+    "errors.wrong_key",
+    "A wrong key is a 401",
+    "A request without a valid key has the status 401.",
+    topic="errors",
+    scenario=_keys,
+    severity=Severity.CRITICAL,
+)
+def _wrong_key(evidence: Evidence) -> None:
+    exchange = is_refused(evidence)
+    if exchange.status == 403:
+        raise Skipped("status 403 instead of 401")
+    if exchange.status != 401:
+        raise Failed(f"status {exchange.status} instead of 401")

@@ -1,0 +1,132 @@
+"""Load and cancellation: 32 requests at once stay apart, and a cancelled stream frees its slot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from ..asking import request
+from ..asking.ask import Ask, User
+from ..exchange import Request
+from ..reading.answer import Answer
+from ..registry import rule
+from ..scenario import Evidence, Scenario
+from ..terms import Api, Severity, Skipped, Suite, require
+from ..tools.sets import tagged
+from .common import arguments_of, judged, some_calls
+
+AT_ONCE = 32
+CANCELLED = 12
+
+
+@cache
+def load(api: Api) -> Scenario:
+    """Each request has a tool whose only value is its own tag."""
+    asks = [
+        Ask(
+            (User(f"Report the tag of request {number}."),),
+            tools=(tagged(number),),
+            choice="required",
+            parallel=False,
+            max_tokens=100,
+            temperature=1,
+            stream=bool(number % 2),
+        )
+        for number in range(AT_ONCE)
+    ]
+    sent = tuple(request(api, ask) for ask in asks)
+    return Scenario(f"{api}.load", api, sent, asks[0], alone=True)
+
+
+@rule(
+    "load.answered",
+    "32 requests at once are answered",
+    "A server answers requests that arrive at the same time, or refuses them with 429 or 503.",
+    topic="errors",
+    scenario=load,
+    suite=Suite.FULL,
+)
+def _answered(evidence: Evidence) -> None:
+    for index in range(AT_ONCE):
+        exchange = evidence.at(index)
+        require(not exchange.problem, f"request {index}: {exchange.problem}")
+        allowed = exchange.status in (200, 429, 503)
+        require(allowed, f"request {index}: status {exchange.status}: {exchange.text[:120]}")
+
+
+@rule(
+    "load.apart",
+    "Answers under load belong to their requests",
+    "An answer is that of its own request, whatever else is in flight.",
+    topic="strict",
+    scenario=load,
+    suite=Suite.FULL,
+    severity=Severity.CRITICAL,
+)
+def _apart(evidence: Evidence) -> None:
+    seen = 0
+    for index in range(AT_ONCE):
+        if evidence.at(index).status != 200:
+            continue
+        try:
+            calls = some_calls(evidence.answer(index))
+        except Skipped:
+            continue
+        for call in calls:
+            wanted = {"tag": f"tag-{index:02}"}
+            found = arguments_of(call)
+            require(found == wanted, f"request {index} got {found} instead of {wanted}")
+            seen += 1
+    if not seen:
+        raise Skipped("no request got a complete call")
+
+
+@rule(
+    "load.ids",
+    "IDs under load are unique",
+    "The ID of an answer is unique.",
+    topic="body",
+    scenario=load,
+    suite=Suite.FULL,
+)
+def _ids(evidence: Evidence) -> None:
+    ids: list[str] = []
+    for index in range(AT_ONCE):
+        if evidence.at(index).status == 200:
+            ids.append(evidence.answer(index).id)
+    require(len({*ids}) == len(ids), "two answers have one ID")
+
+
+def _after(evidence: Evidence) -> tuple[Request, ...]:
+    return (request(evidence.api, Ask(max_tokens=8)),) * 2
+
+
+@cache
+def cancellation(api: Api) -> Scenario:
+    """Streams that the client leaves after two events, then two short requests."""
+    ask = Ask(max_tokens=1500, stream=True)
+    left = replace(request(api, ask), leave_after=2)
+    return Scenario(
+        f"{api}.cancel", api, (left,) * CANCELLED, ask, follow=_after, followers=2, alone=True
+    )
+
+
+@rule(
+    "cancel.slot_free",
+    "Cancelled streams free their slots",
+    "When a client disconnects, its request ends, and later requests are answered.",
+    topic="stream",
+    scenario=cancellation,
+    suite=Suite.FULL,
+)
+def _slot_free(evidence: Evidence) -> None:
+    def judge(answer: Answer) -> None:
+        require(answer.text or answer.reasoning, "the answer is empty")
+
+    later = Evidence(evidence.scenario, evidence.exchanges[CANCELLED:])
+    if not later.exchanges:
+        raise Skipped("the requests after the cancelled ones were not sent")
+    for exchange in later.exchanges:
+        evidence.shown = exchange
+        require(exchange.status == 200, f"status {exchange.status} {exchange.problem}")
+    judged(later, judge)

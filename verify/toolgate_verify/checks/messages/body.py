@@ -1,0 +1,206 @@
+"""The message object of the Messages API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from ...asking import pair, request
+from ...asking.ask import Ask, User
+from ...registry import rule
+from ...scenario import Evidence, Scenario
+from ...terms import Api, Severity, Skipped, Suite, require
+from ..calls import CALL
+from ..histories import BASE, LONG_TEXT
+from ..reasoning import REASONING
+from ..stops import STREAMED, WHOLE, stops
+from ..text import TEXT
+
+MESSAGES = (Api.MESSAGES,)
+REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"}
+
+
+def body(evidence: Evidence, index: int = 0) -> dict[str, Any]:
+    evidence.answer(index)
+    found = evidence.ok(index).body
+    assert isinstance(found, dict)
+    return found
+
+
+@rule(
+    "body.object",
+    "`type` is `message` and `role` is `assistant`",
+    "A message has `type: message`, `role: assistant` and an array of blocks.",
+    topic="body",
+    scenario=TEXT,
+    apis=MESSAGES,
+)
+def _object(evidence: Evidence) -> None:
+    found = body(evidence)
+    require(found.get("type") == "message", f"`type` is {found.get('type')!r}")
+    require(found.get("role") == "assistant", f"`role` is {found.get('role')!r}")
+    require(isinstance(found.get("content"), list), "`content` is no array")
+
+
+@rule(
+    "body.stop_reason",
+    "`stop_reason` has a specified value",
+    "The stop reason is never null in a whole message.",
+    topic="finish",
+    scenario=TEXT,
+    apis=MESSAGES,
+)
+def _reason(evidence: Evidence) -> None:
+    found = body(evidence).get("stop_reason")
+    require(found in REASONS, f"`stop_reason` is {found!r}")
+
+
+@rule(
+    "body.stop_sequence_null",
+    "`stop_sequence` is null without one",
+    "`stop_sequence` is always present, and null unless a stop sequence ended the message.",
+    topic="body",
+    scenario=TEXT,
+    apis=MESSAGES,
+    severity=Severity.MINOR,
+)
+def _no_sequence(evidence: Evidence) -> None:
+    found = body(evidence)
+    require("stop_sequence" in found, "`stop_sequence` is missing")
+    require(found["stop_sequence"] is None, f"`stop_sequence` is {found['stop_sequence']!r}")
+
+
+@rule(
+    "stop.sequence",
+    "`stop_sequence` is the sequence that came",
+    "`stop_sequence` has the sequence that ended the message.",
+    topic="stop",
+    scenario=stops,
+    apis=MESSAGES,
+)
+def _sequence(evidence: Evidence) -> None:
+    if evidence.answer(WHOLE).finish != "stop_sequence":
+        raise Skipped("no stop sequence ended the message")
+    sent = evidence.at(WHOLE).request.body or {}
+    wanted = sent["stop_sequences"][0]
+    found = body(evidence, WHOLE).get("stop_sequence")
+    require(found == wanted, f"`stop_sequence` is {found!r} instead of {wanted!r}")
+    evidence.answer(STREAMED)
+    text = evidence.at(STREAMED).text
+    require('"stop_sequence":' in text.replace(" ", ""), "the stream has no `stop_sequence`")
+
+
+@rule(
+    "body.tool_use",
+    "A call is a block with `id`, `name` and an object `input`",
+    "The input of a call is a JSON object, not a text.",
+    topic="calls",
+    scenario=CALL,
+    apis=MESSAGES,
+    severity=Severity.CRITICAL,
+)
+def _tool_use(evidence: Evidence) -> None:
+    found = [block for block in body(evidence)["content"] if block.get("type") == "tool_use"]
+    if not found:
+        raise Skipped("the message has no call")
+    for block in found:
+        require(isinstance(block.get("input"), dict), f"`input` is {block.get('input')!r}")
+        require(block.get("id") and block.get("name"), "a block has no `id` or `name`")
+
+
+@rule(
+    "body.text_blocks",
+    "No block of text is empty",
+    "Blocks of text have text; the API refuses empty ones when they are sent back.",
+    topic="body",
+    scenario=CALL,
+    apis=MESSAGES,
+)
+def _no_empty(evidence: Evidence) -> None:
+    found = [block for block in body(evidence)["content"] if block.get("type") == "text"]
+    require(all(block.get("text") for block in found), "a block of text is empty")
+
+
+@rule(
+    "reasoning.signature",
+    "Thinking blocks have a signature",
+    "A block of thinking has a signature, with which it is sent back.",
+    topic="reasoning",
+    scenario=REASONING,
+    apis=MESSAGES,
+)
+def _signature(evidence: Evidence) -> None:
+    found = [block for block in body(evidence)["content"] if block.get("type") == "thinking"]
+    if not found:
+        raise Skipped("the message has no thinking")
+    require(all(block.get("signature") for block in found), "a thinking block has no signature")
+
+
+@rule(
+    "reasoning.first",
+    "Thinking blocks come first",
+    "Blocks of thinking come before text and calls.",
+    topic="reasoning",
+    scenario=REASONING,
+    apis=MESSAGES,
+)
+def _first(evidence: Evidence) -> None:
+    kinds = [block.get("type") for block in body(evidence)["content"]]
+    if "thinking" not in kinds:
+        raise Skipped("the message has no thinking")
+    require(kinds[0] == "thinking", f"the blocks are {kinds}")
+
+
+def _accepted(name: str, title: str, requirement: str, extra: dict[str, Any]) -> None:
+    ask = replace(BASE, extra=extra)
+
+    @cache
+    def make(api: Api) -> Scenario:
+        return Scenario(f"{api}.{name}", api, (request(api, ask), request(api, BASE)), ask)
+
+    def judge(evidence: Evidence) -> None:
+        longer, base = evidence.answer(0).usage, evidence.answer(1).usage
+        if longer is None or base is None:
+            raise Skipped("the answers have no usage")
+        require(
+            longer.prompt > base.prompt, f"{longer.prompt} prompt tokens, {base.prompt} without"
+        )
+
+    rule(name, title, requirement, topic="request", scenario=make, apis=MESSAGES, suite=Suite.FULL)(
+        judge
+    )
+
+
+_accepted(
+    "prompt.system_blocks",
+    "`system` as blocks reaches the prompt",
+    "`system` is a text or an array of blocks, which may have `cache_control`.",
+    {"system": [{"type": "text", "text": LONG_TEXT, "cache_control": {"type": "ephemeral"}}]},
+)
+
+
+@cache
+def prefill(api: Api) -> Scenario:
+    messages = [
+        {"role": "user", "content": "Name a city."},
+        {"role": "assistant", "content": "The city is"},
+    ]
+    ask = Ask((User("Name a city."),), max_tokens=8, extra={"messages": messages})
+    return Scenario(f"{api}.prefill", api, pair(api, ask), ask)
+
+
+@rule(
+    "prefill.accepted",
+    "A last message of the assistant is continued",
+    "If the last message is the assistant's, the response continues it and does not repeat it.",
+    topic="request",
+    scenario=prefill,
+    apis=MESSAGES,
+    suite=Suite.FULL,
+    severity=Severity.MINOR,
+)
+def _prefill(evidence: Evidence) -> None:
+    for index in range(2):
+        text = evidence.answer(index).text
+        require(not text.startswith("The city is"), "the response repeats the message")

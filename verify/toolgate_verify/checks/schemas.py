@@ -1,0 +1,115 @@
+"""Schema accuracy: one strict tool per keyword, asked for a call that its schema forbids, and sets
+of tools. Keywords that decoders rarely enforce are asked for with and without `strict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ..asking import pair
+from ..asking.ask import Ask, User
+from ..check import Source
+from ..reading.answer import Answer
+from ..registry import rule
+from ..scenario import Evidence, Scenario
+from ..terms import Api, Severity, Suite
+from ..tools.everyday import EVERYDAY
+from ..tools.hostile import HOSTILE, RESIDUAL
+from ..tools.sets import SETS
+from ..tools.tool import Tool
+from .common import check_call, judged, some_calls
+
+
+def calls_satisfy(evidence: Evidence) -> None:
+    """All complete calls satisfy the schema of their tool."""
+
+    def judge(answer: Answer) -> None:
+        for call in some_calls(answer):
+            check_call(call, evidence.ask.tools)
+
+    judged(evidence, judge)
+
+
+def schema_scenario(tool: Tool, *, strict: bool, name: str) -> Callable[[Api], Scenario]:
+    """The call not streamed and streamed, at temperature 1 where random models reach more."""
+
+    @cache
+    def make(api: Api) -> Scenario:
+        ask = Ask(
+            (User(tool.prompt),),
+            tools=(tool,),
+            strict=strict,
+            choice=f"={tool.name}",
+            parallel=False,
+            max_tokens=tool.max_tokens,
+            temperature=1,
+        )
+        return Scenario(f"{api}.{name}", api, pair(api, ask), ask)
+
+    return make
+
+
+def _add(tool: Tool, family: str, title: str, *, strict: bool, severity: Severity) -> None:
+    name = f"{family}.{tool.feature}"
+    rule(
+        name,
+        title,
+        tool.rule,
+        topic=Source(f"JSON Schema: {tool.feature}", tool.section),
+        scenario=schema_scenario(tool, strict=strict, name=name),
+        suite=tool.suite,
+        severity=severity,
+    )(calls_satisfy)
+
+
+for _tool in (*EVERYDAY, *HOSTILE):
+    _add(
+        _tool,
+        "schema",
+        f"Strict tool: {_tool.rule.rstrip('.')}",
+        strict=not _tool.unstrict,
+        severity=Severity.MAJOR if _tool.unstrict else Severity.CRITICAL,
+    )
+for _tool in RESIDUAL:
+    _add(
+        _tool,
+        "fail_open",
+        f"`strict` is refused or kept: {_tool.feature}",
+        strict=True,
+        severity=Severity.CRITICAL,
+    )
+    _add(
+        _tool,
+        "checked",
+        f"Without `strict`: {_tool.rule.rstrip('.')}",
+        strict=False,
+        severity=Severity.MINOR,
+    )
+
+
+def _set_scenario(name: str, tools: tuple[Tool, ...], prompt: str) -> Callable[[Api], Scenario]:
+    @cache
+    def make(api: Api) -> Scenario:
+        ask = Ask(
+            (User(prompt),),
+            tools=tools,
+            choice="required",
+            parallel=False,
+            max_tokens=300,
+            temperature=1,
+        )
+        return Scenario(f"{api}.toolset.{name}", api, pair(api, ask), ask)
+
+    return make
+
+
+for _name, (_tools, _prompt) in SETS.items():
+    rule(
+        f"toolset.{_name}",
+        f"Tools of an application: {_name}",
+        "Each call names an offered tool and satisfies its schema.",
+        topic="strict",
+        scenario=_set_scenario(_name, _tools, _prompt),
+        suite=Suite.FULL,
+        severity=Severity.CRITICAL,
+    )(calls_satisfy)

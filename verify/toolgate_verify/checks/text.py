@@ -1,0 +1,215 @@
+"""Plain answers: their text, finish reasons, and the equality of both forms."""
+
+from __future__ import annotations
+
+from ..asking.ask import Ask
+from ..reading.sse import events
+from ..registry import rule
+from ..scenario import Evidence
+from ..terms import Severity, Skipped, require
+from .common import judged, no_markup, paired, same
+
+TEXT = paired("text", Ask(max_tokens=48))
+
+
+@rule(
+    "text.content",
+    "An answer without tools has text",
+    "The generated text is in the field that the API defines for it.",
+    topic="body",
+    scenario=TEXT,
+)
+def _content(evidence: Evidence) -> None:
+    for index in range(2):
+        answer = evidence.answer(index)
+        require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
+
+
+@rule(
+    "text.no_calls",
+    "Without tools there are no calls",
+    "Calls only name tools that the request offers.",
+    topic="calls",
+    scenario=TEXT,
+    severity=Severity.CRITICAL,
+)
+def _no_calls(evidence: Evidence) -> None:
+    for index in range(2):
+        require(not evidence.answer(index).calls, "a call without tools")
+
+
+@rule(
+    "text.no_markup",
+    "The text has no markup of turns",
+    "Content is what the model says, without the marks of its prompt format.",
+    topic="body",
+    scenario=TEXT,
+)
+def _markup(evidence: Evidence) -> None:
+    judged(evidence, lambda answer: no_markup(answer.text))
+
+
+@rule(
+    "text.unicode",
+    "No character is broken",
+    "JSON texts are Unicode in UTF-8; a character is never split between two events.",
+    topic="text",
+    scenario=TEXT,
+)
+def _unicode(evidence: Evidence) -> None:
+    whole, streamed = evidence.whole, evidence.streamed
+    extra = streamed.text.count("\ufffd") > whole.text.count("\ufffd")
+    require(not extra, "the stream has U+FFFD where the whole answer has characters")
+    for index in range(2):
+        broken = [char for char in evidence.answer(index).text if "\ud800" <= char <= "\udfff"]
+        require(not broken, "the text has a lone surrogate")
+
+
+@rule(
+    "text.model",
+    "The answer names its model",
+    "The answer has the name of the model that generated it.",
+    topic="body",
+    scenario=TEXT,
+    severity=Severity.MINOR,
+)
+def _model(evidence: Evidence) -> None:
+    for index in range(2):
+        require(evidence.answer(index).model, "`model` is missing or empty")
+
+
+@rule(
+    "text.ids_differ",
+    "Each answer has an ID of its own",
+    "The ID of an answer is unique.",
+    topic="body",
+    scenario=TEXT,
+)
+def _ids(evidence: Evidence) -> None:
+    first, second = evidence.whole.id, evidence.streamed.id
+    require(first and second, "`id` is missing or empty")
+    require(first != second, f"two answers have the ID {first!r}")
+
+
+@rule(
+    "text.limit",
+    "The token limit is respected",
+    "An answer has at most as many tokens as the request allows.",
+    topic="request",
+    scenario=TEXT,
+)
+def _limit(evidence: Evidence) -> None:
+    for index in range(2):
+        usage = evidence.answer(index).usage
+        if usage is not None:
+            limit = evidence.ask.max_tokens
+            require(usage.completion <= limit, f"{usage.completion} tokens, limit {limit}")
+
+
+@rule(
+    "text.finish",
+    "The finish reason states whether the limit cut the answer",
+    "An answer that reaches the token limit is marked as cut; others are marked as ended.",
+    topic="finish",
+    scenario=TEXT,
+    severity=Severity.CRITICAL,
+)
+def _finish(evidence: Evidence) -> None:
+    for index in range(2):
+        answer = evidence.answer(index)
+        usage = answer.usage
+        if usage is None:
+            raise Skipped("the answer has no usage")
+        wanted = "length" if usage.completion >= evidence.ask.max_tokens else "stop"
+        require(answer.finish == wanted, f"{usage.completion} tokens and {answer.finish!r}")
+
+
+@rule(
+    "text.same",
+    "Streamed and whole text are equal at temperature 0",
+    "The deltas of a stream add up to the answer that is sent without streaming.",
+    topic="stream",
+    scenario=TEXT,
+    severity=Severity.CRITICAL,
+    confirm=True,
+)
+def _same(evidence: Evidence) -> None:
+    same("texts", evidence.whole.text, evidence.streamed.text)
+
+
+@rule(
+    "text.same_finish",
+    "Streamed and whole finish reasons are equal",
+    "A stream ends with the finish reason of the whole answer.",
+    topic="finish",
+    scenario=TEXT,
+    confirm=True,
+)
+def _same_finish(evidence: Evidence) -> None:
+    same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
+
+
+@rule(
+    "text.content_type",
+    "A whole answer is application/json",
+    "The content type describes the body.",
+    topic="content_type",
+    scenario=TEXT,
+    severity=Severity.MINOR,
+)
+def _json(evidence: Evidence) -> None:
+    found = evidence.ok(0).content_type
+    require(found == "application/json", f"content-type is {found!r}")
+
+
+@rule(
+    "stream.content_type",
+    "A stream is text/event-stream",
+    "Event streams have the type text/event-stream.",
+    topic="sse",
+    scenario=TEXT,
+)
+def _sse(evidence: Evidence) -> None:
+    found = evidence.ok(1).content_type
+    require(found == "text/event-stream", f"content-type is {found!r}")
+
+
+@rule(
+    "stream.json",
+    "Every event is one JSON object",
+    "The data of each event is one JSON object of the API.",
+    topic="stream",
+    scenario=TEXT,
+)
+def _events_are_json(evidence: Evidence) -> None:
+    sent = [each for each in events(evidence.ok(1).text) if each.text.strip() != "[DONE]"]
+    require(sent, "the stream has no events")
+    broken = [each.text[:80] for each in sent if not isinstance(each.data, dict)]
+    require(not broken, f"not a JSON object: {broken[:1]}")
+
+
+@rule(
+    "stream.incremental",
+    "Text arrives in several parts",
+    "A stream sends text as it is generated, not at the end.",
+    topic="stream",
+    scenario=TEXT,
+    severity=Severity.MINOR,
+)
+def _incremental(evidence: Evidence) -> None:
+    require(evidence.streamed.text or evidence.streamed.reasoning, "the stream has no text")
+    sent = events(evidence.ok(1).text)
+    texts = [each for each in sent if _has_delta(each.data)]
+    require(len(texts) > 1, f"{len(texts)} event with text")
+
+
+def _has_delta(data: object) -> bool:
+    if not isinstance(data, dict):
+        return False
+    if str(data.get("type", "")).endswith(".delta") or data.get("type") == "content_block_delta":
+        return True
+    return any(
+        (choice.get("delta") or {}).get(name)
+        for choice in data.get("choices") or ()
+        for name in ("content", "reasoning_content", "reasoning")
+    )

@@ -1,0 +1,180 @@
+"""Runs the scenarios of checks and judges their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..check import Check
+from ..exchange import Exchange, Request
+from ..reading.answer import Unreadable
+from ..scenario import Evidence, Scenario
+from ..terms import Failed, Refused, Skipped, Verdict
+from .client import BudgetSpent, Client
+
+NOT_SENT = "not run: the limit of requests (--max-requests) was reached"
+
+
+@dataclass
+class Result:
+    check: Check
+    verdict: Verdict
+    message: str = ""
+    exchange: Exchange | None = None
+    """The exchange that shows a failure."""
+    runs: int = 1
+    """How often the scenario ran. 2 if a failure was confirmed, or not."""
+
+
+@dataclass
+class Run:
+    results: list[Result] = field(default_factory=list)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    """By the name of the scenario."""
+    seconds: float = 0.0
+    requests: int = 0
+
+
+Progress = Callable[[Scenario], None]
+
+
+async def run(client: Client, checks: Sequence[Check], progress: Progress | None = None) -> Run:
+    """Runs each scenario once, those that are `alone` after all others, and confirms failures that
+    rounding may cause."""
+    made = Run()
+    scenarios = scenarios_of(checks)
+
+    async def one(scenario: Scenario) -> None:
+        made.evidence[scenario.name] = await perform(client, scenario)
+        if progress is not None:
+            progress(scenario)
+
+    began = asyncio.get_running_loop().time()
+    await _limited([s for s in scenarios if not s.alone], one, client.concurrency)
+    for scenario in scenarios:
+        if scenario.alone:
+            await one(scenario)
+    made.results = judge_all(checks, made.evidence)
+    await _confirm(client, made)
+    made.seconds = asyncio.get_running_loop().time() - began
+    made.requests = client.sent
+    return made
+
+
+def scenarios_of(checks: Iterable[Check]) -> list[Scenario]:
+    """The scenarios of the checks, each once."""
+    found: dict[str, Scenario] = {}
+    for check in checks:
+        found.setdefault(check.scenario.name, check.scenario)
+    return [*found.values()]
+
+
+async def perform(client: Client, scenario: Scenario, *, one_by_one: bool = False) -> Evidence:
+    """The answers of a scenario. Empty if the limit of requests was reached before its end."""
+    evidence = Evidence(scenario)
+    groups: list[Sequence[Request]] = [
+        [each for each in scenario.requests if client.target.key or not each.key]
+    ]
+    followed = False
+    try:
+        while groups:
+            group = groups.pop(0)
+            if one_by_one and len(group) > 1:
+                groups = [[each] for each in group] + groups
+                continue
+            evidence.exchanges += await _send_all(client, scenario, group)
+            if not groups and not followed and scenario.follow is not None:
+                followed = True
+                groups += _follow(evidence)
+    except* BudgetSpent:
+        evidence.exchanges = []
+    return evidence
+
+
+async def _send_all(
+    client: Client, scenario: Scenario, requests: Sequence[Request]
+) -> list[Exchange]:
+    async with asyncio.TaskGroup() as group:
+        sent = [
+            group.create_task(client.send(scenario, each, at_once=scenario.alone))
+            for each in requests
+        ]
+    return [task.result() for task in sent]
+
+
+def _follow(evidence: Evidence) -> list[Sequence[Request]]:
+    """The further requests. None if the first answers can't be used; the checks then state why."""
+    assert evidence.scenario.follow is not None
+    try:
+        requests = evidence.scenario.follow(evidence)
+    except (Failed, Refused, Skipped):
+        return []
+    return [[each] for each in requests] if evidence.scenario.in_order else [requests]
+
+
+def judge_all(checks: Iterable[Check], evidence: dict[str, Evidence]) -> list[Result]:
+    return [judge(check, evidence.get(check.scenario.name)) for check in checks]
+
+
+def judge(check: Check, evidence: Evidence | None) -> Result:
+    """The verdict of one check on the answers."""
+    if evidence is None or not evidence.exchanges:
+        key = any(each.key for each in check.scenario.requests)
+        reason = "not run: it needs a run with a key" if key else NOT_SENT
+        return Result(check, Verdict.SKIP, reason)
+    evidence.shown = None
+    try:
+        check.judge(evidence)
+    except Failed as error:
+        return _result(check, Verdict.FAIL, error, evidence)
+    except Refused as error:
+        return _result(check, Verdict.REFUSED, error, evidence)
+    except Skipped as error:
+        return _result(check, Verdict.SKIP, error, evidence)
+    except (Unreadable, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        # The answer lacks a member that the judgement reads.
+        problem = Failed(f"the answer can't be read: {type(error).__name__}: {error}")
+        return _result(check, Verdict.FAIL, problem, evidence)
+    return Result(check, Verdict.PASS)
+
+
+def _result(check: Check, verdict: Verdict, error: Exception, evidence: Evidence) -> Result:
+    return Result(check, verdict, str(error), evidence.shown)
+
+
+async def _confirm(client: Client, made: Run) -> None:
+    """Runs the scenarios of failed checks with `confirm` again, one request after another."""
+    failed = [r for r in made.results if r.verdict == Verdict.FAIL and r.check.confirm]
+    again: dict[str, Evidence] = {}
+    for scenario in scenarios_of(result.check for result in failed):
+        evidence = await perform(client, scenario, one_by_one=True)
+        if evidence.exchanges:
+            again[scenario.name] = evidence
+    for result in failed:
+        if result.check.scenario.name not in again:
+            continue
+        second = judge(result.check, again[result.check.scenario.name])
+        result.runs = 2
+        if second.verdict == Verdict.PASS:
+            result.verdict, result.message, result.exchange = Verdict.PASS, "", None
+        else:
+            made.evidence[result.check.scenario.name] = again[result.check.scenario.name]
+            result.verdict, result.message = second.verdict, second.message
+            result.exchange = second.exchange
+
+
+async def _limited(
+    scenarios: Sequence[Scenario], one: Callable[[Scenario], Awaitable[None]], width: int
+) -> None:
+    """Runs the scenarios in order, a few at a time, so that a limit of requests ends with whole
+    scenarios."""
+    waiting = iter(scenarios)
+
+    async def worker() -> None:
+        for scenario in waiting:
+            await one(scenario)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(width):
+            group.create_task(worker())

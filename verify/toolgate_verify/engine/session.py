@@ -1,0 +1,139 @@
+"""A run as the command line asks for it: the settings, the model, the APIs, the progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..catalogue import all_checks, select
+from ..check import Check
+from ..checks.user_tools import checks_of
+from ..registry import ALL
+from ..terms import Api, Suite
+from ..tools.user_tools import read_tools
+from .client import Client
+from .probe import probe
+from .run import Run, run, scenarios_of
+from .target import Target, base_url
+
+
+class NotVerified(Exception):
+    """There is nothing to verify. The message states why."""
+
+
+@dataclass(frozen=True)
+class Session:
+    url: str
+    model: str
+    key: str
+    api: str
+    suite: str
+    only: tuple[str, ...] = ()
+    seed: int = 1
+    extra: Mapping[str, Any] | None = None
+    concurrency: int = 8
+    timeout: float = 120.0
+    max_requests: int | None = None
+    tools: Path | None = None
+
+    @property
+    def apis(self) -> tuple[Api, ...]:
+        return ALL if self.api == "all" else (Api(self.api),)
+
+    @property
+    def target(self) -> Target:
+        model = self.model or "MODEL"
+        return Target(base_url(self.url), model, self.key, self.extra or {}, self.seed)
+
+    def checks(self) -> list[Check]:
+        """The selected checks, and those of the user's tools. Raises ValueError, NoTools."""
+        own = checks_of(read_tools(self.tools), self.apis) if self.tools is not None else []
+        return [*select(self.apis, Suite(self.suite), self.only), *own]
+
+    def every_check(self) -> list[Check]:
+        own = checks_of(read_tools(self.tools), ALL) if self.tools is not None else []
+        return [*all_checks(), *own]
+
+    def check(self, name: str) -> Check:
+        """A check by its ID. Raises ValueError."""
+        found = next((each for each in self.every_check() if each.id == name), None)
+        if found is None:
+            raise ValueError(f"no check is named {name!r}; --list lists them")
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """For the report, without the key."""
+        hidden = ("key", "url", "model")
+        made = {name: value for name, value in asdict(self).items() if name not in hidden}
+        return {**made, "tools": None if self.tools is None else self.tools.name}
+
+
+def verified(session: Session, console: Console) -> tuple[Run, Target]:
+    """Runs the session with a progress display. Raises NotVerified."""
+    return asyncio.run(_verified(session, console))
+
+
+async def _verified(session: Session, console: Console) -> tuple[Run, Target]:
+    limits = httpx.Limits(max_connections=200)
+    async with httpx.AsyncClient(limits=limits, follow_redirects=False, trust_env=False) as http:
+        target = session.target
+        if not session.model:
+            target = Target(target.url, await _only_model(http, target), *_rest(target))
+        client = Client(target, http, session.concurrency, session.max_requests, session.timeout)
+        checks = await _usable(session, client, console)
+        scenarios = scenarios_of(checks)
+        with _progress(console) as progress:
+            task = progress.add_task("scenarios", total=len(scenarios))
+            made = await run(client, checks, lambda _: progress.advance(task))
+        return made, client.target
+
+
+def _rest(target: Target) -> tuple[str, Mapping[str, Any], int | None]:
+    return target.key, target.extra, target.seed
+
+
+async def _usable(session: Session, client: Client, console: Console) -> list[Check]:
+    """The checks of the APIs that answer."""
+    missing = await probe(client, session.apis)
+    if len(missing) == len(session.apis):
+        reasons = "; ".join(f"{api}: {reason}" for api, reason in missing.items())
+        raise NotVerified(f"{client.target.url} does not answer a short request ({reasons})")
+    for api, reason in missing.items():
+        console.print(f"Without {api}: {reason}", markup=False)
+    if client.target.without:
+        names = ", ".join(sorted(client.target.without))
+        console.print(f"The server does not accept {names}: left out of the requests.")
+    return [check for check in session.checks() if check.api not in missing]
+
+
+async def _only_model(http: httpx.AsyncClient, target: Target) -> str:
+    headers = {"authorization": f"Bearer {target.key}"} if target.key else {}
+    try:
+        response = await http.get(f"{target.url}/models", headers=headers, timeout=15)
+        names = [str(each["id"]) for each in response.json()["data"]]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise NotVerified(
+            f"{target.url}/models does not list models; name one with --model"
+        ) from error
+    if len(names) != 1:
+        raise NotVerified(f"name one of the models with --model: {', '.join(names)}")
+    return names[0]
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,104 @@
+"""Reads chat completions and their chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..exchange import Event
+from .answer import Answer, Call, Unreadable, Usage, get, integer, optional, text_of
+
+FINISH = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls"}
+
+
+def whole(body: Any, choice: int = 0) -> Answer:
+    found = get(body, "choices", choice)
+    message = get(found, "message")
+    return Answer(
+        id=text_of(body.get("id"), "id"),
+        model=text_of(body.get("model"), "model"),
+        text=text_of(optional(message, "content"), "content"),
+        reasoning=_reasoning(message),
+        calls=[_call(call) for call in optional(message, "tool_calls") or ()],
+        finish=_finish(found),
+        usage=usage(body.get("usage")),
+        choices=len(body["choices"]),
+    )
+
+
+def stream(sent: tuple[Event, ...], choice: int = 0) -> Answer:
+    answer, calls = Answer(choices=0), dict[int, Call]()
+    for chunk in chunks(sent):
+        answer.id = answer.id or text_of(chunk.get("id"), "id")
+        answer.model = answer.model or text_of(chunk.get("model"), "model")
+        if chunk.get("usage") is not None:
+            answer.usage = usage(chunk["usage"])
+        for found in chunk.get("choices") or ():
+            index = optional(found, "index") or 0
+            answer.choices = max(answer.choices, index + 1)
+            if index != choice:
+                continue
+            delta = optional(found, "delta") or {}
+            answer.text += text_of(delta.get("content"), "content")
+            answer.reasoning += _reasoning(delta)
+            for part in delta.get("tool_calls") or ():
+                _add(calls, part)
+            if optional(found, "finish_reason") is not None:
+                answer.finish = _finish(found)
+    answer.calls = [calls[index] for index in sorted(calls)]
+    return answer
+
+
+def chunks(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
+    """The chunks, without `[DONE]`. Raises Unreadable, also for an event with an error."""
+    found: list[dict[str, Any]] = []
+    for event in sent:
+        if event.text.strip() == "[DONE]":
+            continue
+        if not isinstance(event.data, dict):
+            raise Unreadable(f"an event is not a JSON object: {event.text[:100]}")
+        if event.data.get("error"):
+            raise Unreadable(f"the stream has an error: {event.text[:200]}")
+        found.append(event.data)
+    return found
+
+
+def usage(value: Any) -> Usage | None:
+    if value is None:
+        return None
+    return Usage(
+        prompt=integer(get(value, "prompt_tokens"), "prompt_tokens"),
+        completion=integer(get(value, "completion_tokens"), "completion_tokens"),
+        total=integer(get(value, "total_tokens"), "total_tokens"),
+        cached=optional(value, "prompt_tokens_details", "cached_tokens"),
+        reasoning=optional(value, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _add(calls: dict[int, Call], part: Any) -> None:
+    index = integer(get(part, "index"), "tool_calls[].index")
+    call = calls.setdefault(index, Call())
+    call.id = call.id or text_of(part.get("id"), "id")
+    call.name += text_of(optional(part, "function", "name"), "name")
+    call.arguments += text_of(optional(part, "function", "arguments"), "arguments")
+
+
+def _call(call: Any) -> Call:
+    arguments = get(call, "function", "arguments")
+    if not isinstance(arguments, str):
+        raise Unreadable("`arguments` is not a string")
+    return Call(
+        text_of(optional(call, "id"), "id"),
+        text_of(get(call, "function", "name"), "name"),
+        arguments,
+    )
+
+
+def _reasoning(message: Any) -> str:
+    """`reasoning_content` is DeepSeek's field, `reasoning` that of other servers."""
+    found = optional(message, "reasoning_content") or optional(message, "reasoning")
+    return text_of(found, "reasoning_content")
+
+
+def _finish(choice: Any) -> str:
+    reason = text_of(optional(choice, "finish_reason"), "finish_reason")
+    return FINISH.get(reason, reason)

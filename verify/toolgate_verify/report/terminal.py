@@ -1,0 +1,108 @@
+"""The result in the terminal: a table, and the failures with a command that shows each."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..check import Check
+from ..engine.estimate import Estimate
+from ..engine.run import Result, Run
+from ..engine.target import Target
+from ..terms import Verdict
+from .curl import curl
+from .summary import Count, count, failures, groups
+
+FIRST = 6
+"""Number of failures that are shown in full."""
+STYLES = {"critical": "bold red", "major": "red", "minor": "yellow"}
+
+
+def show(run: Run, target: Target, console: Console) -> None:
+    """A summary that fits one screen, and the first failures."""
+    by_api = groups(run.results, by_api=True)
+    table = Table(box=box.SIMPLE, pad_edge=False, show_footer=True)
+    total = count(run.results)
+    table.add_column("checks", footer="all")
+    for api, results in by_api.items():
+        table.add_column(api, justify="right", footer=_cell(count(results)))
+    for family, results in groups(run.results).items():
+        cells = []
+        for api in by_api:
+            found = [each for each in results if each.check.api == api]
+            cells.append(_cell(count(found)) if found else Text("", "dim"))
+        table.add_row(family.replace("_", " "), *cells)
+    console.print(table)
+    for result in failures(run.results)[:FIRST]:
+        _failure(result, target, console)
+    if total.failed > FIRST:
+        rest = [result.check.id for result in failures(run.results)[FIRST:]]
+        console.print(Text(f"\n{len(rest)} further failures: {', '.join(rest)}"))
+    console.print(
+        f"\n{total.passed} passed, {total.failed} failed, {total.refused} refused by the server, "
+        f"{total.skipped} not shown by the answers; {total.percent} of those judged. "
+        f"{run.requests} requests in {run.seconds:.0f} s."
+    )
+
+
+def _cell(found: Count) -> Text:
+    judged = found.passed + found.failed
+    text = f"{found.passed}/{judged}" if judged else "–"
+    if found.refused:
+        text += f" ({found.refused} ref.)"
+    style = "red" if found.failed else "green" if found.passed else "dim"
+    return Text(text, style)
+
+
+def _failure(result: Result, target: Target, console: Console) -> None:
+    check = result.check
+    console.print()
+    style = STYLES[check.severity]
+    console.print(
+        Text.assemble((f"{check.severity} ", style), (check.id, "bold"), f"  {check.title}")
+    )
+    console.print(Text(f"  {result.message}"))
+    console.print(Text(f"  Rule: {check.rule} ({check.source.section}: {check.source.url})", "dim"))
+    if result.exchange is not None:
+        command = curl(target, check.api, result.exchange.request)
+        console.print(Text(f"  {command}", "dim"), soft_wrap=True)
+
+
+def explain(check: Check, target: Target, console: Console) -> None:
+    """One check: its rule, its source, and the requests that it judges."""
+    console.print(Text.assemble((check.id, "bold"), f"  {check.title}\n"))
+    for name, value in (
+        ("rule", check.rule),
+        ("source", f"{check.source.section}: {check.source.url}"),
+        ("severity", check.severity),
+        ("suite", check.suite),
+        ("scenario", f"{check.scenario.name}, {check.scenario.count} requests"),
+    ):
+        console.print(Text(f"{name:10}{value}"))
+    for request in check.scenario.requests[:2]:
+        prepared = target.prepared(request, check.api)
+        console.print(Text(f"\n{curl(target, check.api, prepared)}"), soft_wrap=True)
+
+
+def list_checks(checks: list[Check], console: Console) -> None:
+    for check in checks:
+        line = Text.assemble(
+            (f"{check.id:44}", "bold"),
+            (f"{check.severity:9}", STYLES[check.severity]),
+            f"{check.suite:6}",
+            check.title,
+        )
+        console.print(line, soft_wrap=True)
+
+
+def cost(found: Estimate, console: Console) -> None:
+    console.print(
+        f"{found.checks} checks, {found.requests} requests, about {found.prompt_tokens:,} prompt "
+        f"tokens, at most {found.output_tokens:,} output tokens"
+    )
+
+
+def verdicts(results: list[Result], verdict: Verdict) -> list[str]:
+    return [result.check.id for result in results if result.verdict == verdict]
