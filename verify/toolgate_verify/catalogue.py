@@ -12,7 +12,7 @@ from .terms import Api, Suite
 
 def all_checks() -> tuple[Check, ...]:
     """All checks, in the order of the modules."""
-    checks.load()
+    checks.register_all()
     return tuple(REGISTERED)
 
 

@@ -28,7 +28,7 @@ MODULES = (
 )
 
 
-def load() -> None:
+def register_all() -> None:
     """Imports the modules, which registers their checks once."""
     for module in MODULES:
         import_module(f"{__name__}.{module}")

@@ -8,11 +8,11 @@ from functools import cache
 
 from ..asking import pair
 from ..asking.ask import Ask, User
-from ..check import Source
+from ..check import Judge, Source
 from ..reading.answer import Answer
 from ..registry import rule
-from ..scenario import Evidence, Scenario
-from ..terms import Api, Severity, Suite
+from ..scenario import Evidence, Scenario, brief
+from ..terms import Api, Severity, Skipped, Suite
 from ..tools.everyday import EVERYDAY
 from ..tools.hostile import HOSTILE, RESIDUAL
 from ..tools.sets import SETS
@@ -28,6 +28,15 @@ def calls_satisfy(evidence: Evidence) -> None:
             check_call(call, evidence.ask.tools)
 
     judged(evidence, judge)
+
+
+def satisfy_or_error(evidence: Evidence) -> None:
+    """As `calls_satisfy`; an error instead of a wrong call shows nothing."""
+    for exchange in evidence.exchanges:
+        if exchange.status >= 500 or '"error":{"' in exchange.text.replace(" ", ""):
+            evidence.shown = exchange
+            raise Skipped(f"an error instead of a call: {brief(exchange.text)}")
+    calls_satisfy(evidence)
 
 
 def schema_scenario(tool: Tool, *, strict: bool, name: str) -> Callable[[Api], Scenario]:
@@ -49,7 +58,15 @@ def schema_scenario(tool: Tool, *, strict: bool, name: str) -> Callable[[Api], S
     return make
 
 
-def _add(tool: Tool, family: str, title: str, *, strict: bool, severity: Severity) -> None:
+def _add(
+    tool: Tool,
+    family: str,
+    title: str,
+    *,
+    strict: bool,
+    severity: Severity,
+    judge: Judge = calls_satisfy,
+) -> None:
     name = f"{family}.{tool.feature}"
     rule(
         name,
@@ -59,7 +76,7 @@ def _add(tool: Tool, family: str, title: str, *, strict: bool, severity: Severit
         scenario=schema_scenario(tool, strict=strict, name=name),
         suite=tool.suite,
         severity=severity,
-    )(calls_satisfy)
+    )(judge)
 
 
 for _tool in (*EVERYDAY, *HOSTILE):
@@ -84,6 +101,7 @@ for _tool in RESIDUAL:
         f"Without `strict`: {_tool.rule.rstrip('.')}",
         strict=False,
         severity=Severity.MINOR,
+        judge=satisfy_or_error,
     )
 
 

@@ -197,7 +197,10 @@ def _events_are_json(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _incremental(evidence: Evidence) -> None:
-    require(evidence.streamed.text or evidence.streamed.reasoning, "the stream has no text")
+    answer = evidence.streamed
+    require(answer.text or answer.reasoning, "the stream has no text")
+    if not f"{answer.text}{answer.reasoning}".strip():
+        raise Skipped("the text is blank")
     sent = events(evidence.ok(1).text)
     texts = [each for each in sent if _has_delta(each.data)]
     require(len(texts) > 1, f"{len(texts)} event with text")

@@ -11,17 +11,21 @@ from ..check import Check
 from ..engine.estimate import Estimate
 from ..engine.run import Result, Run
 from ..engine.target import Target
+from ..scenario import brief
 from ..terms import Verdict
 from .curl import curl
 from .summary import Count, count, failures, groups
 
-FIRST = 6
+FIRST = 10
 """Number of failures that are shown in full."""
 STYLES = {"critical": "bold red", "major": "red", "minor": "yellow"}
 
 
 def show(run: Run, target: Target, console: Console) -> None:
-    """A summary that fits one screen, and the first failures."""
+    """The first failures, and then a summary that fits one screen."""
+    shown = failures(run.results)[:FIRST]
+    for result in shown:
+        _failure(result, target, console)
     by_api = groups(run.results, by_api=True)
     table = Table(box=box.SIMPLE, pad_edge=False, show_footer=True)
     total = count(run.results)
@@ -35,11 +39,10 @@ def show(run: Run, target: Target, console: Console) -> None:
             cells.append(_cell(count(found)) if found else Text("", "dim"))
         table.add_row(family.replace("_", " "), *cells)
     console.print(table)
-    for result in failures(run.results)[:FIRST]:
-        _failure(result, target, console)
     if total.failed > FIRST:
         rest = [result.check.id for result in failures(run.results)[FIRST:]]
-        console.print(Text(f"\n{len(rest)} further failures: {', '.join(rest)}"))
+        names = brief(", ".join(rest), 400)
+        console.print(Text(f"{len(rest)} further failures: {names}"))
     console.print(
         f"\n{total.passed} passed, {total.failed} failed, {total.refused} refused by the server, "
         f"{total.skipped} not shown by the answers; {total.percent} of those judged. "
@@ -63,7 +66,7 @@ def _failure(result: Result, target: Target, console: Console) -> None:
     console.print(
         Text.assemble((f"{check.severity} ", style), (check.id, "bold"), f"  {check.title}")
     )
-    console.print(Text(f"  {result.message}"))
+    console.print(Text(f"  {brief(result.message, 200)}"))
     console.print(Text(f"  Rule: {check.rule} ({check.source.section}: {check.source.url})", "dim"))
     if result.exchange is not None:
         command = curl(target, check.api, result.exchange.request)

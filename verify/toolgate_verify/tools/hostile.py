@@ -14,7 +14,7 @@ NODE: dict[str, Any] = {
     "type": "object",
     "properties": {
         "value": COUNT,
-        "children": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 2},
+        "children": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 1},
     },
     "required": ["value", "children"],
     "additionalProperties": False,

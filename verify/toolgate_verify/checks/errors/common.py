@@ -226,6 +226,7 @@ for _name, _wrong in WRONG.items():
         _wrong.title,
         _wrong.requirement,
         lambda api, wrong=_wrong: body_of(api, wrong.change(api) or {}),  # type: ignore[misc]
+        topic="request",
         apis=[api for api in ALL if _wrong.change(api) is not None],
         suite=_wrong.suite,
         severity=_wrong.severity,
@@ -287,6 +288,8 @@ refused(
     "A result without its call is refused",
     "A result refers to a call of the turn before it.",
     lambda api: request(api, replace(BASE, turns=(ASKED, DONE))),
+    topic="calls",
+    apis=(Api.RESPONSES, Api.MESSAGES),  # the reference of chat completions does not state it
 )
 refused(
     "errors.call_without_result",
@@ -303,7 +306,8 @@ refused(
             ),
         ),
     ),
-    apis=(Api.CHAT, Api.MESSAGES),
+    topic="calls",
+    apis=(Api.MESSAGES,),
 )
 refused(
     "errors.not_json",

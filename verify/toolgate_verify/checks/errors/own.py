@@ -20,7 +20,7 @@ def _refused(api: Api, name: str, title: str, requirement: str, change: Body, **
         requirement,
         lambda each: body_of(each, change, ask),
         apis=(api,),
-        **{"suite": Suite.FULL, **more},
+        **{"topic": "request", "suite": Suite.FULL, **more},
     )
 
 
