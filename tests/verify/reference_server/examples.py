@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolgate_verify.tools.everyday import EVERYDAY
-from toolgate_verify.tools.hostile import HOSTILE, RESIDUAL
+from toolgate_verify.tools.hostile import HOSTILE
+from toolgate_verify.tools.residual import RESIDUAL
 from toolgate_verify.tools.sets import ENDLESS, LONG, LONGEST_NAME, MANY, PREFIXES, SETS
 from toolgate_verify.tools.tool import Tool
 

@@ -14,7 +14,8 @@ from ..registry import rule
 from ..scenario import Evidence, Scenario, brief
 from ..terms import Api, Severity, Skipped, Suite
 from ..tools.everyday import EVERYDAY
-from ..tools.hostile import HOSTILE, RESIDUAL
+from ..tools.hostile import HOSTILE
+from ..tools.residual import RESIDUAL
 from ..tools.sets import SETS
 from ..tools.tool import Tool
 from .common import check_call, judged, some_calls
@@ -84,8 +85,8 @@ for _tool in (*EVERYDAY, *HOSTILE):
         _tool,
         "schema",
         f"Strict tool: {_tool.rule.rstrip('.')}",
-        strict=not _tool.unstrict,
-        severity=Severity.MAJOR if _tool.unstrict else Severity.CRITICAL,
+        strict=True,
+        severity=Severity.CRITICAL,
     )
 for _tool in RESIDUAL:
     _add(

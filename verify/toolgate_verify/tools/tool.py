@@ -26,6 +26,4 @@ class Tool:
     section: str = ""
     """Section of JSON Schema's specification that defines the keyword."""
     suite: Suite = Suite.FULL
-    unstrict: bool = False
-    """Whether the schema is outside of the subset that `strict` usually allows."""
     max_tokens: int = 300

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ...asking import pair, request
+from ...asking import request
 from ...asking.ask import Ask
 from ...reading import chat
 from ...reading.answer import Unreadable
@@ -15,7 +15,8 @@ from ...reading.sse import events
 from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Failed, Severity, Skipped, Suite, require
-from ..calls import CALL, SEVERAL
+from ..calls import CALL
+from ..several import SEVERAL
 from ..text import TEXT
 
 CHAT = (Api.CHAT,)
@@ -298,85 +299,3 @@ def _order(evidence: Evidence) -> None:
         raise Skipped("the stream has no calls")
     seen = [index for at, index in enumerate(order) if at == 0 or order[at - 1] != index]
     require(seen == list(range(len(seen))), f"fragments have the indices {seen[:12]}")
-
-
-@cache
-def two_choices(api: Api) -> Scenario:
-    ask = Ask(max_tokens=24, temperature=1, extra={"n": 2, "seed": 7})
-    return Scenario(f"{api}.two_choices", api, pair(api, ask), ask)
-
-
-@rule(
-    "n.whole",
-    "`n: 2` gives two choices",
-    "An answer has `n` choices, numbered from 0.",
-    topic="request",
-    scenario=two_choices,
-    apis=CHAT,
-    suite=Suite.FULL,
-)
-def _two(evidence: Evidence) -> None:
-    evidence.answer(0)
-    found = [choice.get("index") for choice in evidence.ok(0).body["choices"]]
-    require(found == [0, 1], f"choices with the indices {found}")
-
-
-@rule(
-    "n.streamed",
-    "A stream with `n: 2` finishes both choices",
-    "Each choice of a stream has a role, its own index and one finish reason.",
-    topic="stream",
-    scenario=two_choices,
-    apis=CHAT,
-    suite=Suite.FULL,
-)
-def _two_streamed(evidence: Evidence) -> None:
-    roles, reasons = set[int](), list[int]()
-    for chunk in chunks(evidence):
-        for choice in chunk.get("choices") or ():
-            if (choice.get("delta") or {}).get("role"):
-                roles.add(choice.get("index"))
-            if choice.get("finish_reason"):
-                reasons.append(choice.get("index"))
-    require(roles == {0, 1}, f"choices with a role: {sorted(roles)}")
-    require(sorted(reasons) == [0, 1], f"choices with a finish reason: {sorted(reasons)}")
-
-
-@rule(
-    "n.usage",
-    "Usage covers all choices",
-    "The output tokens are those of all choices together.",
-    topic="usage",
-    scenario=two_choices,
-    apis=CHAT,
-    suite=Suite.FULL,
-)
-def _two_usage(evidence: Evidence) -> None:
-    answer = evidence.answer(0)
-    require(answer.usage is not None, "`usage` is missing")
-    assert answer.usage is not None
-    reasons = [choice.get("finish_reason") for choice in evidence.ok(0).body["choices"]]
-    cut = reasons.count("length")
-    least = cut * evidence.ask.max_tokens
-    require(answer.usage.completion >= least, f"{answer.usage.completion} tokens, but {cut} cut")
-
-
-@cache
-def seeded(api: Api) -> Scenario:
-    ask = Ask(max_tokens=32, temperature=1, extra={"seed": 1234})
-    return Scenario(f"{api}.seed", api, pair(api, ask), ask)
-
-
-@rule(
-    "seed.same",
-    "The same seed gives the same answer",
-    "With the same `seed` and parameters, answers are the same (best effort).",
-    topic="request",
-    scenario=seeded,
-    apis=CHAT,
-    severity=Severity.MINOR,
-    suite=Suite.FULL,
-    confirm=True,
-)
-def _seed(evidence: Evidence) -> None:
-    require(evidence.whole.text == evidence.streamed.text, "two texts with one seed differ")

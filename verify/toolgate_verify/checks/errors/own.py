@@ -7,7 +7,8 @@ from typing import Any
 from ...asking.ask import Ask
 from ...exchange import Body
 from ...terms import Api, Severity, Suite
-from .common import BASE, body_of, refused
+from .common import refused
+from .wrong import BASE, body_of
 
 PLAIN = Ask(max_tokens=16)
 

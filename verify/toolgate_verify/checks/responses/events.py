@@ -11,8 +11,9 @@ from ...reading.sse import events
 from ...registry import rule
 from ...scenario import Evidence, brief
 from ...terms import Failed, Severity, Skipped, require
-from ..calls import CALL, SEVERAL
+from ..calls import CALL
 from ..cut_calls import CUT
+from ..several import SEVERAL
 from ..text import TEXT
 from .body import RESPONSES
 
