@@ -27,9 +27,31 @@ def test_the_command_line_is_importable_without_optional_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     needed = [*extras["proxy"], *extras["backend"], *extras["backend-cpu"]]
-    missing = {re.split(r"[\[<>=]", each)[0].replace("-", "_") for each in needed}
+    missing = {_module(each) for each in needed}
     assert {"litellm", "vllm", "torch"} <= missing
     script = (
         f"import sys; sys.modules |= dict.fromkeys({missing!r}); import toolgate_proxy.cli.main"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_verify_runs_with_the_base_packages() -> None:
+    """`toolgate verify` is for machines that have nothing else of this project."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for name in project["optional-dependencies"] for each in _extra(name, project)]
+    base = {_module(each) for each in project["dependencies"]}
+    missing = {_module(each) for each in extras} - base
+    script = (
+        f"import sys; sys.modules |= dict.fromkeys({missing!r}); "
+        "import toolgate_verify.engine.session, toolgate_verify.report.record, "
+        "toolgate_verify.report.html, toolgate_verify.report.junit, toolgate_verify.report.terminal"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def _extra(name: str, project: dict[str, dict[str, list[str]]]) -> list[str]:
+    return project["optional-dependencies"][name]
+
+
+def _module(requirement: str) -> str:
+    return re.split(r"[\[<>=]", requirement)[0].replace("-", "_")

@@ -42,6 +42,8 @@ class Evidence:
 
     scenario: Scenario
     exchanges: list[Exchange] = field(default_factory=list)
+    reason: str = ""
+    """Why there are no exchanges."""
     shown: Exchange | None = None
     """The exchange that was judged last. A failing check prints its `curl`."""
 

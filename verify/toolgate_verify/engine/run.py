@@ -13,6 +13,7 @@ from ..scenario import Evidence, Scenario
 from ..terms import Failed, Refused, Skipped, Verdict
 from .client import BudgetSpent, Client
 
+NO_KEY = "not run: it needs a run with a key"
 NOT_SENT = "not run: the limit of requests (--max-requests) was reached"
 
 
@@ -88,7 +89,7 @@ async def perform(client: Client, scenario: Scenario, *, one_by_one: bool = Fals
                 followed = True
                 groups += _follow(evidence)
     except* BudgetSpent:
-        evidence.exchanges = []
+        evidence.exchanges, evidence.reason = [], NOT_SENT
     return evidence
 
 
@@ -120,9 +121,8 @@ def judge_all(checks: Iterable[Check], evidence: dict[str, Evidence]) -> list[Re
 def judge(check: Check, evidence: Evidence | None) -> Result:
     """The verdict of one check on the answers."""
     if evidence is None or not evidence.exchanges:
-        key = any(each.key for each in check.scenario.requests)
-        reason = "not run: it needs a run with a key" if key else NOT_SENT
-        return Result(check, Verdict.SKIP, reason)
+        reason = "" if evidence is None else evidence.reason
+        return Result(check, Verdict.SKIP, reason or NO_KEY)
     evidence.shown = None
     try:
         check.judge(evidence)

@@ -1,0 +1,210 @@
+"""Reports: JSON that is judged again, HTML, JUnit, the terminal, and commands without keys."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import shlex
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tests.verify.faults.table import fault_of
+from tests.verify.harness import verify
+from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
+from tests.verify.transport import InProcess
+from toolgate_verify.catalogue import all_checks, select
+from toolgate_verify.cli import app
+from toolgate_verify.engine.run import Run
+from toolgate_verify.engine.target import Target
+from toolgate_verify.report import terminal
+from toolgate_verify.report.curl import curl
+from toolgate_verify.report.html import html
+from toolgate_verify.report.junit import junit
+from toolgate_verify.report.record import NotAReport, replay, report
+from toolgate_verify.terms import Verdict
+
+TARGET = Target("http://reference/v1", MODEL, KEY)
+CHECKS = select(only=["text", "calls", "schema.enum", "errors.wrong_key"])
+FAILED = "chat.calls.arguments_valid"
+CLI = CliRunner()
+
+
+@cache
+def failed_run() -> Run:
+    [check] = [each for each in CHECKS if each.id == FAILED]
+    return asyncio.run(verify(CHECKS, fault_of(check), check.scenario.name))
+
+
+def texts() -> dict[str, str]:
+    run = failed_run()
+    console = Console(file=io.StringIO(), width=100)
+    terminal.show(run, TARGET, console)
+    assert isinstance(console.file, io.StringIO)
+    return {
+        "json": json.dumps(report(run, TARGET, {"suite": "quick"})),
+        "html": html(run, TARGET, "today"),
+        "junit": junit(run, TARGET),
+        "terminal": console.file.getvalue(),
+    }
+
+
+@pytest.mark.parametrize("form", ["json", "html", "junit", "terminal"])
+def test_each_form_names_the_failure_and_never_the_key(form: str) -> None:
+    text = texts()[form]
+    assert FAILED in text
+    assert "curl -sS" in text
+    assert KEY not in text
+
+
+def test_a_report_is_judged_again_without_requests(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(texts()["json"])
+    again, target = replay(path, all_checks())
+    before = {result.check.id: result.verdict for result in failed_run().results}
+    assert {result.check.id: result.verdict for result in again.results} == before
+    assert (target.url, target.model, target.key) == (TARGET.url, MODEL, "")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}'])
+def test_another_file_is_no_report(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    with pytest.raises(NotAReport):
+        replay(path, all_checks())
+
+
+def test_junit_counts() -> None:
+    root = ElementTree.fromstring(texts()["junit"])
+    run = failed_run()
+    assert root.attrib["tests"] == str(len(run.results))
+    failed = [each for each in run.results if each.verdict == Verdict.FAIL]
+    assert root.attrib["failures"] == str(len(failed)) == str(len(root.findall(".//failure")))
+
+
+def test_junit_with_characters_that_xml_lacks() -> None:
+    run = failed_run()
+    result = next(each for each in run.results if each.verdict == Verdict.FAIL)
+    broken = Run([type(result)(result.check, Verdict.FAIL, "a\x00\ud800b", result.exchange)])
+    ElementTree.fromstring(junit(broken, TARGET))
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    parser = Tags()
+    parser.feed(texts()["html"])
+    tags = {tag for tag, _ in parser.seen}
+    assert "svg" in tags
+    assert not tags & {"script", "link", "img", "iframe", "object"}
+    assert not [name for _, values in parser.seen for name in values if name.startswith("on")]
+
+
+def test_answers_can_not_add_markup_to_the_page() -> None:
+    run = failed_run()
+    result = next(each for each in run.results if each.verdict == Verdict.FAIL)
+    assert result.exchange is not None
+    result = type(result)(result.check, Verdict.FAIL, "<script>x</script>", result.exchange)
+    assert "<script" not in html(Run([result]), TARGET, "<script>")
+
+
+def test_the_summary_fits_a_screen() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    terminal.show(asyncio.run(verify(all_checks())), TARGET, console)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().count("\n") <= 40
+
+
+def test_a_command_is_the_request() -> None:
+    run = failed_run()
+    exchange = run.evidence["chat.call"].exchanges[0]
+    words = shlex.split(curl(TARGET, run.results[0].check.api, exchange.request))
+    assert json.loads(words[words.index("-d") + 1]) == exchange.request.body
+    assert "Authorization: Bearer $TOOLGATE_VERIFY_KEY" in words
+    assert words[2] == "http://reference/v1/chat/completions"
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> ReferenceServer:
+    """The command line sends its requests to the reference server."""
+    server = ReferenceServer()
+    real = httpx.AsyncClient
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **_: real(transport=InProcess(server)))
+    return server
+
+
+ARGUMENTS = ["http://reference", "--model", MODEL, "--key", KEY]
+
+
+def test_the_command_verifies_an_endpoint(served: ReferenceServer, tmp_path: Path) -> None:
+    paths = {name: tmp_path / name for name in ("json", "html", "junit")}
+    options = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    result = CLI.invoke(app, [*ARGUMENTS, "--only", "choice", *options])
+    assert result.exit_code == 0, result.output
+    assert "0 failed" in result.output
+    assert all(KEY not in path.read_text() for path in paths.values())
+    again = CLI.invoke(app, ["--replay", str(paths["json"])])
+    assert again.exit_code == 0
+
+
+def test_a_failure_is_exit_status_1(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(texts()["json"])
+    assert CLI.invoke(app, ["--replay", str(path)]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name the URL"),
+        (["http://reference", "--only", "colour"], "no check"),
+        (["--explain", "colour"], "no check"),
+        (["http://reference", "--body", "[1]"], "--body"),
+        (["http://reference", "--body", "{"], ""),
+        (["--replay", "missing.json"], "missing.json"),
+        (["http://reference", "--tools", "missing.json"], "missing.json"),
+    ],
+)
+def test_what_can_not_be_verified_is_exit_status_2(arguments: list[str], said: str) -> None:
+    result = CLI.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_a_wrong_key_is_exit_status_2(served: ReferenceServer) -> None:
+    result = CLI.invoke(app, ["http://reference", "--model", MODEL, "--key", "sk-other"])
+    assert result.exit_code == 2
+    assert "401" in result.output
+
+
+def test_a_dry_run_sends_nothing(served: ReferenceServer) -> None:
+    result = CLI.invoke(app, [*ARGUMENTS, "--dry-run"])
+    assert result.exit_code == 0
+    assert "requests" in result.output
+    assert served.requests == 0
+
+
+def test_a_check_is_explained() -> None:
+    output = CLI.invoke(app, ["--explain", FAILED]).output
+    assert "With `strict: true`" in output
+    assert "curl -sS" in output
+
+
+def test_all_checks_are_listed() -> None:
+    output: Any = CLI.invoke(app, ["--list", "--suite", "full"]).output
+    assert all(check.id in output for check in all_checks())

@@ -1,0 +1,194 @@
+"""Running checks: one run of each scenario, limits, confirmation, the probe, tools of the user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.verify.faults.table import fault_of
+from tests.verify.harness import verify
+from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
+from tests.verify.transport import InProcess
+from toolgate_verify.catalogue import all_checks, select
+from toolgate_verify.checks.user_tools import checks_of
+from toolgate_verify.engine.client import Client
+from toolgate_verify.engine.estimate import estimate
+from toolgate_verify.engine.probe import probe
+from toolgate_verify.engine.run import Run, run, scenarios_of
+from toolgate_verify.engine.target import Target, base_url
+from toolgate_verify.terms import Api, Severity, Suite, Verdict
+from toolgate_verify.tools.everyday import EVERYDAY
+from toolgate_verify.tools.user_tools import NoTools, read_tools
+
+TARGET = Target("http://reference/v1", MODEL, KEY)
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def client_of(app: App, **more: Any) -> Client:
+    return Client(TARGET, httpx.AsyncClient(transport=InProcess(app)), **more)
+
+
+async def test_a_run_sends_what_the_estimate_states() -> None:
+    server = ReferenceServer()
+    checks = all_checks()
+    made = await run(client_of(server), checks)
+    assert server.requests == made.requests == estimate(checks).requests
+
+
+async def test_checks_of_one_scenario_share_its_requests() -> None:
+    checks = select([Api.CHAT], only=["text", "usage"])
+    assert len(scenarios_of(checks)) == 1
+    made = await verify(checks)
+    assert made.requests == 2
+
+
+async def test_no_more_requests_than_the_limit() -> None:
+    server = ReferenceServer()
+    checks = select([Api.CHAT], Suite.QUICK)
+    made = await run(client_of(server, max_requests=21), checks)
+    assert server.requests <= 21
+    verdicts = {result.verdict for result in made.results}
+    assert verdicts == {Verdict.PASS, Verdict.SKIP}
+    skipped = [each for each in made.results if each.verdict == Verdict.SKIP]
+    assert all("--max-requests" in each.message for each in skipped)
+
+
+async def test_a_difference_counts_if_it_occurs_twice() -> None:
+    """Rules of equality at temperature 0: rounding differs between batches."""
+    [check] = select(only=["chat.text.same"])
+    fault = fault_of(check)
+    assert fault is not None
+    twice = await verify([check], fault, check.scenario.name)
+    assert (twice.results[0].verdict, twice.results[0].runs) == (Verdict.FAIL, 2)
+    assert twice.requests == 4
+
+    server = ReferenceServer(fault, check.scenario.name)
+
+    async def once(scope: Any, receive: Any, send: Any) -> None:
+        server.scenario = check.scenario.name if server.requests < 2 else ""
+        await server(scope, receive, send)
+
+    made = await run(client_of(once), [check])
+    assert (made.results[0].verdict, made.results[0].runs) == (Verdict.PASS, 2)
+
+
+async def test_a_server_that_does_not_answer_fails_the_checks() -> None:
+    async def broken(_: Any, __: Any, ___: Any) -> None:
+        raise httpx.ConnectError("connection refused")
+
+    made = await run(client_of(broken), select([Api.CHAT], only=["text.content"]))
+    assert made.results[0].verdict == Verdict.FAIL
+    assert "connection refused" in made.results[0].message
+
+
+async def test_a_refused_feature_is_no_failure() -> None:
+    [check] = select(only=["chat.choice.allowed_tools"])
+
+    async def refuses(scope: Any, receive: Any, send: Any) -> None:
+        start = {"type": "http.response.start", "status": 400, "headers": []}
+        await send(start)
+        await send({"type": "http.response.body", "body": b'{"error": {"message": "no"}}'})
+
+    made = await run(client_of(refuses), [check])
+    assert made.results[0].verdict == Verdict.REFUSED
+
+
+async def test_the_check_of_keys_needs_a_key() -> None:
+    checks = select([Api.CHAT], only=["errors.wrong_key"])
+    client = client_of(ReferenceServer())
+    client.target = replace(TARGET, key="")
+    made = await run(client, checks)
+    assert made.results[0].verdict == Verdict.SKIP
+    assert made.requests == 0
+
+
+async def test_fields_that_the_server_does_not_know_are_left_out() -> None:
+    server, seen = ReferenceServer(), list[str]()
+
+    async def old(scope: Any, receive: Any, send: Any) -> None:
+        body = json.loads((await receive())["body"])
+        seen.append(body.get("reasoning_effort", "absent"))
+        if body.get("reasoning_effort") == "none":
+            await send({"type": "http.response.start", "status": 400, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+        else:
+            await server(scope, receive, send)
+
+    client = client_of(old)
+    assert await probe(client, [Api.CHAT]) == {}
+    made = await run(client, select([Api.CHAT], only=["text", "reasoning.apart"]))
+    assert {each.verdict for each in made.results} == {Verdict.PASS}
+    assert seen == ["none", "absent", "absent", "absent", "medium", "medium"]
+
+
+async def test_an_api_that_is_missing_is_reported() -> None:
+    async def nothing(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"not here"})
+
+    found = await probe(client_of(nothing), [Api.MESSAGES])
+    assert found == {Api.MESSAGES: "status 404: not here"}
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://a:1", "http://a:1/v1"),
+        ("http://a:1/v1/", "http://a:1/v1"),
+        ("http://a/v1/chat/completions", "http://a/v1"),
+        ("https://a/openai/v1/messages", "https://a/openai/v1"),
+    ],
+)
+def test_base_urls(url: str, base: str) -> None:
+    assert base_url(url) == base
+
+
+def test_selection_by_beginnings_of_ids() -> None:
+    assert {check.family for check in select(only=["schema"])} == {"schema"}
+    assert [check.id for check in select(only=["chat.choice.named"])] == ["chat.choice.named"]
+    quick, full = select(suite=Suite.QUICK), select(suite=Suite.FULL)
+    assert {check.id for check in quick} < {check.id for check in full}
+    with pytest.raises(ValueError, match="no check of these APIs is named 'colour'"):
+        select(only=["colour"])
+
+
+def test_every_check_states_its_rule_and_source() -> None:
+    for check in all_checks():
+        assert check.title, check.id
+        assert check.rule.endswith((".", "…")), check.id
+        assert check.source.url.startswith("https://"), check.id
+        assert check.severity in Severity, check.id
+
+
+def test_examples_of_tools_are_valid_and_wrong_ones_are_not() -> None:
+    from tests.verify.reference_server.examples import TOOLS
+    from toolgate_verify.checks.common import violation
+
+    for tool in TOOLS:
+        assert not violation(tool.parameters, tool.example), tool.name
+        if tool.wrong is not None:
+            assert violation(tool.parameters, tool.wrong), tool.name
+
+
+async def test_the_users_own_tools_are_called(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    schema = EVERYDAY[0].parameters
+    openai = {"type": "function", "function": {"name": "light", "parameters": schema}}
+    path.write_text(json.dumps([openai, {"name": "lamp", "input_schema": schema}]))
+    made: Run = await verify(checks_of(read_tools(path), [Api.CHAT, Api.MESSAGES]))
+    assert len(made.results) == 8
+    assert {result.verdict for result in made.results} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '[{"type": "function"}]', '["x"]'])
+def test_a_file_without_tools_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(text)
+    with pytest.raises(NoTools, match=r"tools\.json"):
+        read_tools(path)
