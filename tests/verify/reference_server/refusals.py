@@ -188,6 +188,8 @@ def _tools(api: Api, body: Body) -> Iterator[str]:
 
 
 def _is_schema(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
     try:
         jsonschema_rs.Draft202012Validator(schema)
     except (ValueError, jsonschema_rs.ValidationError):
@@ -207,5 +209,10 @@ def _format(api: Api, body: Body) -> Iterator[str]:
         return
     if found["type"] not in ("text", "json_object", "json_schema"):
         yield "format"
-    if found["type"] == "json_schema" and not _is_schema(schema):
+    if found["type"] != "json_schema":
+        return
+    inner = found.get("json_schema", {}) if api == Api.CHAT else found
+    if not _is_schema(schema) or not isinstance(inner.get("strict", True), bool):
+        yield "format"
+    if api != Api.MESSAGES and "name" not in inner:
         yield "format"

@@ -15,6 +15,7 @@ STORY = (
     "Once upon a time — déjà vu 🙂 — a keeper lit the lamp of a lighthouse by the cold sea. " * 20
 )
 REASONING = "91 is 7 times 13, so it has two factors other than 1 and itself."
+CONCLUSION = "No, 91 is not a prime number."
 OBJECT = '{"answer": 42}'
 DATE = "2026-11-25"
 _ids = itertools.count(1)
@@ -105,7 +106,7 @@ def _content(asked: Asked, made: Reply) -> None:
     elif asked.format is not None:
         made.text = json.dumps(arguments("", asked.format), ensure_ascii=False)
     else:
-        made.text = STORY
+        made.text = CONCLUSION if asked.reasoning else STORY
         for stop in asked.stop:
             if stop in made.text:
                 made.text, made.finish, made.stop = (

@@ -50,10 +50,10 @@ def named(name: str) -> Body:
     return {"type": "function", "function": {"name": name}}
 
 
-def response_format(schema: Any) -> Body:
+def response_format(schema: Any, strict: bool = True) -> Body:
     return {
         "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": schema, "strict": True},
+        "json_schema": {"name": "answer", "schema": schema, "strict": strict},
     }
 
 

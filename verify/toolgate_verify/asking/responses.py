@@ -49,8 +49,8 @@ def named(name: str) -> Body:
     return {"type": "function", "name": name}
 
 
-def response_format(schema: Any) -> Body:
-    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+def response_format(schema: Any, strict: bool = True) -> Body:
+    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}
 
 
 def _items(turn: Turn) -> Iterator[Body]:

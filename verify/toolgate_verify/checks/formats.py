@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from ..asking.ask import Ask, User
+from ..asking.chat import response_format
+from ..asking.responses import response_format as text_format
 from ..reading.answer import Answer
 from ..registry import OPENAI, rule
 from ..scenario import Evidence, brief
@@ -14,6 +16,7 @@ from ..tools.everyday import COUNT, LIGHT, ON, ROOM, closed
 from ..tools.hostile import MARKUP
 from .common import check_call, judged, no_markup, paired, same, some_calls, violation
 
+TEXT_FORMAT = {"type": "text"}
 SCHEMA = closed(room=ROOM, on=ON, count=COUNT)
 QUESTION = (User("Which lights are on in the cellar? Answer with room 'cellar' and count 99."),)
 FORMAT = paired("format", Ask(QUESTION, format=SCHEMA, max_tokens=200))
@@ -30,6 +33,22 @@ WITH_REQUIRED = paired(
     "format_required",
     Ask(QUESTION, format=SCHEMA, tools=(LIGHT,), choice="required", parallel=False, max_tokens=300),
 )
+UNSTRICT = {
+    "chat": paired(
+        "format_unstrict",
+        Ask(QUESTION, max_tokens=300, extra={"response_format": response_format(SCHEMA, False)}),
+    ),
+    "responses": paired(
+        "format_unstrict",
+        Ask(QUESTION, max_tokens=300, extra={"text": {"format": text_format(SCHEMA, False)}}),
+    ),
+}
+PLAIN = {
+    "chat": paired("format_plain", Ask(max_tokens=24, extra={"response_format": TEXT_FORMAT})),
+    "responses": paired(
+        "format_plain", Ask(max_tokens=24, extra={"text": {"format": TEXT_FORMAT}})
+    ),
+}
 OBJECTS = {
     "chat": paired(
         "format_object",
@@ -172,3 +191,33 @@ def _object(evidence: Evidence) -> None:
     judged(
         evidence, lambda answer: require(isinstance(_json(answer), dict), "the text is no object")
     )
+
+
+@rule(
+    "format.unstrict_json",
+    "A format without `strict` gives a JSON object",
+    "A format of the type json_schema gives JSON, also without `strict`.",
+    topic="format",
+    scenario=lambda api: UNSTRICT[api](api),
+    apis=OPENAI,
+    suite=Suite.FULL,
+)
+def _unstrict(evidence: Evidence) -> None:
+    def judge(answer: Answer) -> None:
+        require(isinstance(_json(answer), dict), "the text is no object")
+
+    judged(evidence, judge)
+
+
+@rule(
+    "format.text",
+    "The format `text` gives text",
+    "The format of the type text is the default: the answer is text.",
+    topic="format",
+    scenario=lambda api: PLAIN[api](api),
+    apis=OPENAI,
+    suite=Suite.FULL,
+    severity=Severity.MINOR,
+)
+def _plain(evidence: Evidence) -> None:
+    judged(evidence, lambda answer: require(answer.text or answer.reasoning, "the answer is empty"))

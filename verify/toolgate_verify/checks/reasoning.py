@@ -44,6 +44,23 @@ def _apart(evidence: Evidence) -> None:
 
 
 @rule(
+    "reasoning.answer",
+    "An answer that ends is not only reasoning",
+    "After its reasoning an answer has text or calls, unless the token limit cuts it.",
+    topic="reasoning",
+    scenario=REASONING,
+)
+def _answer(evidence: Evidence) -> None:
+    def judge(answer: Answer) -> None:
+        _reasons(answer)
+        if answer.cut:
+            raise Skipped("the answer was cut")
+        require(answer.text or answer.calls, f"only reasoning, and {answer.finish!r}")
+
+    judged(evidence, judge)
+
+
+@rule(
     "reasoning.same",
     "Streamed and whole answers both have reasoning, or neither",
     "The form of an answer does not change what it contains.",

@@ -7,9 +7,11 @@ from typing import Any
 
 from ...asking import request
 from ...asking.ask import Ask
+from ...asking.chat import response_format
+from ...asking.responses import response_format as text_format
 from ...exchange import Body, Request
 from ...terms import Api, Severity, Suite
-from ...tools.everyday import LIGHT
+from ...tools.everyday import LIGHT, closed
 from ..calls import LIGHTS
 
 BASE = Ask(LIGHTS, tools=(LIGHT,), max_tokens=16)
@@ -151,6 +153,48 @@ WRONG: dict[str, Wrong] = {
         responses={"text": {"format": {"type": "yaml"}}},
         messages={"output_config": {"format": {"type": "yaml"}}},
         severity=Severity.CRITICAL,
+    ),
+    "choice_empty_tools": Wrong(
+        "A required call with an empty array of tools is refused",
+        "A call can only be required if there are tools.",
+        chat={"tools": [], "tool_choice": "required"},
+        responses={"tools": [], "tool_choice": "required"},
+        messages={"tools": [], "tool_choice": {"type": "any"}},
+        severity=Severity.CRITICAL,
+    ),
+    "format_no_name": Wrong(
+        "A format without a name is refused",
+        "A format of the type json_schema has a name.",
+        chat={"response_format": {"type": "json_schema", "json_schema": {"schema": closed()}}},
+        responses={"text": {"format": {"type": "json_schema", "schema": closed()}}},
+        severity=Severity.MINOR,
+    ),
+    "format_no_schema": Wrong(
+        "A format without a schema is refused",
+        "A format of the type json_schema has a schema.",
+        chat={"response_format": {"type": "json_schema"}},
+        responses={"text": {"format": {"type": "json_schema", "name": "a"}}},
+        messages={"output_config": {"format": {"type": "json_schema"}}},
+        severity=Severity.CRITICAL,
+    ),
+    "format_schema_kind": Wrong(
+        "A format whose schema is a text is refused",
+        "The schema of a format is an object.",
+        chat={"response_format": response_format("no schema")},
+        responses={"text": {"format": text_format("no schema")}},
+        messages={"output_config": {"format": {"type": "json_schema", "schema": "no schema"}}},
+        severity=Severity.CRITICAL,
+    ),
+    "format_strict_type": Wrong(
+        "A format whose `strict` is a text is refused",
+        "`strict` is a boolean.",
+        chat={
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "a", "schema": closed(), "strict": "yes"},
+            }
+        },
+        responses={"text": {"format": {**text_format(closed()), "strict": "yes"}}},
     ),
     "format_schema": Wrong(
         "A format with an invalid schema is refused",
