@@ -11,19 +11,24 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.verify.faults.changes import arguments, no_calls, setting
+from tests.verify.faults.fault import Fault
 from tests.verify.faults.table import fault_of
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.transport import InProcess
 from toolgate_verify.catalogue import all_checks, select
+from toolgate_verify.checks.samples import checks_of as sample_checks
 from toolgate_verify.checks.user_tools import checks_of
 from toolgate_verify.engine.client import Client
 from toolgate_verify.engine.estimate import estimate
 from toolgate_verify.engine.probe import probe
 from toolgate_verify.engine.run import Run, run, scenarios_of
 from toolgate_verify.engine.target import Target, base_url
+from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
 from toolgate_verify.tools.everyday import EVERYDAY
+from toolgate_verify.tools.samples import read_samples
 from toolgate_verify.tools.user_tools import NoTools, read_tools
 
 TARGET = Target("http://reference/v1", MODEL, KEY)
@@ -192,3 +197,49 @@ def test_a_file_without_tools_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(NoTools, match=r"tools\.json"):
         read_tools(path)
+
+
+LINE = {
+    "model": "another",
+    "messages": [{"role": "user", "content": "Switch on the light."}],
+    "max_tokens": 100,
+    "tools": [
+        {"type": "function", "function": {"name": "lamp", "parameters": EVERYDAY[0].parameters}}
+    ],
+}
+
+
+async def _of_samples(tmp_path: Path, fault: Fault | None = None) -> Run:
+    path = tmp_path / "samples.jsonl"
+    lines = [LINE, {**LINE, "expected_tool_call": False}, {**LINE, "tools": []}]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    return await verify(sample_checks(read_samples(path)), fault, "chat.sample.00001")
+
+
+async def test_recorded_requests_are_sent_and_judged(tmp_path: Path) -> None:
+    made = await _of_samples(tmp_path)
+    assert [each.verdict for each in made.results] == [Verdict.PASS, Verdict.FAIL, Verdict.PASS]
+    assert made.results[1].message == "a call was made"
+    sent = made.evidence["chat.sample.00002"].exchanges[0].request.body or {}
+    assert sent["model"] == MODEL
+    assert "expected_tool_call" not in sent
+
+
+async def test_rates_of_recorded_requests(tmp_path: Path) -> None:
+    made = await _of_samples(tmp_path)
+    assert metrics(made.evidence) == SampleMetrics(3, 3, 2, 2, 0)
+    wrong = await _of_samples(tmp_path, arguments({"room": "cellar"}))
+    assert metrics(wrong.evidence) == SampleMetrics(3, 3, 2, 1, 0)
+    silent = await _of_samples(tmp_path, setting(calls=[], text="", reasoning="So.", finish="stop"))
+    assert metrics(silent.evidence) == SampleMetrics(3, 3, 1, 1, 1)
+
+
+async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path: Path) -> None:
+    official = (await _of_samples(tmp_path)).evidence
+    other = (await _of_samples(tmp_path, no_calls())).evidence
+    same, less = metrics(official, official), metrics(other, official)
+    assert same is not None
+    assert less is not None
+    assert (same.similarity, same.same_prompt_tokens) == (1.0, 1.0)
+    assert less.similarity == pytest.approx(2 / 3)
+    assert "trigger similarity 66.7%" in less.line

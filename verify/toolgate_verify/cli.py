@@ -53,6 +53,18 @@ def verify(
     tools: Annotated[
         Path | None, typer.Option(help="JSON file with tools of yours, which are called too.")
     ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSONL file with bodies of chat completions, which are sent instead of the suite."
+        ),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Report of another endpoint, with which answers to samples are compared."
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="IDs, or beginnings of IDs, of the checks to run.")
     ] = None,
@@ -98,6 +110,7 @@ def verify(
     from .report import terminal
     from .report.record import NotAReport
     from .report.record import replay as judged_again
+    from .report.sample_metrics import metrics
     from .tools.user_tools import NoTools
 
     console = Console()
@@ -115,6 +128,7 @@ def verify(
             timeout,
             max_requests,
             tools,
+            samples,
         )
         if explain is not None:
             terminal.explain(session.check(explain), session.target, console)
@@ -131,10 +145,14 @@ def verify(
             if dry_run:
                 return
             run, target = verified(session, console)
+        other = None if reference is None else judged_again(reference, session.every_check())[0]
+        rates = metrics(run.evidence, None if other is None else other.evidence)
     except (NotVerified, NotAReport, NoTools, ValueError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     terminal.show(run, target, console)
+    if rates is not None:
+        console.print(rates.line)
     _write(run, target, session.settings(), json_path, html_path, junit_path)
     raise typer.Exit(_status(run))
 

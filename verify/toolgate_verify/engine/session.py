@@ -14,9 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..catalogue import all_checks, select
 from ..check import Check
+from ..checks import samples as sample_checks
 from ..checks.user_tools import checks_of
 from ..registry import ALL
 from ..terms import Api, Suite
+from ..tools.samples import read_samples
 from ..tools.user_tools import read_tools
 from .client import Client
 from .probe import probe
@@ -42,9 +44,13 @@ class Session:
     timeout: float = 120.0
     max_requests: int | None = None
     tools: Path | None = None
+    samples: Path | None = None
 
     @property
     def apis(self) -> tuple[Api, ...]:
+        """Samples are chat completions."""
+        if self.samples is not None:
+            return (Api.CHAT,)
         return ALL if self.api == "all" else (Api(self.api),)
 
     @property
@@ -54,12 +60,21 @@ class Session:
 
     def checks(self) -> list[Check]:
         """The selected checks, and those of the user's tools. Raises ValueError, NoTools."""
-        own = checks_of(read_tools(self.tools), self.apis) if self.tools is not None else []
-        return [*select(self.apis, Suite(self.suite), self.only), *own]
+        chosen = [] if self.samples is not None and not self.only else self._selected()
+        return [*chosen, *self._own(self.apis)]
+
+    def _selected(self) -> list[Check]:
+        return select(self.apis, Suite(self.suite), self.only)
+
+    def _own(self, apis: tuple[Api, ...]) -> list[Check]:
+        """The checks of the user's tools and samples."""
+        made = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
+        if self.samples is not None:
+            made += sample_checks.checks_of(read_samples(self.samples))
+        return made
 
     def every_check(self) -> list[Check]:
-        own = checks_of(read_tools(self.tools), ALL) if self.tools is not None else []
-        return [*all_checks(), *own]
+        return [*all_checks(), *self._own(ALL)]
 
     def check(self, name: str) -> Check:
         """A check by its ID. Raises ValueError."""
@@ -72,7 +87,8 @@ class Session:
         """For the report, without the key."""
         hidden = ("key", "url", "model")
         made = {name: value for name, value in asdict(self).items() if name not in hidden}
-        return {**made, "tools": None if self.tools is None else self.tools.name}
+        names = {name: each.name for name in ("tools", "samples") if (each := made[name])}
+        return {**made, **names}
 
 
 def verified(session: Session, console: Console) -> tuple[Run, Target]:

@@ -16,6 +16,7 @@ from ..exchange import Exchange, Request
 from ..scenario import Evidence
 from ..terms import Verdict
 from .curl import curl
+from .sample_metrics import metrics
 from .summary import count
 
 FORMAT = 1
@@ -39,6 +40,7 @@ def report(run: Run, target: Target, settings: dict[str, Any]) -> dict[str, Any]
         "seconds": round(run.seconds, 2),
         "requests": run.requests,
         "counts": {**asdict(total), "pass_rate": total.rate},
+        "samples": None if (found := metrics(run.evidence)) is None else asdict(found),
         "checks": [_result(each, target) for each in run.results],
         "scenarios": {
             name: [_exchange(each) for each in evidence.exchanges]

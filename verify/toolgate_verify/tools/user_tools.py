@@ -23,15 +23,20 @@ def read_tools(path: Path) -> list[Tool]:
     found = data.get("tools") if isinstance(data, dict) else data
     if not isinstance(found, list) or not found:
         raise NoTools(f"{path} has no array of tools")
-    return [_tool(path, number, each) for number, each in enumerate(found)]
+    return tools_of(str(path), found)
 
 
-def _tool(path: Path, number: int, entry: Any) -> Tool:
+def tools_of(place: str, entries: list[Any]) -> list[Tool]:
+    """The tools of an array. Raises NoTools with the place."""
+    return [_tool(place, number, each) for number, each in enumerate(entries)]
+
+
+def _tool(place: str, number: int, entry: Any) -> Tool:
     entry = entry.get("function", entry) if isinstance(entry, dict) else {}
     schema = entry.get("parameters", entry.get("input_schema", {"type": "object"}))
     name = entry.get("name")
     if not isinstance(name, str) or not isinstance(schema, dict):
-        raise NoTools(f"{path}: tool {number} has no name, or its schema is not an object")
+        raise NoTools(f"{place}: tool {number} has no name, or its schema is not an object")
     description = str(entry.get("description") or name)
     return Tool(
         name,
