@@ -91,6 +91,7 @@ docs: tiny ## Generate the reference pages in docs/
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
+	@python scripts/verify_doc.py
 	@python -m tests.support.schemas.support_page
 
 fuzz: setup ## Send random requests to a running gateway (URL=… KEY=…)

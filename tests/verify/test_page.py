@@ -1,0 +1,29 @@
+"""The page of `toolgate verify` names checks that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from toolgate_verify.catalogue import all_checks, select
+
+PAGE = (Path(__file__).parents[2] / "docs" / "verify.md").read_text()
+FAMILIES = {check.family for check in all_checks()}
+
+
+def _column(heading: str, number: int) -> set[str]:
+    """The names in a column of the table of a section. Options begin with a dash."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("| ")]
+    return {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row[number])}
+
+
+def test_every_family_is_described() -> None:
+    assert _column("What is checked", 1) == FAMILIES
+
+
+def test_checks_that_cover_those_of_vendors_exist() -> None:
+    named = _column("Vendors' verifiers", 2) - {"none", "auto", "expected_tool_call"}
+    assert len(named) > 20
+    for name in named:
+        assert select(only=[name]), name
