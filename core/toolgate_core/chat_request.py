@@ -64,6 +64,8 @@ class ChatRequest:
     call_done: bool = False
     """Whether a stream of chat completions marks the end of each call."""
     include_reasoning: bool = True
+    receipt: bool = False
+    """Whether the response has a signed receipt of its enforcement."""
     return_token_ids: bool = False
     return_prompt_text: bool = False
     tokens_as_ids: bool = False

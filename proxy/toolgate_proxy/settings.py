@@ -18,6 +18,8 @@ from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.limits import SchemaLimitSettings
 from toolgate_core.wire import GrammarVerdict
 
+from .receipts.keys import Ed25519Key, InvalidReceiptKey, read_key
+
 
 class Section(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -149,6 +151,25 @@ class RedisSettings(Section):
     secret is derived from `TOOLGATE_BACKEND_KEY`."""
 
 
+class ReceiptSettings(Section):
+    """Receipts"""
+
+    receipt_key: SecretStr | None = None
+    """Key that signs [receipts](receipts.md): `hmac:…` or `ed25519:…`, as `toolgate audit
+    --new-key` generates it. Without it, requests for a receipt are refused."""
+
+    @field_validator("receipt_key")
+    @classmethod
+    def _is_receipt_key(cls, value: SecretStr | None) -> SecretStr | None:
+        try:
+            key = read_key(value.get_secret_value()) if value else None
+        except InvalidReceiptKey as error:
+            raise ValueError(f"TOOLGATE_RECEIPT_KEY: {error}") from None
+        if isinstance(key, Ed25519Key) and key.private is None:
+            raise ValueError("TOOLGATE_RECEIPT_KEY is a public key, which can't sign.")
+        return value
+
+
 class KeySettings(Section):
     """Virtual keys"""
 
@@ -242,6 +263,7 @@ class Settings(
     ReasoningSettings,
     RoutingSettings,
     RedisSettings,
+    ReceiptSettings,
     KeySettings,
     LimitSettings,
     GrammarSettings,

@@ -14,15 +14,22 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.errors import BackendFailed, BackendUnavailable, GrammarUnknown
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendUnavailable,
+    GrammarUnknown,
+    UnsupportedParameter,
+)
 from toolgate_core.plan import EnforcementPlan, make_plan
 
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
+from ..receipts.keys import read_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
 from .held_calls import CallCheck
+from .receipt_log import ReceiptLog
 from .request import request_bounds
 from .request.backend_request import backend_request, chat_prompt, schema_params
 from .request.call_history import with_family_ids
@@ -52,18 +59,29 @@ class Engine:
         self.validators = ValidationService(settings)
         self._images = Images(settings)
         self._resamples = settings.resamples
+        key = settings.receipt_key
+        self._receipt_key = None if key is None else read_key(key.get_secret_value())
 
     async def begin(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
         """Raises ToolgateError if the request is refused or the backend fails."""
+        if request.receipt and self._receipt_key is None:
+            raise UnsupportedParameter(
+                "This gateway signs no receipts, because TOOLGATE_RECEIPT_KEY is not set. Remove "
+                "`receipt`.",
+                param="toolgate.receipt",
+            )
         request = await self._with_images(request, deployment)
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
         check = CallCheck(plan.candidates, residual_tools, self.validators)
         dialect, info = generation.dialect, generation.info
-        return ChatResponse(request, plan, dialect, info, check, self._resamples), generation
+        response = ChatResponse(request, plan, dialect, info, check, self._resamples)
+        if request.receipt and self._receipt_key is not None:
+            response.receipts = ReceiptLog(self._receipt_key, plan, residual, info)
+        return response, generation
 
     async def count(self, request: ChatRequest, deployment: Deployment) -> int:
         """The number of tokens of the prompt, after the checks of `begin` except those of grammars.

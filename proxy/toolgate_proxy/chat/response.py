@@ -24,8 +24,10 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
+from ..receipts.receipt import Receipt
 from .choice import Choice, ChoiceEvent
 from .held_calls import CallCheck, HeldCalls
+from .receipt_log import ReceiptLog
 from .retries import Resample, Retries
 
 ALPHABET = string.ascii_letters + string.digits
@@ -112,6 +114,8 @@ class ChatResponse:
         """Set if the request asks for them."""
         self.prompt_text: str | None = None
         self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
+        self.receipts: ReceiptLog | None = None
+        """Set if the request asks for a receipt."""
         self._check = check
         self._max_resamples = resamples
 
@@ -132,7 +136,17 @@ class ChatResponse:
                     self._start(event)
                 case wire.UsageEvent():
                     self._usage = event
-        return [ResponseEvent(at, event) for at, new in fresh.items() for event in _merge(new)]
+        merged = [ResponseEvent(at, event) for at, new in fresh.items() for event in _merge(new)]
+        if self.receipts is not None:
+            for each in merged:
+                self.receipts.note(each.choice, each.event, self.call_id)
+        return merged
+
+    def receipt(self) -> Receipt | None:
+        """The receipt of the complete response, if the request asks for one."""
+        if self.receipts is None:
+            return None
+        return self.receipts.receipt(self.head.id, self.head.created, self.head.model)
 
     def call_id(self, start: CallStart) -> str:
         """Returns the same id each time for the same event."""

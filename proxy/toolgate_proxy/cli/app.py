@@ -23,6 +23,7 @@ COMMANDS = {
     "dialects": "dialects.dialects",
     "parse": "dialects.parse",
     "verify": "toolgate_verify.cli",
+    "audit": "audit.command",
 }
 """The modules of the commands, in the order of `toolgate --help`. Each has an `app`. Those of this
 package are relative to it."""

@@ -22,7 +22,7 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
-from ..shared.response_fields import finish_fields, prompt_fields
+from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..shared.sse import with_escaped_line_ends
 from .fields import finish_reason, usage
 from .logprobs import Logprobs, event_logprobs
@@ -86,7 +86,16 @@ class Chunks:
 
     def usage(self) -> Chunk:
         """The last chunk of a stream with `include_usage`."""
-        return self._body([], usage=usage(self._response.counts))
+        return with_receipt(self._body([], usage=usage(self._response.counts)), self._response)
+
+    def last(self) -> Iterator[Chunk]:
+        """The chunks without choices at the end of a stream: the usage and the receipt, each if
+        the request asks for it."""
+        request = self._response.request
+        if request.include_usage:
+            yield self.usage()
+        elif request.receipt:
+            yield with_receipt(self._body([]), self._response)
 
     def _delta(self, event: ChoiceEvent) -> dict[str, Any] | None:
         match event:

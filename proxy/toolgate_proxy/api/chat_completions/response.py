@@ -20,7 +20,7 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
-from ..shared.response_fields import finish_fields, prompt_fields
+from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..surface import Stateless
 from .fields import finish_reason, usage
 from .logprobs import Logprobs, event_logprobs
@@ -104,7 +104,7 @@ class WholeResponse(Stateless):
             "system_fingerprint": response.head.system_fingerprint,
             "choices": [self._shaped(at, self._choices[at]) for at in sorted(self._choices)],
             "usage": usage(response.counts),
-            **prompt_fields(response),
+            **with_receipt(prompt_fields(response), response),
         }
 
     def _shaped(self, index: int, choice: _Choice) -> dict[str, Any]:

@@ -30,13 +30,12 @@ PATH = re.compile(
 class ChatCompletionStream(Stateless):
     def __init__(self, response: ChatResponse, model: str) -> None:
         self._chunks = Chunks(response, model)
-        self._include_usage = response.request.include_usage
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         return server_sent(self._chunks.from_events(events))
 
     def end(self) -> bytes:
-        return (server_sent([self._chunks.usage()]) if self._include_usage else b"") + DONE
+        return server_sent(self._chunks.last()) + DONE
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         return data_event(orjson.dumps({"error": error}))

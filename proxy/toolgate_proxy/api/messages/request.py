@@ -20,7 +20,7 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.messages import has_images
-from ..shared.options import call_tokens, on_budget
+from ..shared.options import call_tokens, on_budget, receipt
 from ..shared.parameter import read_parameters
 from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
@@ -88,6 +88,7 @@ def parse_request(
         reasoning_budget=budget_of(values, mode),
         on_budget=on_budget(values),
         call_tokens=call_tokens(values),
+        receipt=receipt(values),
         content_format=content_format,
         content_param=content_param,
         sign_reasoning=_signer(client),

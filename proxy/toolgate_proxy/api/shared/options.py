@@ -22,10 +22,17 @@ PROMPT_CACHE_KEY = Parameter(
 OPTIONS: tuple[Parameter, ...] = (
     Parameter(
         "toolgate",
-        Object({"on_budget": Choice(("cut", "close")), "call_tokens": Integer(0, INT64_MAX)}),
+        Object(
+            {
+                "on_budget": Choice(("cut", "close")),
+                "call_tokens": Integer(0, INT64_MAX),
+                "receipt": Flag(),
+            }
+        ),
         origin="Toolgate",
         note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
-        "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call.",
+        "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
+        "`receipt` adds a [signed receipt](receipts.md) to the response.",
     ),
     Parameter(
         "priority",
@@ -75,6 +82,10 @@ OPTIONS: tuple[Parameter, ...] = (
 def call_tokens(values: Mapping[str, Any]) -> int | None:
     tokens: int | None = values.get("toolgate", {}).get("call_tokens")
     return tokens
+
+
+def receipt(values: Mapping[str, Any]) -> bool:
+    return bool(values.get("toolgate", {}).get("receipt"))
 
 
 def on_budget(values: Mapping[str, Any]) -> wire.OnBudget:

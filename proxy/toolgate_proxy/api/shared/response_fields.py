@@ -32,3 +32,11 @@ def prompt_fields(response: ChatResponse) -> dict[str, Any]:
             for at in response.prompt_logprobs
         ]
     return fields
+
+
+def with_receipt(fields: dict[str, Any], response: ChatResponse) -> dict[str, Any]:
+    """The fields of a complete response, with its receipt in `toolgate`."""
+    receipt = response.receipt()
+    if receipt is None:
+        return fields
+    return {**fields, "toolgate": {**fields.get("toolgate", {}), "receipt": receipt}}

@@ -7,7 +7,7 @@ from typing import Any
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse
-from ...shared.response_fields import prompt_fields
+from ...shared.response_fields import prompt_fields, with_receipt
 from ..context_management import NONE_APPLIED
 from .collector import Content
 
@@ -82,7 +82,7 @@ class Body:
             fields["toolgate"] = own
         if response.request.return_token_ids:
             fields["token_ids"] = content.token_ids
-        return fields | prompt_fields(response)
+        return with_receipt(fields | prompt_fields(response), response)
 
 
 def stop(content: Content) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
-from ...shared.response_fields import finish_fields, prompt_fields
+from ...shared.response_fields import finish_fields, prompt_fields, with_receipt
 from .collector import Output
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
@@ -73,7 +73,7 @@ class Body:
         fields = finish_fields(finish)
         if self._response.request.return_token_ids:
             fields["token_ids"] = output.token_ids
-        return fields | prompt_fields(self._response)
+        return with_receipt(fields | prompt_fields(self._response), self._response)
 
 
 def is_summarized(repeated: Mapping[str, Any]) -> bool:

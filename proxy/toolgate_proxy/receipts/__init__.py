@@ -1,0 +1,1 @@
+"""Signed receipts: what was enforced of a response, verifiable offline."""

@@ -1,0 +1,60 @@
+"""`toolgate audit`: exit statuses, what it prints, keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from toolgate_proxy.cli.audit.command import app
+from toolgate_proxy.receipts.keys import new_key, read_key
+from toolgate_proxy.receipts.receipt import signed
+
+KEY = new_key("hmac")[0]
+CLI = CliRunner()
+
+
+def line(response_id: str = "chatcmpl-1") -> str:
+    content = {"format": 1, "response": "chatcmpl-1", "tools": [], "calls": []}
+    receipt = signed(content, read_key(KEY))
+    return json.dumps({"id": response_id, "choices": [], "toolgate": {"receipt": receipt}})
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "said"),
+    [
+        ([line()], 0, "1 of 1 responses match"),
+        ([line(), "", line()], 0, "2 of 2"),
+        ([line(), line("chatcmpl-2")], 1, "line 2: the receipt is that of the response chatcmpl-1"),
+        (["{"], 1, "line 1: not JSON"),
+        (["[]"], 1, "line 1: not a JSON object"),
+        (["{}"], 1, "line 1: no response"),
+        (['{"id": "x", "choices": [{}]}'], 1, "line 1: not a response of a known API"),
+        ([], 1, "0 of 0"),
+    ],
+)
+def test_each_line_is_verified(tmp_path: Path, lines: list[str], status: int, said: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(lines))
+    result = CLI.invoke(app, [str(path), "--key", KEY])
+    assert (result.exit_code, said in result.output) == (status, True), result.output
+
+
+def test_the_log_can_be_standard_input() -> None:
+    assert CLI.invoke(app, ["-", "--key", KEY], input=line()).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["x.jsonl"], ["x.jsonl", "--key", "y"], ["--new-key", "rsa"]]
+)
+def test_what_can_not_be_verified_is_exit_status_2(arguments: list[str]) -> None:
+    assert CLI.invoke(app, arguments, env={"TOOLGATE_RECEIPT_KEY": ""}).exit_code == 2
+
+
+def test_a_new_key_signs_and_verifies() -> None:
+    first, second = CLI.invoke(app, ["--new-key", "ed25519"]).output.splitlines()
+    private = read_key(first.removeprefix("TOOLGATE_RECEIPT_KEY="))
+    public = read_key(second.split()[-1])
+    assert public.verifies(b"x", private.sign(b"x"))
