@@ -22,6 +22,8 @@ from toolgate_proxy.cli.dialects.parsing import Message
 from .family_template import chat_template, turn_texts
 from .tiny_family import MarkTokens, build, end_tokens, tokenizer
 
+pytestmark = pytest.mark.exhaustive
+
 WITH_CALLS = {name: dialect for name, dialect in DIALECTS.items() if dialect.calls}
 GOLDENS = [
     pytest.param(name, golden, id=f"{name}-{at}")
@@ -111,7 +113,6 @@ def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
     return message.body()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("marks", ["all", "none"])
 @pytest.mark.parametrize(("name", "golden"), GOLDENS)
 def test_the_segmenter_reads_what_the_template_writes(

@@ -18,6 +18,7 @@ from toolgate_proxy.validation.grammar_reader import read_grammar
 SEEDS = 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [case.name for case in CASES])
 @pytest.mark.parametrize(
     ("dialect", "marks"),

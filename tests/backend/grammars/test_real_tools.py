@@ -16,6 +16,7 @@ from toolgate_core.tools import Tool, parse_tools
 BFCL = DATA / "bfcl.jsonl.gz"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not BFCL.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
 def test_every_real_tool_compiles(compile_tool: Callable[[Tool], CompiledGrammar]) -> None:
     tools: dict[str, Tool] = {}

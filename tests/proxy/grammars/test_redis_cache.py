@@ -86,6 +86,7 @@ async def test_a_second_request_does_not_compile_what_another_gateway_compiles(
     assert compiles == {grammar_key(slow, INFO): 1, grammar_key(also, INFO): 1}
 
 
+@pytest.mark.exhaustive
 async def test_a_compile_of_another_gateway_may_take_many_seconds(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
@@ -170,6 +171,7 @@ async def test_waiting_for_the_lock_of_another_gateway_is_limited(
     )
 
 
+@pytest.mark.exhaustive
 async def test_locks_are_renewed_during_a_long_compile(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:

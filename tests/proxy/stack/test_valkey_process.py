@@ -34,6 +34,7 @@ def process(port: int, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
             server.kill()
 
 
+@pytest.mark.exhaustive
 def test_a_pause_of_seconds_does_not_end_valkey(process: subprocess.Popen[str], port: int) -> None:
     [server] = psutil.Process(process.pid).children()
     server.send_signal(signal.SIGSTOP)

@@ -122,6 +122,7 @@ async def test_a_job_that_crashes_two_workers_is_over_a_limit(pool: ValidationPo
         await running
 
 
+@pytest.mark.exhaustive
 async def test_a_job_out_of_memory_is_over_a_limit(pool: ValidationPool) -> None:
     values = ",".join(["[]"] * 40_000_000)
     with pytest.raises(LimitExceeded):

@@ -73,6 +73,7 @@ def wait_for_end(pid: int) -> None:
             time.sleep(0.01)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("schema", "limits", "named"),
     [
@@ -98,6 +99,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
+@pytest.mark.exhaustive
 async def test_other_schemas_are_examined_during_a_slow_compile(
     quarantine: Quarantine,
 ) -> None:
@@ -145,6 +147,7 @@ async def test_instances_over_a_limit_refuse_their_schema(quarantine: Quarantine
     await asyncio.gather(*(_cancel(task) for task in strict._tasks))
 
 
+@pytest.mark.exhaustive
 async def test_a_killed_fork_server_is_restarted(vocabulary: Vocabulary) -> None:
     async with running(vocabulary, AMPLE, workers=1) as quarantine:
         assert (await quarantine.examine(source({}, "a"))).status == "ready"
@@ -156,6 +159,7 @@ async def test_a_killed_fork_server_is_restarted(vocabulary: Vocabulary) -> None
         assert (await quarantine._fork_server()).pid != fork_server.pid
 
 
+@pytest.mark.exhaustive
 async def test_the_fork_server_exits_when_its_control_socket_closes(vocabulary: Vocabulary) -> None:
     fork_server = await ForkServer.start(vocabulary)
     worker = await fork_server.fork()
