@@ -44,11 +44,17 @@ def check_plain_only(values: Mapping[str, Any], *constraints: str) -> None:
 
 
 def read_format(
-    given: Mapping[str, Any], path: str, *, nested: str | None, open_objects: bool
+    given: Mapping[str, Any],
+    path: str,
+    *,
+    nested: str | None,
+    open_objects: bool,
+    named: bool = True,
 ) -> Tool | None:
     """A format of the type text, json_object or json_schema. None for text.
 
-    `nested`: the member that has the schema and its name, if they are not beside `type`."""
+    `nested`: the member that has the schema and its name, if they are not beside `type`. `named`:
+    whether the name is required."""
     outer = Fields(given, path)
     kind = outer.text("type")
     if kind == "text":
@@ -67,11 +73,13 @@ def read_format(
         if inner is None:
             raise outer.wrong(nested, "an object with a name and a schema")
         fields = Fields(inner, outer.path(nested))
-    fields.text("name")
+    name = fields.text("name")
     fields.flag("strict")  # every schema is enforced, strict or not
     schema = fields.mapping("schema")
     if schema is None:
         raise fields.wrong("schema", "a JSON Schema")
+    if named and not name:
+        raise fields.wrong("name", "a name, which OpenAI's API requires")
     return content_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 

@@ -35,6 +35,10 @@ def test_each_type_of_response_format() -> None:
             {"type": "json_schema", "json_schema": {"schema": []}},
             "response_format.json_schema.schema",
         ),
+        (
+            {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}},
+            "response_format.json_schema.name",
+        ),
     ],
 )
 def test_invalid_response_formats_are_rejected(given: dict[str, Any], param: str) -> None:

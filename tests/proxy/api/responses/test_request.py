@@ -208,6 +208,7 @@ def test_formats() -> None:
         ({"text": {"format": 3}}, "text.format"),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
         ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
         ({"text": {"format": FORMAT | {"more": 1}}}, "text.format.more"),
         ({"text": {"format": {"type": "text"}, "more": 1}}, "text.more"),
         ({"text": {"verbosity": "least"}}, "text.verbosity"),
