@@ -24,6 +24,7 @@ class EnforcementPlan:
     reasoning_budget: int | None = None
     on_budget: wire.OnBudget = "cut"
     call_tokens: int | None = None
+    repetition_guard: bool = True
     content: Tool | None = None
     """The schema of the content, as a tool without a name."""
 
@@ -48,6 +49,7 @@ class EnforcementPlan:
             reasoning_budget=self.reasoning_budget,
             on_budget=self.on_budget,
             call_tokens=self.call_tokens,
+            repetition_guard=None if self.repetition_guard else False,
             content=grammar_keys[self.content.hash] if self.content else None,
             earlier_calls=earlier_calls,
             id_seed=id_seed,
@@ -89,6 +91,7 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         reasoning_budget=request.reasoning_budget,
         on_budget=request.on_budget,
         call_tokens=request.call_tokens,
+        repetition_guard=request.repetition_guard,
         # With "required" the response has no content.
         content=request.content_format if choice != "required" else None,
     )

@@ -27,6 +27,7 @@ def make_spec(
     *,
     reasoning: ReasoningStart,
     budget: int,
+    repetition_tokens: int = 0,
     accepted: tuple[int, ...] = (),
     excluded: tuple[int, ...] = (),
 ) -> Spec:
@@ -43,6 +44,7 @@ def make_spec(
         accepted=accepted,
         excluded=excluded,
         call_tokens=enforcement.call_tokens,
+        repetition_tokens=0 if enforcement.repetition_guard is False else repetition_tokens,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         earlier_calls=enforcement.earlier_calls,

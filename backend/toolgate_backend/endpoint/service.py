@@ -60,6 +60,7 @@ class Service:
         self._turn_start = TurnStart(vocabulary)
         self._in_flight = InFlightRequests(configured.max_requests)
         self._max_grammars = configured.max_grammars
+        self._repetition_tokens = configured.repetition_tokens
         limits = CompileLimits(
             cpu_seconds=configured.quarantine_cpu_seconds,
             wall_seconds=configured.quarantine_wall_seconds,
@@ -291,6 +292,7 @@ class Service:
             self._vocabulary,
             reasoning=self._turn_start.reasoning(prompt_ids, mode, continues=continues),
             budget=budget,
+            repetition_tokens=self._repetition_tokens,
             accepted=request.accepted,
             excluded=request.excluded or (),
         )

@@ -55,5 +55,6 @@ class State(NamedTuple):
     next_budget_check: int = 0
     """The sequence length at which to check again whether the call must be closed."""
     closing: bool = False
-    """The budget has forced the end of the call."""
+    """The end of the call, or of a repeated string in it, was forced: the turn ends after it, with
+    the mark of closed calls."""
     ended: bool = False

@@ -103,6 +103,9 @@ class Enforcement(Message):
     call_tokens: int | None = Field(default=None, ge=0)
     """Tokens of `max_tokens` that the reasoning leaves for a required call, at most half of them.
     None leaves as many as such a call usually needs."""
+    repetition_guard: Literal[False] | None = None
+    """False lets calls repeat themselves. None leaves the field out, so that earlier backends
+    understand the message."""
     content: str | None = None
     """Key of the grammar that constrains the content."""
     earlier_calls: int = Field(default=0, ge=0)

@@ -13,6 +13,7 @@ from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
+from . import metrics
 from .held_calls import HeldCalls
 from .retries import Resample, Retries, Sampled
 
@@ -185,6 +186,8 @@ class Choice:
                     )
             elif isinstance(event, Finish):
                 self.finished = True
+                if event.call == "closed":
+                    metrics.CLOSED_CALLS.labels(self._plan.on_budget).inc()
                 if self._plan.named and event.reason == "tool_calls":
                     # OpenAI: "stop" after the call of a named function, "tool_calls" otherwise.
                     events[at] = replace(event, reason="stop")

@@ -19,6 +19,12 @@ RESIDUAL_CALLS = Counter(
     "validation: `valid` or `invalid`.",
     ["verdict"],
 )
+CLOSED_CALLS = Counter(
+    "toolgate_closed_calls",
+    "Choices that end with a closed call, by `on_budget` of the request. With `cut`, each of these "
+    "calls repeated itself. With `close`, it did so or reached `max_tokens`.",
+    ["on_budget"],
+)
 RESAMPLES = Counter(
     "toolgate_resamples",
     "Choices that were sampled again because a call was invalid, by where they continued: before "

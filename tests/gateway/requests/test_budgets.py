@@ -9,9 +9,11 @@ from typing import Any
 import jsonschema
 import openai
 import pytest
+import tokenizers
 
 from tests import tools
 from tests.gateway.requests import answers
+from tests.models import tiny_model
 
 USER = [{"role": "user", "content": "Weather in Beijing?"}]
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
@@ -98,3 +100,25 @@ def test_reasoning_never_exceeds_reasoning_budget(client: openai.OpenAI) -> None
     with ThreadPoolExecutor() as pool:
         for budget, tokens in zip(budgets, pool.map(reasoning_tokens, budgets), strict=True):
             assert tokens <= budget + 2  # vLLM counts the two marks as reasoning, and so do we
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_a_call_that_repeats_itself_is_closed(client: openai.OpenAI, guard: bool) -> None:
+    tokenizer = tokenizers.Tokenizer.from_file(str(tiny_model() / "tokenizer.json"))
+    [liked] = tokenizer.encode(" the", add_special_tokens=False).ids
+    tool = tools.tool("note", {"text": {"type": "string"}, "title": {"type": "string"}})
+    asked = request(
+        1500,
+        tools=[tool],
+        reasoning_effort="none",
+        temperature=0.0,
+        logit_bias={str(liked): 100},
+        extra_body={"toolgate": {"repetition_guard": guard}},
+    )
+    [[answer]] = answers.both_forms(client, [asked])
+    assert answer.finish_reason == "length"
+    (choice,) = client.chat.completions.create(**asked).choices
+    assert choice.toolgate == {"last_call": "closed" if guard else "cut"}  # type: ignore[attr-defined]
+    if guard:
+        [(_, arguments)] = answer.calls
+        assert max(map(len, json.loads(arguments).values())) >= 1024 * len(" the")

@@ -104,6 +104,11 @@ class CandidateSet:
         return [(each.grammar, each.matcher) for each in runners if each.grammar in grammars]
 
     @property
+    def tokens(self) -> Sequence[int]:
+        """All tokens so far."""
+        return self._tokens
+
+    @property
     def finished(self) -> bool:
         """Whether the text is complete and nothing may follow it."""
         running = self._progress.running

@@ -48,7 +48,7 @@ class PhaseSteps:
         assert state.candidates is not None
         if not state.candidates.accept(token):
             return None
-        if self._spec.close_at_budget:
+        if self._spec.close_at_budget or self._spec.repetition_tokens:
             state = replace(state, scan=state.scan.after(self._static.token_bytes[token]))
         return replace(state, grammar_tokens=state.grammar_tokens + 1)
 

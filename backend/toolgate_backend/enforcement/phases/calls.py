@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ...grammars.completion import Scan
 from ...tokens import masks
+from ..calls.candidates import CandidateSet
+from ..repetition import TOKENS_BETWEEN_CHECKS, repeats
 from ..state import Phase, State
 from .base import PhaseSteps, replace
 
@@ -39,18 +42,53 @@ class CallPhases(PhaseSteps):
         return self._begin_select(state, length)
 
     def _close_if_needed(self, state: State, length: int) -> State:
-        """With `close_at_budget`: force the end of the call once no longer completion fits."""
-        budget, candidates = self._permissions.budget, state.candidates
-        if not self._spec.close_at_budget or budget.remaining(length) is None:
-            return state
+        """Force the end of a call that repeats itself, or that would exceed the budget."""
+        candidates = state.candidates
         if state.phase is not Phase.TOOL_CALL or candidates is None or candidates.finished:
             return state
-        if state.forced or length < state.next_budget_check:
+        if state.forced:
+            return state
+        if self._repeats(state, candidates):
+            return self._end_repetition(state, candidates)
+        return self._close_at_budget(state, candidates, length)
+
+    def _repeats(self, state: State, candidates: CandidateSet) -> bool:
+        if not self._spec.repetition_tokens or state.grammar_tokens % TOKENS_BETWEEN_CHECKS:
+            return False
+        return not candidates.in_prefix and repeats(candidates.tokens, self._spec.repetition_tokens)
+
+    def _end_repetition(self, state: State, candidates: CandidateSet) -> State:
+        """Force the end of the string that repeats itself, and later, or outside of a string, that
+        of the call. Unchanged if no completion was found."""
+        completion = self._static.completion
+        matchers = candidates.matchers(candidates.grammars)
+        found = [completion.path(matcher, state.scan) for _, matcher in matchers]
+        path = min((path for path in found if path is not None), key=len, default=None)
+        if not path:
+            return state
+        end = None if state.closing else self._string_end(path, state.scan)
+        return replace(state, forced=tuple(path[:end]), closing=True)
+
+    def _string_end(self, path: list[int], scan: Scan) -> int | None:
+        """Number of tokens of the path that end the string of the position `scan`."""
+        for count, token in enumerate(path if scan.in_string else (), start=1):
+            scan = scan.after(self._static.token_bytes[token])
+            if not scan.in_string:
+                return count
+        return None
+
+    def _close_at_budget(self, state: State, candidates: CandidateSet, length: int) -> State:
+        """With `close_at_budget`: force the end of the call once no longer completion fits."""
+        budget = self._permissions.budget
+        if not self._spec.close_at_budget or budget.remaining(length) is None:
+            return state
+        if length < state.next_budget_check:
             return state
         forced, next_check = budget.closing_tokens(
             candidates, state.grammar_tokens, state.scan, length, first=state.calls == 0
         )
-        return replace(state, forced=forced, next_budget_check=next_check, closing=bool(forced))
+        closing = state.closing or bool(forced)
+        return replace(state, forced=forced, next_budget_check=next_check, closing=closing)
 
     # --- SELECT: another call, or the end ---
 

@@ -20,7 +20,7 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.messages import has_images
-from ..shared.options import call_tokens, on_budget, receipt
+from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import read_parameters
 from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
@@ -88,6 +88,7 @@ def parse_request(
         reasoning_budget=budget_of(values, mode),
         on_budget=on_budget(values),
         call_tokens=call_tokens(values),
+        repetition_guard=repetition_guard(values),
         receipt=receipt(values),
         content_format=content_format,
         content_param=content_param,
@@ -144,6 +145,6 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> tuple[T
         if fields.text("type") != "json_schema":
             raise fields.wrong("type", '"json_schema"')
         check_fields(fields, ("type", "schema", "name", "strict"))
-        read = read_format(value, path, nested=None, open_objects=open_objects)
+        read = read_format(value, path, nested=None, open_objects=open_objects, named=False)
         return read, f"{path}.schema"
     return None, FORMAT

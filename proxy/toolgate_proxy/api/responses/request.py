@@ -21,7 +21,7 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.messages import has_images, text_of_last
-from ..shared.options import call_tokens, on_budget, receipt
+from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.reasoning import reasoning_budget, reasoning_mode
 from ..shared.sampling import make_sampling
@@ -95,6 +95,7 @@ def parse_request(
         reasoning_budget=reasoning_budget(values),
         on_budget=on_budget(values),
         call_tokens=call_tokens(values),
+        repetition_guard=repetition_guard(values),
         receipt=receipt(values),
         content_format=_content_format(values, open_objects=open_objects),
         content_param=STRUCTURED_OUTPUTS if STRUCTURED_OUTPUTS in values else f"{FORMAT}.schema",

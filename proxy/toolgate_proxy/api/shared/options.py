@@ -26,12 +26,15 @@ OPTIONS: tuple[Parameter, ...] = (
             {
                 "on_budget": Choice(("cut", "close")),
                 "call_tokens": Integer(0, INT64_MAX),
+                "repetition_guard": Flag(),
                 "receipt": Flag(),
             }
         ),
         origin="Toolgate",
         note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
         "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
+        "`repetition_guard` false lets [calls repeat themselves](enforcement.md#repetition) up to "
+        "`max_tokens`. "
         "`receipt` adds a [signed receipt](receipts.md) to the response.",
     ),
     Parameter(
@@ -82,6 +85,10 @@ OPTIONS: tuple[Parameter, ...] = (
 def call_tokens(values: Mapping[str, Any]) -> int | None:
     tokens: int | None = values.get("toolgate", {}).get("call_tokens")
     return tokens
+
+
+def repetition_guard(values: Mapping[str, Any]) -> bool:
+    return values.get("toolgate", {}).get("repetition_guard") is not False
 
 
 def receipt(values: Mapping[str, Any]) -> bool:

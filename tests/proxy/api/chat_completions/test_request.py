@@ -231,6 +231,14 @@ def test_on_budget() -> None:
         assert str(refusal.value.param).startswith("toolgate.on_budget")
 
 
+def test_repetition_guard() -> None:
+    assert admitted().repetition_guard
+    assert not admitted(toolgate={"repetition_guard": False}).repetition_guard
+    with pytest.raises(InvalidRequest) as refusal:
+        admitted(toolgate={"repetition_guard": 2})
+    assert refusal.value.param == "toolgate.repetition_guard"
+
+
 def test_each_parameter_has_one_row_and_a_note() -> None:
     assert len(BY_NAME) == len(PARAMETERS)
     assert all(parameter.note for parameter in PARAMETERS)
