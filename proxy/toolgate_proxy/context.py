@@ -109,6 +109,8 @@ class RequestContext:
     residual_keywords: tuple[str, ...] = ()
     omitted_tools: Sequence[str] = ()
     """Types of the hosted tools that the model is not offered."""
+    ignored_parameters: Sequence[str] = ()
+    """Names of the parameters that no row defines and that were dropped."""
     resamples: int = 0
     grammars: int = 0
     tier: Tier = "memory"
@@ -176,6 +178,8 @@ class RequestContext:
         headers |= self.extra_headers
         if self.omitted_tools:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
+        if self.ignored_parameters:
+            headers["x-toolgate-ignored-parameters"] = ",".join(self.ignored_parameters)
         if self.enforced is None:
             return headers
         headers["x-toolgate-enforced"] = self.enforced

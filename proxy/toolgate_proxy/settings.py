@@ -39,6 +39,10 @@ class ServerSettings(Section):
     that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
     `/health/liveliness` and `/health/readiness` are always open. With LiteLLM's database, LiteLLM
     decides, and this setting has no effect."""
+    unknown_parameters: Literal["refuse", "ignore"] = "refuse"
+    """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
+    `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
+    of objects are always checked. It has no effect on requests that take LiteLLM's route."""
     log_format: Literal["text", "json"] = "text"
     """Format of the access log."""
     keepalive_seconds: float = Field(default=15.0, ge=0)

@@ -17,7 +17,7 @@ from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParam
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
-from ..api.shared.parameter import unknown
+from ..api.shared.unknown import unknown
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.router import is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
@@ -89,7 +89,7 @@ def check_bounds(values: dict[str, Any]) -> None:
         )
     for name, value in values.items():
         if len(name) > MAX_NAME:
-            raise unknown(name)
+            raise unknown(name, BY_NAME)
         bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
         if bounded and len(value) > MAX_ENTRIES:
             raise InvalidRequest(
@@ -146,7 +146,7 @@ def check_model(path: str, values: dict[str, Any]) -> None:
         raise InvalidRequest(message, param="model")
     name = first_unknown(values)
     if name is not None and not (path in PLAIN_CHAT and is_foreign(model)):
-        raise unknown(name)
+        raise unknown(name, BY_NAME)
 
 
 def check_shape(values: dict[str, Any]) -> bool:

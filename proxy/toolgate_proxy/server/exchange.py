@@ -22,6 +22,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from ..api.shared.unknown import without_unknown
 from ..api.surface import ANY_CLIENT, Stream, Surface, Whole, is_streamed
 from ..background import in_background
 from ..chat import failover
@@ -143,6 +144,8 @@ class Exchange:
             await reserve(here.limiter, context, values, output=output)
         target = await self._chosen(values)
         values = self._surface.with_defaults(values, target.defaults)
+        if here.settings.unknown_parameters == "ignore":
+            values, context.ignored_parameters = without_unknown(values, self._surface.parameters)
         parse = partial(
             self._surface.parse,
             values,

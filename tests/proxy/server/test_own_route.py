@@ -182,3 +182,18 @@ async def test_litellms_router_may_choose_the_deployment(
     use(monkeypatch, ours(gateway.backend, rpm=2), **settings)
     statuses = [(await gateway.ask(chat())).status for _ in range(3)]
     assert statuses == [200, 200, 429]
+
+
+async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await gateway.ask(chat(num_ctx=4096))).status == 400
+    settings = gateway.here.settings.model_copy(update={"unknown_parameters": "ignore"})
+    monkeypatch.setattr(gateway.here, "settings", settings)
+    response = await gateway.ask(chat(num_ctx=4096, think=False, max_tokens=9))
+    assert response.status == 200
+    headers = response.context.headers()
+    assert headers["x-toolgate-ignored-parameters"] == "num_ctx,think"
+    assert gateway.backend.requests[-1].sampling.max_tokens == 9
+    # Invalid values of known parameters are no unknown parameters.
+    assert (await gateway.ask(chat(temperature="hot"))).status == 400

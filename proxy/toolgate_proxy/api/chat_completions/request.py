@@ -20,10 +20,11 @@ from ..shared.content_format import (
 )
 from ..shared.messages import has_images, text_of_last
 from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
-from ..shared.parameter import ParsedParameters, read_parameters, unknown
+from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.reasoning import reasoning_budget, reasoning_mode
 from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
+from ..shared.unknown import unknown
 from .functions import is_legacy, requested_tool_choice, requested_tools
 from .messages import parse_messages
 from .parameters import BY_NAME

@@ -17,6 +17,7 @@ import orjson
 
 from toolgate_core.errors import UnsupportedParameter
 
+from .unknown import unknown
 from .value_types import ValueType
 
 Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "Toolgate"]
@@ -88,7 +89,7 @@ def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
             continue
         row = table.get(name)
         if row is None:
-            raise unknown(name)
+            raise unknown(name, table)
         if row.type is None:
             row.check_unsupported(given)
             continue
@@ -100,13 +101,6 @@ def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
         elif row.tokenizing is not None:
             parsed.tokenizing[row.tokenizing] = value
     return parsed
-
-
-def unknown(name: str) -> UnsupportedParameter:
-    shown = name.encode(errors="replace").decode()  # JSON can't hold half a surrogate pair
-    return UnsupportedParameter(
-        f"Unknown parameter {shown!r}. Remove it from the request.", param=shown
-    )
 
 
 def ignored(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
