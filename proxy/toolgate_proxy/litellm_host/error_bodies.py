@@ -15,9 +15,11 @@ from litellm.proxy._types import ProxyException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from toolgate_core.errors import ModelNotFound
 from toolgate_core.errors.base import MAX_MESSAGE, shortened
 
 from ..context import SCOPE, RequestContext
+from .deployments.known_models import model_not_found
 from .deployments.router import PROVIDER
 from .errors import CODES, cleaned
 from .operations import unsupported
@@ -37,6 +39,8 @@ def repair_error_bodies(app: Any) -> None:
         context = request.scope.get(SCOPE)
         if isinstance(context, RequestContext):
             context.error_code = body["error"].get("code")
+            if context.error_code == ModelNotFound.code and context.authenticated:
+                body = (await model_not_found(context.model or "", context.key)).body()
         headers = {
             name: value
             for name, value in response.headers.items()

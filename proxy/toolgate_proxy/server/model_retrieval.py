@@ -13,13 +13,11 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from toolgate_core.errors import ModelNotFound, PermissionDenied
-
 from ..api.surface import Surface
 from ..api.surfaces import MESSAGES
 from ..context import RequestContext
-from ..litellm_host.auth import check_model
-from ..litellm_host.deployments.router import model_names, rows_of
+from ..litellm_host.deployments.known_models import may_use, model_not_found, usable_models
+from ..litellm_host.deployments.router import rows_of
 from ..request_fields import invalid_value
 from .authorization import route_path
 
@@ -50,10 +48,8 @@ async def retrieve(
 ) -> dict[str, object]:
     """The model, if the request's key may use it. Aliases and names that a wildcard matches count
     as models. Raises ModelNotFound."""
-    if not rows_of(model) or not await _may_use(context, model):
-        raise ModelNotFound(
-            f"The model {model!r} does not exist, or this API key may not use it.", param="model"
-        )
+    if not rows_of(model) or not await may_use(context.key, model):
+        raise await model_not_found(model, context.key)
     if anthropic:
         return _model_info(model)
     return {"id": model, "object": "model", "created": CREATED, "owned_by": "openai"}
@@ -65,7 +61,7 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
     size = query.get("limit", str(PAGE))
     if not size.isascii() or not size.isdigit() or not 1 <= int(size[:9]) <= MAX_PAGE:
         raise invalid_value("limit", f"an integer from 1 to {MAX_PAGE}", size)
-    names = [name for name in model_names() if await _may_use(context, name)]
+    names = await usable_models(context.key)
     before, after = query.get("before_id"), query.get("after_id")
     if after is not None:
         names = [name for name in names if name > after]
@@ -91,13 +87,3 @@ def _model_info(model: str) -> dict[str, object]:
         "created_at": created,
         "lifecycle": "active",
     }
-
-
-async def _may_use(context: RequestContext, model: str) -> bool:
-    if context.key is None:
-        return True  # the master key
-    try:
-        await check_model(context.key, model)
-    except PermissionDenied:
-        return False
-    return True

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import ModelNotFound, ToolgateError
 
 from ..api.surface import Counting, Surface, data_event, is_streamed
 from ..api.surfaces import SURFACES
@@ -22,6 +22,7 @@ from ..context import RequestContext, context_of
 from ..litellm_host.callbacks.configured import wants_events
 from ..litellm_host.callbacks.request_events import RequestEvents
 from ..litellm_host.context import carry
+from ..litellm_host.deployments.known_models import check_exists, model_not_found
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
@@ -85,9 +86,14 @@ class OwnRoute:
             body_guard.check_model_name(model)
             context.model = model or None
             model_route = model_routes().find(model) if surface is not None else None
+            if surface is not None and model_route is None and context.authenticated:
+                await check_exists(model, context.key)
             if surface is None or model_route is None or model_route.reason is not None:
                 streamed = body_guard.check(scope["path"], values)
-        except ToolgateError as error:
+        except ToolgateError as raised:
+            error = raised
+            if isinstance(error, ModelNotFound) and context.authenticated and context.model:
+                error = await model_not_found(context.model, context.key)
             context.error_code = error.code
             await refuse(error, form, context.request_id)(scope, receive, send)
             if found is not None and wants_events():

@@ -45,6 +45,31 @@ async def test_key_lists_and_retrieves_only_its_models(
             assert (failure.value.param, failure.value.type) == ("model", "invalid_request_error")
 
 
+HELLO = [{"role": "user", "content": "Hi."}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": HELLO}),
+        ("/v1/responses", {"input": "Hi."}),
+        ("/v1/messages", {"messages": HELLO, "max_tokens": 5}),
+    ],
+)
+async def test_an_unknown_model_is_answered_with_the_models_of_the_key(
+    of_models: Gateway, redis_of_gateway: RedisServer, path: str, body: dict[str, object]
+) -> None:
+    sent, _ = await make_key(redis_of_gateway.url, of_models.url, models=("tiny", "org/tiny"))
+    async with http_client(of_models.url, headers=bearer(sent)) as http:
+        response: httpx.Response = await http.post(path, json={"model": "tinny", **body})
+        assert response.status_code == 404, response.text
+        message = response.json()["error"]["message"]
+    assert message == (
+        "The model 'tinny' does not exist, or this API key may not use it. Did you mean 'tiny'? "
+        "The models are 'org/tiny', 'tiny'."
+    )
+
+
 @pytest.mark.parametrize("master", [True, False])
 async def test_unrestricted_key_retrieves_every_model(
     of_models: Gateway, redis_of_gateway: RedisServer, master: bool
