@@ -46,6 +46,19 @@ async def within(seconds: float, what: str, *, begun: bool = True) -> AsyncItera
         ) from error
 
 
+def refused_connection(error: ToolgateError) -> bool:
+    """Whether no connection could be made: nothing listens, or the host can't be found."""
+    cause = error.__cause__
+    return isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+
+
+def lost_connection(error: ToolgateError) -> bool:
+    """Whether an established connection broke before any response. Most likely the backend closed
+    an idle connection while the request was sent on it, so the same backend can be tried again."""
+    broke = isinstance(error.__cause__, aiohttp.ClientError | ConnectionError)
+    return isinstance(error, BackendUnavailable) and broke and not refused_connection(error)
+
+
 def backend_error(status: int, body: object) -> ToolgateError:
     """The error of an HTTP response, or of an ErrorEvent in the middle of a stream."""
     error = from_body(status, body)

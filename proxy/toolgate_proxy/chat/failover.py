@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-import httpx
-
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
+from ..backend_client.faults import lost_connection, refused_connection
 from ..context import RequestContext
+from ..routing.backend_cause import cause_of
 from ..routing.deployments import Deployment, Deployments, Placement
 from . import metrics, resampling
 from .engine import Engine
@@ -62,7 +62,7 @@ async def respond(
                 lost += isinstance(error, BackendLost)
                 if others is None:
                     others = alternatives(deployment)
-                    retry = [placement] if _kept_connection_closed(error) else []
+                    retry = [placement] if lost_connection(error) else []
                     remaining = [*others] or retry
                 if not remaining or lost >= MAX_LOST:
                     raise
@@ -98,18 +98,7 @@ async def _chain(
         yield batch
 
 
-def _kept_connection_closed(error: BackendUnavailable | BackendLost) -> bool:
-    """Whether an established connection broke before any response. Most likely the backend closed
-    an idle connection while the request was sent on it, so the same backend can be tried again."""
-    cause = error.__cause__
-    return (
-        isinstance(error, BackendUnavailable)
-        and isinstance(cause, httpx.TransportError)
-        and not isinstance(cause, httpx.ConnectError)
-    )
-
-
 def note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
     """Removes a backend that refuses connections from the rotation, until a probe succeeds."""
-    if isinstance(error.__cause__, httpx.ConnectError):
-        deployment.state.note_failure(type(error).__name__, at_once=True)
+    if refused_connection(error):
+        deployment.state.note_failure(cause_of(error), at_once=True)

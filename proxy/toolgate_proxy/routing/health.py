@@ -16,6 +16,7 @@ from toolgate_core.errors import ToolgateError
 from ..polling import poll_forever
 from ..settings import Settings
 from . import metrics
+from .backend_cause import cause_of
 from .deployments import Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Health:
                 await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"
-            state.note_failure(type(error).__name__, at_once=refused)
+            state.note_failure(cause_of(error), at_once=refused)
         else:
             state.note_success(time.monotonic() - began)
         metrics.BACKEND_UP.labels(deployment.url).set(state.up)
