@@ -108,7 +108,7 @@ async def _targets(
 async def status_route(administrator: IsAdministrator) -> Response:
     if not administrator:
         return _forbidden()
-    return JSONResponse(status.status(gateway().deployments).model_dump())
+    return JSONResponse(status.status(gateway().deployments).model_dump(mode="json"))
 
 
 @router.get("/metrics")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Literal
 
 from pydantic import BaseModel
@@ -12,20 +14,31 @@ from ..routing.deployments import Deployment, Deployments
 from ..state import gateway
 
 
+class BackendDescription(BaseModel):
+    vllm: str
+    """vLLM's version."""
+    adapter: str
+    dialect: str
+    max_model_len: int
+    """Context length, in tokens."""
+
+
 class BackendStatus(BaseModel):
     url: str
     model: str
     """The model's name at the backend."""
     up: bool
-    since: float
-    """Time of the last change of `up`, in seconds since 1970."""
+    since: datetime
+    """Time of the last change of `up`, in UTC."""
     error: str | None
-    """Class of the last error. None while the backend responds."""
+    """Cause of the last error. None while the backend responds."""
     probe_ms: float | None
     requests: int
     """In-flight requests of this gateway process."""
     grammars_known: int
     """Grammars that this gateway process has seen loaded at the backend."""
+    description: BackendDescription | None
+    """None until the backend has responded."""
 
 
 class ModelStatus(BaseModel):
@@ -45,7 +58,15 @@ class LimitsStatus(BaseModel):
     in_flight: int
 
 
+class Versions(BaseModel):
+    toolgate: str
+    litellm: str
+
+
 class Status(BaseModel):
+    time: datetime
+    """Of this response, in UTC."""
+    versions: Versions
     models: list[ModelStatus]
     """Models with Toolgate backends. LiteLLM's `/health` reports on other providers."""
     keys: int
@@ -61,6 +82,8 @@ def status(deployments: Deployments) -> Status:
     state = gateway()
     cache = deployments.shared_cache
     return Status(
+        time=datetime.now(UTC),
+        versions=Versions(toolgate=version("toolgate"), litellm=version("litellm")),
         models=[
             ModelStatus(
                 model=name,
@@ -91,9 +114,22 @@ def _backend(deployment: Deployment, model: str) -> BackendStatus:
         url=deployment.url,
         model=model,
         up=state.up,
-        since=state.since,
+        since=datetime.fromtimestamp(state.since, UTC),
         error=state.error,
         probe_ms=state.probe_ms,
         requests=deployment.load.requests,
         grammars_known=deployment.grammars.loaded_count,
+        description=_description(deployment),
+    )
+
+
+def _description(deployment: Deployment) -> BackendDescription | None:
+    info = deployment.backend.last_info
+    if info is None:
+        return None
+    return BackendDescription(
+        vllm=info.vllm_version,
+        adapter=info.adapter,
+        dialect=info.dialect,
+        max_model_len=info.limits.max_model_len,
     )

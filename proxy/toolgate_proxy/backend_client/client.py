@@ -44,6 +44,7 @@ class Backend:
             self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
         self._session: aiohttp.ClientSession | None = None
         self._info: wire.Info | None = None
+        self._last_info: wire.Info | None = None
         self._info_at = 0.0
         self._info_request: asyncio.Task[wire.Info] | None = None
 
@@ -59,6 +60,11 @@ class Backend:
             without_owner(self._info_request)
         # Shielded: the caller that started the request may be cancelled while others await it.
         return await asyncio.shield(self._info_request)
+
+    @property
+    def last_info(self) -> wire.Info | None:
+        """The description of the last response, which may be old; None before the first one."""
+        return self._last_info
 
     async def probe(self) -> None:
         """Requests the backend's description. Raises the error if there is no valid response."""
@@ -119,6 +125,7 @@ class Backend:
     async def _fetch_info(self) -> wire.Info:
         try:
             self._info = _checked_info(await self._json("GET", "/v1/toolgate/info"))
+            self._last_info = self._info
             self._info_at = time.monotonic()
             return self._info
         except InvalidRequest as error:

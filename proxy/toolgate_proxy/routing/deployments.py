@@ -45,8 +45,14 @@ class BackendState:
     since: float = field(default_factory=time.time)
     """Time of the last change of `up`, in seconds since 1970."""
     error: str | None = None
+    """Cause of the last failure (backend_cause.py). None while the backend responds."""
     probe_ms: float | None = None
     failures: int = 0
+
+    @property
+    def has_responded(self) -> bool:
+        """Whether a probe has succeeded since the start of this process."""
+        return self.probe_ms is not None
 
     def note_success(self, seconds: float) -> None:
         self.probe_ms, self.failures, self.error = round(seconds * 1000, 1), 0, None

@@ -27,7 +27,9 @@ from ..litellm_host.asgi import serves_without_key
 from ..state import gateway
 from .refusal import refuse
 
-HEALTH = frozenset({"/health/liveliness", "/health/liveness", "/health/readiness"})
+HEALTH = frozenset(
+    {"/health/liveliness", "/health/liveness", "/health/readiness", "/toolgate/ready"}
+)
 """Probes of load balancers and orchestrators. They need no key."""
 GOOGLE_PATH = "generatecontent"
 

@@ -1,13 +1,15 @@
-"""`GET /v1/models/{id}` in OpenAI's and in Anthropic's form, and `GET /v1/models` in Anthropic's.
+"""`GET /v1/models/{id}` and `GET /v1/models`, in OpenAI's and in Anthropic's form.
 
-LiteLLM's own handler refuses virtual keys (its list of routes for ordinary keys has the list of
-models, but not a single model) and has no ids with slashes. The list of models in OpenAI's form
-stays LiteLLM's.
+LiteLLM's own handler refuses virtual keys for a single model (its list of routes for ordinary keys
+has the list only), has no ids with slashes, and does not know `max_model_len`. The list in OpenAI's
+form is LiteLLM's if it has wildcards or aliases, or if the request has a query: LiteLLM resolves
+them.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
@@ -17,13 +19,16 @@ from ..api.surface import Surface
 from ..api.surfaces import MESSAGES
 from ..context import RequestContext
 from ..litellm_host.deployments.known_models import may_use, model_not_found, usable_models
-from ..litellm_host.deployments.router import rows_of
+from ..litellm_host.deployments.router import has_plain_names, placements, rows_of
 from ..request_fields import invalid_value
+from ..state import gateway
 from .authorization import route_path
 
 PATH = re.compile(r"(?:/v1)?/models(?:/(?P<id>.+))?", re.DOTALL)
 CREATED = 1677610602
-"""The time that LiteLLM's list of models has for every model."""
+"""The time that LiteLLM's list has for every model, in seconds since 1970."""
+STARTED = int(time.time())
+"""The time of Toolgate models: when this process started to serve them."""
 PAGE = 20
 """Number of models in a page of Anthropic's API, unless the request sets one."""
 MAX_PAGE = 1000
@@ -40,7 +45,12 @@ async def answer(
     anthropic = form is MESSAGES
     if found["id"] is not None:
         return await retrieve(found["id"], context, anthropic=anthropic)
-    return await _page(scope, context) if anthropic else None
+    if anthropic:
+        return await _page(scope, context)
+    if scope.get("query_string") or not has_plain_names():
+        return None
+    models = [_model(name) for name in await usable_models(context.key)]
+    return {"object": "list", "data": models}
 
 
 async def retrieve(
@@ -52,7 +62,7 @@ async def retrieve(
         raise await model_not_found(model, context.key)
     if anthropic:
         return _model_info(model)
-    return {"id": model, "object": "model", "created": CREATED, "owned_by": "openai"}
+    return _model(model)
 
 
 async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
@@ -76,6 +86,18 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
         "first_id": shown[0] if shown else None,
         "last_id": shown[-1] if shown else None,
     }
+
+
+def _model(model: str) -> dict[str, object]:
+    """In OpenAI's form, with vLLM's `max_model_len` once a backend of the model has responded."""
+    places = placements(model)
+    shown: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
+    if not places:
+        return {**shown, "owned_by": "openai"}  # as LiteLLM shows it
+    shown |= {"created": STARTED, "owned_by": "toolgate"}
+    found = [gateway().deployments.at(place).backend.last_info for place in places]
+    lengths = [info.limits.max_model_len for info in found if info is not None]
+    return shown | ({"max_model_len": min(lengths)} if lengths else {})
 
 
 def _model_info(model: str) -> dict[str, object]:

@@ -26,7 +26,7 @@ from ..litellm_host.deployments.known_models import check_exists, model_not_foun
 from ..litellm_host.state import model_routes
 from ..request_fields import Fields
 from ..state import gateway
-from . import body_guard, message_batches, model_retrieval
+from . import body_guard, message_batches, model_retrieval, readiness
 from .authorization import authenticate, authorize, route_path
 from .exchange import Exchange
 from .refusal import form_of, refuse
@@ -70,6 +70,9 @@ class OwnRoute:
                 raise closed
             else:
                 await authorize(scope, context)
+                if (probed := readiness.answer(scope)) is not None:
+                    await probed(scope, receive, send)
+                    return
                 shown = await model_retrieval.answer(scope, context, form)
                 if shown is not None:
                     await JSONResponse(shown)(scope, receive, send)

@@ -19,7 +19,9 @@ from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
     client,
     exchange,
+    model_retrieval,
     own_route,
+    readiness,
     token_count,
 )
 from toolgate_proxy.server.stored_responses import operations
@@ -41,7 +43,16 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
     )
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
-    for module in (auth, client, exchange, own_route, operations, token_count):
+    for module in (
+        auth,
+        client,
+        exchange,
+        model_retrieval,
+        operations,
+        own_route,
+        readiness,
+        token_count,
+    ):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(exchange, "selection", lambda: selection)
     monkeypatch.setattr(own_route, "model_routes", lambda: known)

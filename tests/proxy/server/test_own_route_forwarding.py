@@ -20,7 +20,7 @@ async def test_other_requests_are_forwarded_to_litellm_unchanged(
         ("/v1/responses", "POST", b'{"model": "hosted", "input": "hi"}'),
         ("/v1/messages", "POST", b'{"model": "hosted", "max_tokens": 5, "messages": []}'),
         ("/key/generate", "POST", b"anything"),
-        ("/v1/models", "GET", b""),
+        ("/model/info", "GET", b""),
         (CHAT, "GET", b""),
     ):
         response = await gateway.ask(body, path=path, method=method)

@@ -67,6 +67,14 @@ def model_names() -> list[str]:
     return sorted(held.model_names) if held is not None else []
 
 
+def has_plain_names() -> bool:
+    """Whether `model_names` has all names of models: no wildcards and no aliases."""
+    held = router()
+    if held is None:
+        return False
+    return not held.model_group_alias and not any("*" in name for name in held.model_names)
+
+
 def placement_of(row: Row) -> Placement | None:
     """The placement of a deployment; None for another provider's."""
     params = row["litellm_params"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import httpx
@@ -43,6 +44,28 @@ async def test_key_lists_and_retrieves_only_its_models(
                 await client.models.retrieve(name)
             assert failure.value.code == "model_not_found"
             assert (failure.value.param, failure.value.type) == ("model", "invalid_request_error")
+
+
+async def test_models_have_an_owner_and_a_context_length(of_models: Gateway) -> None:
+    async with http_client(of_models.url, headers=bearer(MASTER_KEY)) as http:
+        assert await becomes_ready(http, "/toolgate/ready")
+        assert await becomes_ready(http, "/health/readiness")
+        listed = (await http.get("/v1/models")).json()
+        with_query = (await http.get("/v1/models?include_metadata=false")).json()
+    assert listed["object"] == "list"
+    assert {each["id"] for each in listed["data"]} == {each["id"] for each in with_query["data"]}
+    for model in listed["data"]:
+        assert (model["object"], model["owned_by"]) == ("model", "toolgate")
+        assert model["created"] > 1_760_000_000
+        assert model["max_model_len"] > 0
+
+
+async def becomes_ready(http: httpx.AsyncClient, path: str) -> bool:
+    for _ in range(100):
+        if (await http.get(path)).status_code == 200:
+            return True
+        await asyncio.sleep(0.1)
+    return False
 
 
 HELLO = [{"role": "user", "content": "Hi."}]
