@@ -1,7 +1,8 @@
-"""Documents that are generated from the code match the code."""
+"""Generated documents match the code, and files that documents name exist."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("scripts/*_doc.py")))
@@ -26,3 +28,19 @@ def test_make_docs_runs_every_generator() -> None:
         if f"python scripts/{path.name}\n" not in makefile
     ]
     assert not missing
+
+
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"), ROOT / "README.md"])
+PATHS = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|lua|sh|yaml))`")
+LINKS = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+PACKAGES = [ROOT / name / f"toolgate_{name}" for name in ("core", "proxy", "backend", "verify")]
+PARENTS = [ROOT, ROOT / "tests", *PACKAGES, *(package.parent for package in PACKAGES)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_pages_that_the_documentation_names_exist(page: Path) -> None:
+    text = page.read_text()
+    named = {path for path in PATHS.findall(text) if "/" in path}
+    assert not [path for path in named if not any((each / path).exists() for each in PARENTS)]
+    linked = {path for path, _ in LINKS.findall(text)}
+    assert not [path for path in linked if not (page.parent / path).exists()]
