@@ -11,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from tests.support.installed import needs_vllm
 from toolgate_proxy.cli.app import COMMANDS
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.server import app as gateway
@@ -72,6 +73,7 @@ def test_proxy_command_without_a_master_key_is_refused(monkeypatch: pytest.Monke
     assert "TOOLGATE_MASTER_KEY" in result.output
 
 
+@needs_vllm
 def test_backend_command_executes_the_backend_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: handed.append(command))

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.installed import needs_vllm
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.demo import model, run
 from toolgate_proxy.stack.extras import install_command
+
+pytestmark = needs_vllm
 
 
 @pytest.fixture

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.installed import needs_vllm
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.stack import extras
 from toolgate_proxy.stack.extras import MissingExtra, check, check_package, install_command
+
+pytestmark = needs_vllm
 
 PIP = [sys.executable, "-m", "pip", "install"]
 Origin = Callable[[object], None]

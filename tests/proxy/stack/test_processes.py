@@ -6,6 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.installed import needs_vllm
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.stack.processes import free_port, in_use
 
@@ -36,6 +37,7 @@ def test_a_server_can_bind_to_a_reserved_port() -> None:
             assert in_use("127.0.0.1", port)
 
 
+@needs_vllm
 @pytest.mark.parametrize("flag", ["--port", "--backend-port"])
 def test_port_in_use_is_an_error_before_the_start(flag: str) -> None:
     with _listening() as server:
