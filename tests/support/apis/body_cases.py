@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import field, version
+from importlib.metadata import version
 from typing import Any
 
 from toolgate_core import wire
