@@ -1,7 +1,8 @@
 """Access log: one line per request on standard output, without prompts, responses or keys.
 
-`error` is the code of the error response. `cause` is the type and place of the exception behind a
-server error that is not Toolgate's.
+`request_id` is the response's `x-request-id`, with which the request's id in vLLM's log begins, and
+`call_id` its `x-litellm-call-id`. `error` is the code of the error response. `cause` is the type
+and place of the exception behind a server error that is not Toolgate's.
 
 The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
 """
@@ -12,6 +13,7 @@ import json
 import logging
 import sys
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from ...context import RequestContext
@@ -36,8 +38,10 @@ def write(context: RequestContext, *, as_json: bool) -> None:
     """Writes the line of a request. Values that a request does not have are left out."""
     of_model = context.model is not None
     record = {
-        "time": round(time.time(), 3),
-        "request_id": context.call_id or context.request_id,
+        "time": _now(),
+        "level": "error" if (context.status or 500) >= 500 else "info",
+        "request_id": context.request_id or context.call_id,
+        "call_id": context.call_id,
         "method": context.method,
         "path": context.path,
         "key": _name_of_key(context),
@@ -54,6 +58,11 @@ def write(context: RequestContext, *, as_json: bool) -> None:
         "whole": context.sent_whole,
     }
     logger.info(line(record, as_json=as_json))
+
+
+def _now() -> str:
+    """In UTC, as RFC 3339 writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _name_of_key(context: RequestContext) -> str | None:

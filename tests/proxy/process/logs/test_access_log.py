@@ -36,10 +36,12 @@ async def test_log_line_has_key_model_status_and_usage(
     async with http_client(gateway, timeout=20) as http:
         response = await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {sent}"})
         assert response.status_code == 200
+        assert backend.requests[-1].request_id.startswith(f"{response.headers['x-request-id']}.")
         await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {MASTER_KEY}"})
     told = await logged(gateway_log, alias)
     for part in (
-        f'request_id="{response.headers["x-litellm-call-id"]}"',
+        f'request_id="{response.headers["x-request-id"]}"',
+        f'call_id="{response.headers["x-litellm-call-id"]}"',
         f'key="{alias}"', 'team="web"', 'model="tiny"', "status=200",
         "prompt_tokens=11", "completion_tokens=8", "seconds=", "whole=true",
     ):  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -41,10 +42,12 @@ def test_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.Monkey
     context.note_grammars(2, "redis", 1.25)
     record = written(context, monkeypatch)
     assert record is not None
-    times = {name: record.pop(name) for name in ("time", "seconds", "first_byte_seconds")}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record.pop("time")))
+    times = {name: record.pop(name) for name in ("seconds", "first_byte_seconds")}
     assert all(isinstance(value, float) for value in times.values())
     assert record == {
-        "request_id": "call-1", "key": "web-1", "team": "web", "model": "tiny", "status": 200,
+        "level": "info", "request_id": "mine", "call_id": "call-1", "key": "web-1", "team": "web",
+        "model": "tiny", "status": 200,
         "prompt_tokens": 11, "completion_tokens": 8, "grammar": "redis; n=2; ms=1.2", "whole": True,
     }  # fmt: skip
 
@@ -68,7 +71,7 @@ def test_request_without_a_model_has_path_and_error_but_no_tokens(
     assert record.pop("time")
     assert record.pop("seconds") is not None
     assert record == {
-        "request_id": "mine", "method": "GET", "path": "/v1/models", "status": 401,
+        "level": "info", "request_id": "mine", "method": "GET", "path": "/v1/models", "status": 401,
         "error": "invalid_api_key", "whole": False,
     }  # fmt: skip
 
