@@ -103,6 +103,9 @@ class RequestContext:
     sent_whole: bool = False
     """The complete response was sent."""
     first_byte_seconds: float | None = None
+    first_event: float | None = None
+    """Monotonic time of the first event with output of a stream."""
+    last_event: float | None = None
 
     enforced: Literal["full", "residual", "none"] | None = None
     residual_tools: int = 0
@@ -129,6 +132,12 @@ class RequestContext:
         if not self.failed:
             self.error_code = None  # of an attempt that was repeated
         self.first_byte_seconds = round(time.monotonic() - self.began, 4)
+
+    def note_event(self) -> None:
+        """Called for each write of a stream that has output."""
+        self.last_event = time.monotonic()
+        if self.first_event is None:
+            self.first_event = self.last_event
 
     def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
         """Sets the number of tokens used so far."""

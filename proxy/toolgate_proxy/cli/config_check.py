@@ -7,19 +7,22 @@ an error. Some of them are necessary for the gateway's guarantees.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 import yaml
+
+from ..litellm_host.config_fields import ConfigFields, config_fields
+from .config_names import misspelt, wrong_params
+from .config_nodes import ENVIRONMENT, Finding, get, line_of, scalars, text_of, texts_of
 
 SECTIONS = ("model_list", "litellm_settings", "router_settings", "general_settings")
 """Sections that the checks need. LiteLLM has more, so only near misses of these are refused."""
 SECRETS = ("api_key", "master_key", "database_url", "password", "redis_password")
 MIN_SECRET_LENGTH = 8
 """Characters. Shorter values are placeholders such as `none` or `EMPTY`."""
-ENVIRONMENT = "os.environ/"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 PROVIDER = "toolgate/"
 HANDLER = "toolgate_proxy.provider.toolgate"
@@ -41,14 +44,13 @@ class BadConfig(Exception):
     """The message has the file and the line."""
 
 
-@dataclass(frozen=True)
-class _Finding:
-    line: int
-    message: str
-
-
-def check(path: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Returns warnings. Raises BadConfig for the first error."""
+def check(
+    path: Path,
+    environment: Mapping[str, str] = os.environ,
+    fields: Callable[[], ConfigFields] = config_fields,
+) -> list[str]:
+    """Returns warnings. Raises BadConfig for the first error. `fields` is called after the checks
+    that need no names of fields."""
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -59,107 +61,120 @@ def check(path: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
             "encoding (UTF-8)."
         ) from error
-    for each in _errors(root, environment):
+    for each in chain(_errors(root, environment), _names(root, fields)):
         raise BadConfig(f"{path}, line {each.line}: {each.message}")
     return [f"{path}, line {each.line}: {each.message}" for each in _warnings(root)]
 
 
-def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[_Finding]:
+def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[Finding]:
     if not isinstance(root, yaml.MappingNode):
-        yield _Finding(1, "expected a mapping with the field `model_list`.")
+        yield Finding(1, "expected a mapping with the field `model_list`.")
         return
     for name, node in root.value:
         meant = get_close_matches(name.value, SECTIONS, n=1)
         if meant and name.value != meant[0]:
-            yield _Finding(_line(name), f"unknown field {name.value!r}. Did you mean {meant[0]!r}?")
+            yield Finding(
+                line_of(name), f"unknown field {name.value!r}. Did you mean {meant[0]!r}?"
+            )
         yield from _secrets(node, environment)
-    models = _get(root, "model_list")
+    models = get(root, "model_list")
     if not isinstance(models, yaml.SequenceNode) or not models.value:
-        yield _Finding(_line(models or root), "`model_list` must be a list of models, not empty.")
+        yield Finding(line_of(models or root), "`model_list` must be a list of models, not empty.")
         return
     for model in models.value:
-        name, params = _get(model, "model_name"), _get(model, "litellm_params")
-        target = _get(params, "model")
+        name, params = get(model, "model_name"), get(model, "litellm_params")
+        target = get(params, "model")
         if name is None or target is None:
-            yield _Finding(
-                _line(model), "the model requires `model_name` and `litellm_params.model`."
+            yield Finding(
+                line_of(model), "the model requires `model_name` and `litellm_params.model`."
             )
-        elif _text(target).startswith(PROVIDER) and HANDLER not in _texts(
-            _get(root, "litellm_settings", "custom_provider_map")
+        elif text_of(target).startswith(PROVIDER) and HANDLER not in texts_of(
+            get(root, "litellm_settings", "custom_provider_map")
         ):
-            yield _Finding(
-                _line(target),
+            yield Finding(
+                line_of(target),
                 "a `toolgate/…` model requires an entry in `litellm_settings.custom_provider_map` "
                 f"with `provider: toolgate` and `custom_handler: {HANDLER}`.",
             )
-        weight = _get(params, "weight")
+        weight = get(params, "weight")
         if weight is not None and weight.tag not in NUMBERS:
-            yield _Finding(_line(weight), "`weight` must be a number.")
+            yield Finding(line_of(weight), "`weight` must be a number.")
     for strategy in _strategies(root):
-        if _text(strategy) not in (*STRATEGIES, *HEALTH_UNAWARE, "priority"):
+        if text_of(strategy) not in (*STRATEGIES, *HEALTH_UNAWARE, "priority"):
             known = ", ".join(STRATEGIES)
-            yield _Finding(
-                _line(strategy),
-                f"`routing_strategy` is {_text(strategy)!r}, but must be one of {known}.",
+            yield Finding(
+                line_of(strategy),
+                f"`routing_strategy` is {text_of(strategy)!r}, but must be one of {known}.",
             )
-    general = _get(root, "general_settings")
-    if _get(general, "master_key") is None and not environment.get("LITELLM_MASTER_KEY"):
-        yield _Finding(
-            _line(general or root),
+    general = get(root, "general_settings")
+    if get(general, "master_key") is None and not environment.get("LITELLM_MASTER_KEY"):
+        yield Finding(
+            line_of(general or root),
             "`general_settings.master_key` is missing. Without a master key the gateway would "
             "accept all requests. Set it to os.environ/TOOLGATE_MASTER_KEY.",
         )
-    auth = _get(general, "custom_auth")
-    if auth is not None and _text(auth) == AUTH:
+    auth = get(general, "custom_auth")
+    if auth is not None and text_of(auth) == AUTH:
         for section, name in (
             ("general_settings", "custom_auth_run_common_checks"),
             ("litellm_settings", "enable_post_custom_auth_checks"),
         ):
-            if _text(_get(root, section, name)).lower() != "true":
-                yield _Finding(
-                    _line(auth),
+            if text_of(get(root, section, name)).lower() != "true":
+                yield Finding(
+                    line_of(auth),
                     f"`custom_auth` requires `{section}.{name}: true`. Without it LiteLLM does not "
                     "check the models of virtual keys.",
                 )
 
 
-def _secrets(node: yaml.Node, environment: Mapping[str, str]) -> Iterator[_Finding]:
+def _names(root: yaml.Node | None, fields: Callable[[], ConfigFields]) -> Iterator[Finding]:
+    """Names of fields, which LiteLLM knows, and addresses."""
+    known = fields()
+    yield from misspelt(root, known)
+    models = get(root, "model_list")
+    for model in models.value if isinstance(models, yaml.SequenceNode) else ():
+        params = get(model, "litellm_params")
+        if text_of(get(params, "model")).startswith(PROVIDER):
+            yield from wrong_params(params, known)
+
+
+def _secrets(node: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Secrets in the file itself, and environment variables that are not set."""
-    for name, value in _scalars(node):
-        text = _text(value)
+    for name, value in scalars(node):
+        text = text_of(value)
         if text.startswith(ENVIRONMENT):
             variable = text.removeprefix(ENVIRONMENT)
             if not environment.get(variable) and name not in ("api_base", "api_key"):
-                yield _Finding(
-                    _line(value),
+                yield Finding(
+                    line_of(value),
                     f"`{name}` refers to the environment variable {variable}, which is not set.",
                 )
         elif name in SECRETS and len(text) >= MIN_SECRET_LENGTH:
-            yield _Finding(
-                _line(value),
+            yield Finding(
+                line_of(value),
                 f"`{name}` has a secret in clear text. Move it to an environment variable, and set "
                 f"`{name}: {ENVIRONMENT}NAME`.",
             )
 
 
-def _warnings(root: yaml.Node | None) -> Iterator[_Finding]:
-    router = _get(root, "router_settings")
-    if _text(_get(router, "disable_cooldowns")).lower() != "true":
-        yield _Finding(
-            _line(router or root),
+def _warnings(root: yaml.Node | None) -> Iterator[Finding]:
+    router = get(root, "router_settings")
+    if text_of(get(router, "disable_cooldowns")).lower() != "true":
+        yield Finding(
+            line_of(router or root),
             "`router_settings.disable_cooldowns` is not true. One 404 response then removes a "
             "deployment for all clients for a while.",
         )
     for strategy in _strategies(root):
-        if _text(strategy) in HEALTH_UNAWARE:
-            yield _Finding(
-                _line(strategy),
-                f"`routing_strategy: {_text(strategy)}` ignores the health of deployments. These "
+        if text_of(strategy) in HEALTH_UNAWARE:
+            yield Finding(
+                line_of(strategy),
+                f"`routing_strategy: {text_of(strategy)}` ignores the health of deployments. These "
                 f"strategies do not: {', '.join(STRATEGIES)}.",
             )
-    if _text(_get(root, "general_settings", "cancel_on_disconnect")).lower() != "true":
-        yield _Finding(
-            _line(_get(root, "general_settings") or root),
+    if text_of(get(root, "general_settings", "cancel_on_disconnect")).lower() != "true":
+        yield Finding(
+            line_of(get(root, "general_settings") or root),
             "`general_settings.cancel_on_disconnect` is not true. Backends then continue requests "
             "whose clients have disconnected.",
         )
@@ -167,41 +182,9 @@ def _warnings(root: yaml.Node | None) -> Iterator[_Finding]:
 
 def _strategies(root: yaml.Node | None) -> Iterator[yaml.Node]:
     """The routing strategy of all models, and those of routing groups."""
-    router = _get(root, "router_settings")
-    groups = _get(router, "routing_groups")
+    router = get(root, "router_settings")
+    groups = get(router, "routing_groups")
     for holder in (router, *(groups.value if isinstance(groups, yaml.SequenceNode) else ())):
-        strategy = _get(holder, "routing_strategy")
-        if strategy is not None and not _text(strategy).startswith(ENVIRONMENT):
+        strategy = get(holder, "routing_strategy")
+        if strategy is not None and not text_of(strategy).startswith(ENVIRONMENT):
             yield strategy
-
-
-def _get(node: yaml.Node | None, *names: str) -> yaml.Node | None:
-    for name in names:
-        if not isinstance(node, yaml.MappingNode):
-            return None
-        node = next((value for key, value in node.value if key.value == name), None)
-    return node
-
-
-def _scalars(node: yaml.Node, name: str = "") -> Iterator[tuple[str, yaml.Node]]:
-    """All scalars in a node, with the names of their fields."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield from _scalars(value, str(key.value))
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            yield from _scalars(value, name)
-    else:
-        yield name, node
-
-
-def _texts(node: yaml.Node | None) -> list[str]:
-    return [] if node is None else [_text(value) for _, value in _scalars(node)]
-
-
-def _text(node: yaml.Node | None) -> str:
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
-
-
-def _line(node: yaml.Node | None) -> int:
-    return node.start_mark.line + 1 if node is not None else 1

@@ -246,6 +246,7 @@ class Exchange:
             if record is not None:
                 record.add(pieces)
             if data := stream.events(pieces):
+                self.context.note_event()
                 if not self._begun:
                     await self._begin(send, 200, EVENTS)
                     if self._call is not None:

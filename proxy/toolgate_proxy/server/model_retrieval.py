@@ -49,8 +49,10 @@ async def answer(
         return await _page(scope, context)
     if scope.get("query_string") or not has_plain_names():
         return None
-    models = [_model(name) for name in await usable_models(context.key)]
-    return {"object": "list", "data": models}
+    usable = await usable_models(context.key)
+    # In the order of the configuration, as LiteLLM's list.
+    names = dict.fromkeys(row["model_name"] for row in rows_of(None))
+    return {"object": "list", "data": [_model(name) for name in names if name in usable]}
 
 
 async def retrieve(

@@ -89,10 +89,10 @@ class OwnRoute:
             body_guard.check_model_name(model)
             context.model = model or None
             model_route = model_routes().find(model) if surface is not None else None
-            if surface is not None and model_route is None and context.authenticated:
-                await check_exists(model, context.key)
             if surface is None or model_route is None or model_route.reason is not None:
                 streamed = body_guard.check(scope["path"], values)
+                if surface is not None and model_route is None and context.authenticated:
+                    await check_exists(model, context.key)
         except ToolgateError as raised:
             error = raised
             if isinstance(error, ModelNotFound) and context.authenticated and context.model:

@@ -22,6 +22,7 @@ from ..state import gateway
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .refusal import form_of, refuse
+from .traffic import recording
 
 CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -41,6 +42,7 @@ class RequestScope:
         context = RequestContext.with_request_id(Headers(scope=scope).get(REQUEST_ID))
         context.method, context.path = scope["method"], scope["path"]
         scope[SCOPE] = context
+        surface = recording.surface_of(scope)
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -64,6 +66,7 @@ class RequestScope:
             context.error_code = error.code
             app = refuse(error, form_of(scope, context), context.request_id)
         scope["headers"] = without_control_headers(scope["headers"])
+        recording.begin(surface)
         try:
             await app(scope, receive, counted)
         except Exception as error:
@@ -74,6 +77,7 @@ class RequestScope:
             if context.on_settle is not None:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
+            recording.end(context, surface)
             access_log.write(context, as_json=gateway().settings.log_format == "json")
 
 

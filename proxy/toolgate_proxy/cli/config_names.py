@@ -1,0 +1,48 @@
+"""Checks of names and addresses in LiteLLM's configuration file.
+
+LiteLLM ignores a misspelt field. So does it an address without a scheme, until the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+
+import yaml
+
+from ..litellm_host.config_fields import ConfigFields
+from .config_nodes import ENVIRONMENT, Finding, get, line_of, text_of
+
+NEAR = 0.87
+"""Similarity from which a name counts as misspelt. LiteLLM reads some fields that it does not
+declare, so other names are not refused."""
+SCHEMES = ("http://", "https://", ENVIRONMENT)
+
+
+def misspelt(root: yaml.Node | None, fields: ConfigFields) -> Iterator[Finding]:
+    for section, known in (
+        ("general_settings", fields.general),
+        ("router_settings", fields.router),
+    ):
+        yield from _misspelt(section, get(root, section), known)
+
+
+def wrong_params(params: yaml.Node | None, fields: ConfigFields) -> Iterator[Finding]:
+    """Of the `litellm_params` of a Toolgate model."""
+    yield from _misspelt("litellm_params", params, fields.params)
+    address = get(params, "api_base")
+    if address is not None and not text_of(address).startswith(SCHEMES):
+        yield Finding(
+            line_of(address),
+            f"`api_base` is {text_of(address)!r}, which has no scheme. Write "
+            f"http://{text_of(address)} or https://….",
+        )
+
+
+def _misspelt(section: str, node: yaml.Node | None, known: Collection[str]) -> Iterator[Finding]:
+    for name, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        given = text_of(name)
+        meant = () if given in known else get_close_matches(given, known, n=1, cutoff=NEAR)
+        for other in meant:
+            message = f"`{section}` has no field {given!r}. Did you mean {other!r}?"
+            yield Finding(line_of(name), message)

@@ -1,0 +1,51 @@
+"""Prometheus metrics of requests: their number, times and tokens."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+WHOLE_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+FIRST_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+REQUESTS = Counter(
+    "toolgate_requests",
+    "Requests with a model, by model, alias of the API key (`master` for the master key, `none` "
+    "without a valid key), API (`surface`) and HTTP status. `status` is `stream_error` if a stream "
+    "ended with an error event, and `disconnected` if the client left before the end. Names of "
+    "unknown models, and names and aliases above 200 per process, are `other`.",
+    ["model", "key", "surface", "status"],
+)
+IN_FLIGHT = Gauge(
+    "toolgate_requests_in_flight",
+    "POST requests of an API that are being processed, by API (`surface`).",
+    ["surface"],
+    multiprocess_mode="livesum",
+)
+SECONDS = Histogram(
+    "toolgate_request_seconds",
+    "Time from the arrival of a request until the end of its response, by model and API "
+    "(`surface`). Only responses without an error.",
+    ["model", "surface"],
+    buckets=WHOLE_SECONDS,
+)
+FIRST_TOKEN_SECONDS = Histogram(
+    "toolgate_first_token_seconds",
+    "Time from the arrival of a streamed request until its first event with output, by model and "
+    "API (`surface`).",
+    ["model", "surface"],
+    buckets=FIRST_SECONDS,
+)
+INTER_TOKEN_SECONDS = Histogram(
+    "toolgate_inter_token_seconds",
+    "Mean time between output tokens of one streamed response, by model and API (`surface`): the "
+    "time from its first to its last event, divided by the number of its tokens minus 1. One "
+    "value per response.",
+    ["model", "surface"],
+    buckets=TOKEN_SECONDS,
+)
+TOKENS = Counter(
+    "toolgate_tokens",
+    "Tokens of prompts (`input`) and of responses (`output`), by model and API (`surface`).",
+    ["model", "surface", "direction"],
+)

@@ -1,0 +1,95 @@
+"""Records one request in the metrics, once, at its end. Nothing is recorded per token."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.types import Scope
+
+from ...api.surfaces import SURFACES
+from ...context import RequestContext
+from . import metrics
+
+OTHER = "other"
+MAX_NAMES = 200
+"""Maximum number of values of a label, because clients choose some of them, and each one is a time
+series."""
+
+
+class LabelValues:
+    """The values of one label: the first MAX_NAMES ones, all others are `other`."""
+
+    def __init__(self, maximum: int = MAX_NAMES) -> None:
+        self._known: set[str] = set()
+        self._maximum = maximum
+
+    def of(self, value: str, *, trusted: bool = True) -> str:
+        """`trusted`: whether a new value may become a time series."""
+        if value not in self._known:
+            if not trusted or len(self._known) >= self._maximum:
+                return OTHER
+            self._known.add(value)
+        return value
+
+
+MODELS = LabelValues()
+KEYS = LabelValues()
+
+
+def surface_of(scope: Scope) -> str | None:
+    """The name of the API whose request this is. None if it generates no response of a model."""
+    if scope["method"] != "POST":
+        return None
+    for surface in SURFACES:
+        if surface.model_in_path(scope["path"]) is not None:
+            return surface.name.replace(" ", "_")
+    return None
+
+
+def begin(surface: str | None) -> None:
+    if surface is not None:
+        metrics.IN_FLIGHT.labels(surface).inc()
+
+
+def end(context: RequestContext, surface: str | None) -> None:
+    if surface is not None:
+        metrics.IN_FLIGHT.labels(surface).dec()
+    if context.model is None:
+        return
+    name, status = surface or OTHER, status_of(context)
+    # A client can name any model: a name that was refused is not worth a time series.
+    model = MODELS.of(context.model, trusted=not status.startswith("4"))
+    metrics.REQUESTS.labels(model, _key(context), name, status).inc()
+    if context.prompt_tokens:
+        metrics.TOKENS.labels(model, name, "input").inc(context.prompt_tokens)
+    if context.completion_tokens:
+        metrics.TOKENS.labels(model, name, "output").inc(context.completion_tokens)
+    if status.startswith("2"):
+        metrics.SECONDS.labels(model, name).observe(time.monotonic() - context.began)
+    _stream_times(context, model, name)
+
+
+def status_of(context: RequestContext) -> str:
+    if context.status is None:
+        return "disconnected"
+    if context.status >= 400:
+        return str(context.status)
+    if context.failed:
+        return "stream_error"
+    return str(context.status) if context.sent_whole else "disconnected"
+
+
+def _stream_times(context: RequestContext, model: str, surface: str) -> None:
+    first, last = context.first_event, context.last_event
+    if first is None or last is None:
+        return
+    metrics.FIRST_TOKEN_SECONDS.labels(model, surface).observe(first - context.began)
+    if context.completion_tokens > 1:
+        mean = (last - first) / (context.completion_tokens - 1)
+        metrics.INTER_TOKEN_SECONDS.labels(model, surface).observe(mean)
+
+
+def _key(context: RequestContext) -> str:
+    if context.key is not None:
+        return KEYS.of(context.key.alias or OTHER)
+    return "master" if context.authenticated else "none"

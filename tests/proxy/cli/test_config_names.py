@@ -1,0 +1,59 @@
+"""Misspelt fields and incomplete addresses in LiteLLM's configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolgate_proxy.cli.config_check import BadConfig, check
+
+from .test_config_check import GOOD, SET, line_of, written
+
+UNDECLARED = (
+    "database_connection_pool_timeout", "disable_spend_logs", "disable_spend_updates",
+    "enforce_user_param", "enforced_params", "health_check_concurrency", "litellm_jwtauth",
+    "proxy_batch_write_at", "public_routes", "use_redis_transaction_buffer", "user_header_mappings",
+)  # fmt: skip
+"""Some of the fields that LiteLLM reads and does not declare."""
+ADDRESS = "api_base: os.environ/TOOLGATE_BACKEND_URL"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "said"),
+    [
+        ("cancel_on_disconnect:", "cancel_on_disconect:", "cancel_on", "'cancel_on_disconnect'?"),
+        ("disable_cooldowns:", "disable_cooldown:", "disable_c", "'disable_cooldowns'?"),
+        (ADDRESS, "api_baase: x", "api_baase", "Did you mean 'api_base'?"),
+        (ADDRESS, "temperture: 1", "temperture", "Did you mean 'temperature'?"),
+        (ADDRESS, "api_base: gpu:8000", "api_base", "Write http://gpu:8000 or"),
+    ],
+)
+def test_errors_have_the_line_and_what_was_meant(
+    tmp_path: Path, before: str, after: str, at: str, said: str
+) -> None:
+    assert before in GOOD
+    text = GOOD.replace(before, after)
+    with pytest.raises(BadConfig) as refused:
+        check(written(tmp_path, text), SET)
+    assert said in str(refused.value)
+    assert f"line {line_of(text, at)}:" in str(refused.value)
+
+
+def test_other_fields_of_litellm_are_accepted(tmp_path: Path) -> None:
+    more = "".join(f"  {name}: true\n" for name in UNDECLARED)
+    text = GOOD.replace("general_settings:\n", f"general_settings:\n{more}")
+    assert check(written(tmp_path, text), SET) == []
+
+
+def test_fields_that_litellm_does_not_declare_are_accepted(tmp_path: Path) -> None:
+    names = ("extra_body", "weight", "order", "max_parallel_requests", "guardrails", "num_retries")
+    more = "".join(f"\n      {name}: 1" for name in names)
+    assert check(written(tmp_path, GOOD.replace(ADDRESS, ADDRESS + more)), SET) == []
+
+
+def test_models_of_other_providers_may_have_any_parameters(tmp_path: Path) -> None:
+    params = "{model: openai/x, anything: 1, api_base: x}"
+    other = f"  - model_name: other\n    litellm_params: {params}\n"
+    text = GOOD.replace("model_list:\n", f"model_list:\n{other}")
+    assert check(written(tmp_path, text), SET) == []
