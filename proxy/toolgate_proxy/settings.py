@@ -43,6 +43,9 @@ class ServerSettings(Section):
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
     of objects are always checked. It has no effect on requests that take LiteLLM's route."""
+    metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
+    """Token with which a scraper reads `GET /metrics` and `GET /toolgate/metrics`, as
+    `Authorization: Bearer …`, so that it does not need the master key. It opens nothing else."""
     log_format: Literal["text", "json"] = "text"
     """Format of the access log."""
     keepalive_seconds: float = Field(default=15.0, ge=0)

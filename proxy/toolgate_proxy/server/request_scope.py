@@ -22,7 +22,7 @@ from ..state import gateway
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .refusal import form_of, refuse
-from .traffic import recording
+from .traffic import recording, scraping
 
 CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -66,6 +66,7 @@ class RequestScope:
             context.error_code = error.code
             app = refuse(error, form_of(scope, context), context.request_id)
         scope["headers"] = without_control_headers(scope["headers"])
+        app = scraping.answer(scope, gateway().settings.metrics_token) or app
         recording.begin(surface)
         try:
             await app(scope, receive, counted)

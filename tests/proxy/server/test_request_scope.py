@@ -44,7 +44,8 @@ def test_litellm_control_headers_are_removed_except_the_key_header() -> None:
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
     """The contexts whose requests were logged."""
     written: list[RequestContext] = []
-    here = SimpleNamespace(settings=SimpleNamespace(log_format="text"), key_sync=None)
+    settings = SimpleNamespace(log_format="text", metrics_token=None)
+    here = SimpleNamespace(settings=settings, key_sync=None)
     monkeypatch.setattr(request_scope, "gateway", lambda: here)
     monkeypatch.setattr(access_log, "write", lambda context, *, as_json: written.append(context))
     return written
