@@ -38,6 +38,7 @@ BENCHMARKS = {
     "messages-conformance": "api_conformance.messages",
     "custom-tools": "custom_tools.run",
     "exactness": "exactness.run",
+    "scoreboard": "scoreboard.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
 }

@@ -1,0 +1,80 @@
+"""Rules of the APIs that servers keep: runs `toolgate verify` against each of them.
+
+    python -m bench scoreboard MODEL [--only NAME …] [--report docs/scoreboard.md]
+        [--llama-server PROGRAM --gguf FILE --llama-version TEXT]
+
+MODEL is a directory with a model in the form of Qwen3. The reports are kept in .cache/scoreboard:
+`--only` runs one server again, and the page has all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.support.contenders import exit_on_sigterm
+from bench.support.data import ROOT
+
+from . import report
+from .servers import Endpoint, Entry, entries, versions
+
+CACHE = ROOT / ".cache" / "scoreboard"
+
+
+def main() -> int:
+    exit_on_sigterm()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--only", action="append", metavar="NAME")
+    parser.add_argument("--suite", choices=("quick", "full"), default="full")
+    parser.add_argument("--llama-server", type=Path)
+    parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--llama-version", default="unknown")
+    parser.add_argument("--report", type=Path, metavar="FILE")
+    parser.add_argument("--model-note", default="the demo model of Toolgate (2 million parameters)")
+    options = parser.parse_args()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    known = entries(options.llama_server, options.gguf)
+    for name, entry in known.items():
+        if options.only is None or name in options.only:
+            with entry.start(options.model.resolve()) as endpoint:
+                _verify(name, endpoint, options.suite)
+            _note(name, entry, options.llama_version)
+    found = [_result(name) for name in (*known, "llama.cpp") if (CACHE / f"{name}.json").exists()]
+    results = list({each.name: each for each in found}.values())
+    page = report.text(results, options.model_note)
+    if options.report is not None:
+        options.report.write_text(page)
+    else:
+        print(page)
+    return 0
+
+
+def _verify(name: str, endpoint: Endpoint, suite: str) -> None:
+    command = [
+        *(str(Path(sys.executable).with_name("toolgate")), "verify", endpoint.url),
+        *("--model", endpoint.model, "--suite", suite, "--timeout", "120"),
+        *("--json", str(CACHE / f"{name}.json"), "--html", str(CACHE / f"{name}.html")),
+    ]
+    environment = {**os.environ, "TOOLGATE_VERIFY_KEY": endpoint.key}
+    print(f"{name}: {' '.join(command[1:6])}", flush=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    print(done.stdout[-1500:], done.stderr[-500:], flush=True)
+
+
+def _note(name: str, entry: Entry, built: str) -> None:
+    about = {"name": entry.name, "versions": versions(entry, built), "how": entry.how}
+    (CACHE / f"{name}.about.json").write_text(json.dumps(about))
+
+
+def _result(name: str) -> report.Result:
+    about = json.loads((CACHE / f"{name}.about.json").read_text())
+    return report.Result(**about, report=json.loads((CACHE / f"{name}.json").read_text()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
