@@ -4,7 +4,7 @@
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface chaos compat
+	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock
 
 PORT ?= 4000
 ARGS ?=
@@ -157,3 +157,9 @@ record-streams: setup ## Record token streams of a backend for the tests (URL=â€
 # All versions take about 40 minutes. ARGS='--only 1.109.1 -- -x' selects one and passes -x to pytest.
 compat: setup ## Run the tests with other versions of LiteLLM and vLLM
 	@python scripts/compat.py $(ARGS)
+
+dist: setup ## Build wheels, source distributions and bills of materials into dist/, twice, and compare them
+	@python scripts/dist.py $(ARGS)
+
+lock: setup ## Write requirements/locked, with the hashes of all packages (ARGS='--only proxy')
+	@python scripts/lock.py $(ARGS)
