@@ -66,7 +66,14 @@ BUILD = Lock((), "The packages that build the distributions.", constrained=False
 def write(name: str, lock: Lock) -> None:
     target = LOCKED / f"{name}.txt"
     command = ["uv", "pip", "compile", "--quiet", "--generate-hashes", "--no-header"]
-    command += ["--no-annotate", "--python-version", PYTHON, "--output-file", str(target)]
+    command += [
+        "--no-annotate",
+        "--no-strip-extras",
+        "--python-version",
+        PYTHON,
+        "--output-file",
+        str(target),
+    ]
     command += ["--overrides", "-"]
     if lock.extras:
         command += ["pyproject.toml", *(f"--extra={extra}" for extra in lock.extras)]

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.M)
+PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", re.M)
 WHEEL = re.compile(r"^([a-z0-9_]+)-([0-9][^-]*)-.*\.whl$")
 OURS = {"demo-cpu": ("toolgate", "toolgate-demo-model")}
 """Our distributions in an installation. In the others: toolgate alone."""

@@ -13,7 +13,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LOCKED = ROOT / "requirements" / "locked"
 PIN = re.compile(
-    r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*\\\n((?:    --hash=sha256:[0-9a-f]{64}.*\n)+)", re.M
+    r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)[^\n]*\\\n"
+    r"((?:    --hash=sha256:[0-9a-f]{64}.*\n)+)",
+    re.M,
 )
 EXTRAS = {
     "proxy": ("proxy",),
