@@ -31,6 +31,11 @@ RESAMPLES = Counter(
     "the `call`, or inside it before the invalid `value`.",
     ["before"],
 )
+GIVEN_UP = Counter(
+    "toolgate_given_up_calls",
+    "Calls that ended in an error because every attempt violated a keyword that masks can't "
+    "enforce, or because no token of the budget remained for another attempt.",
+)
 RESAMPLED_TOKENS = Counter(
     "toolgate_resampled_tokens",
     "Tokens of invalid calls that were discarded before the client saw them.",

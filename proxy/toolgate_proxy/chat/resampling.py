@@ -67,6 +67,7 @@ async def _resample(
         deadline = before.events.deadline
         generation = await engine.generate(request, deployment, context, resample, deadline)
     except InvalidRequest as refused:  # for example if too few tokens of the budget remain
+        metrics.GIVEN_UP.inc()
         raise resample.failed from refused
     if generation.info.tokenizer != before.info.tokenizer:
         await generation.events.aclose()

@@ -109,6 +109,7 @@ class Retries:
         remaining = None if self._budget is None else self._budget - spent
         failed = _violation_error(invalid, self.attempts)
         if self.attempts > self._max_attempts or (remaining is not None and remaining < 1):
+            metrics.GIVEN_UP.inc()
             raise failed
         kept = self._kept(invalid)
         metrics.RESAMPLED_TOKENS.inc(len(self._call) - kept)

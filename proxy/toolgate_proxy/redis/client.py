@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -87,11 +88,14 @@ class SharedRedis:
         for command in commands:
             pipeline.execute_command(*command)
         seconds = self._patience if patient else self._timeout
+        began = time.monotonic()
         try:
             replies: list[object] = await _within(seconds, pipeline.execute(raise_on_error=False))
         except (RedisError, OSError, TimeoutError) as error:
             self._failed(error)
             return None
+        finally:
+            metrics.SECONDS.observe(time.monotonic() - began)
         refused = sum(isinstance(reply, Exception) for reply in replies)
         metrics.ERRORS.labels("refused").inc(refused)
         return replies

@@ -106,6 +106,28 @@ async def test_hung_redis_adds_at_most_its_timeout(
     assert min(added) < 0.15, added
 
 
+async def test_each_exchange_is_measured_with_those_that_fail(redis_at_hand: RedisServer) -> None:
+    redis = SharedRedis(SecretStr(redis_at_hand.url), timeout=0.3)
+    await redis.connected()
+
+    def measured() -> tuple[float, float]:
+        names = ("toolgate_redis_seconds_count", "toolgate_redis_seconds_sum")
+        count, total = (REGISTRY.get_sample_value(name) or 0.0 for name in names)
+        return count, total
+
+    count, total = measured()
+    assert await redis.run([("PING",), ("PING",)]) == [True, True]
+    assert measured()[0] == count + 1
+    redis_at_hand.hang()
+    try:
+        assert await redis.run([("PING",)]) is None
+    finally:
+        redis_at_hand.wake()
+    assert measured()[0] == count + 2
+    assert measured()[1] - total >= 0.25
+    await redis.aclose()
+
+
 async def test_hung_redis_does_not_fail_commands_with_a_longer_timeout(
     redis_at_hand: RedisServer,
 ) -> None:

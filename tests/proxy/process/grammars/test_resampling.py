@@ -23,6 +23,7 @@ from tests.support.schemas.residual_calls import (
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script, call, tokenize
 
+GIVEN_UP = "toolgate_given_up_calls_total"
 BOTH = pytest.mark.parametrize("ask", [whole, streamed])
 
 
@@ -101,8 +102,9 @@ async def test_resampled_choice_may_end_without_a_call(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_last_failed_attempt_returns_tool_schema_violation(
-    client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
+    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, stream: bool
 ) -> None:
+    given_up = await scrape(http, GIVEN_UP)
     backend.scripts["bad"] = Script(("So. " + BAD,), again=(*(BAD,) * 6, GOOD))
     seen: list[Any] = []
 
@@ -114,6 +116,7 @@ async def test_last_failed_attempt_returns_tool_schema_violation(
     with pytest.raises(openai.APIError) as failure:
         await read()
     assert len(backend.requests) == 7
+    assert await scrape(http, GIVEN_UP) == given_up + 1
     assert isinstance(failure.value.body, dict)
     error = failure.value.body
     assert (error["code"], error["keyword"], error["pointer"]) == (
@@ -130,8 +133,9 @@ async def test_last_failed_attempt_returns_tool_schema_violation(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_no_attempt_without_budget_left(
-    client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
+    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, stream: bool
 ) -> None:
+    given_up = await scrape(http, GIVEN_UP)
     backend.scripts["bad"] = Script((BAD,), again=(GOOD,))
     budget = len(tokenize(BAD))
 
@@ -147,6 +151,7 @@ async def test_no_attempt_without_budget_left(
         await read()
     assert failure.value.code == "tool_schema_violation"
     assert len(backend.requests) == 1
+    assert await scrape(http, GIVEN_UP) == given_up + 1
 
 
 @BOTH
