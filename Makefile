@@ -85,6 +85,7 @@ test-fast: setup ## Run the tests that take no vLLM, no gateway process and no e
 
 docs: tiny ## Generate the reference pages in docs/
 	@python scripts/config_doc.py
+	@python scripts/dashboard.py
 	@python scripts/errors_doc.py
 	@python scripts/families_doc.py
 	@python scripts/limits_doc.py
