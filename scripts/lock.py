@@ -47,7 +47,7 @@ class Lock:
 
 
 LOCKS = {
-    "proxy": Lock(("proxy",), "The gateway, on every platform.", every_platform=True),
+    "proxy": Lock(("proxy", "traces"), "The gateway, on every platform.", every_platform=True),
     "backend": Lock(
         ("backend",), "The backend with vLLM's CUDA build, on Linux.", constrained=False
     ),
@@ -55,7 +55,7 @@ LOCKS = {
         ("backend-cpu",), "The backend with vLLM's CPU build, on Linux.", torch_on_cpu=True
     ),
     "demo-cpu": Lock(
-        ("proxy", "backend-cpu", "demo"),
+        ("proxy", "traces", "backend-cpu", "demo"),
         "Gateway, backend with vLLM's CPU build, and the demo, on Linux.",
         torch_on_cpu=True,
     ),

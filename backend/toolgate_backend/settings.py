@@ -43,6 +43,14 @@ class EngineSettings(Section):
     limit is checked only after a mask that was slow in wall time."""
 
 
+class TraceSettings(Section):
+    """Traces"""
+
+    traces: Literal["off", "otlp", "console"] = "off"
+    """Spans of OpenTelemetry. `otlp` exports them by OTLP over HTTP, `console` writes one JSON line
+    for each to the standard output. `OTEL_…` variables configure the rest ([traces](traces.md))."""
+
+
 class GrammarSettings(Section):
     """Loaded grammars"""
 
@@ -76,7 +84,12 @@ class QuarantineSettings(Section):
 
 
 class Settings(
-    EngineSettings, GrammarSettings, QuarantineSettings, SchemaLimitSettings, BaseSettings
+    EngineSettings,
+    TraceSettings,
+    GrammarSettings,
+    QuarantineSettings,
+    SchemaLimitSettings,
+    BaseSettings,
 ):
     """Read from variables named TOOLGATE_<FIELD>. An empty variable counts as unset."""
 

@@ -18,10 +18,10 @@ PIN = re.compile(
     re.M,
 )
 EXTRAS = {
-    "proxy": ("proxy",),
+    "proxy": ("proxy", "traces"),
     "backend": ("backend",),
     "backend-cpu": ("backend-cpu",),
-    "demo-cpu": ("proxy", "backend-cpu", "demo"),
+    "demo-cpu": ("proxy", "traces", "backend-cpu", "demo"),
 }
 ELSEWHERE = {
     *("async-timeout", "colorama", "httpx2-jsfetch", "pywin32", "tzdata", "win32-setctime"),

@@ -84,7 +84,7 @@ async def generate(raw_request: Request) -> Response:
     them with `stream=false`."""
     request = _parse(wire.GenerateRequest, await _body(raw_request))
     _require_format(request.format)
-    events = _service(raw_request).generate(request)
+    events = _service(raw_request).generate(request, raw_request.headers)
     if not request.stream:
         collected: Response = await _collect_events(events, raw_request)
         return collected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -38,6 +38,7 @@ from .logprobs import LogprobFormat
 from .rendering import Renderer, continues_message
 from .sampling import check_budget, client_error, make_spec, sampling_params
 from .token_stream import raw_events
+from .tracing import GenerationSpan
 from .turn_start import TurnStart
 
 logger = init_logger(__name__)
@@ -170,11 +171,13 @@ class Service:
         return wire.TokenCount(tokens=len(prompt["prompt_token_ids"]))
 
     async def generate(
-        self, request: wire.GenerateRequest
+        self, request: wire.GenerateRequest, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[wire.StreamEvent, None]:
         """The raw events of one request. All errors that a client can cause are raised before the
-        first event. Closing the generator aborts the request in the engine."""
+        first event. Closing the generator aborts the request in the engine. `headers`: those of
+        the HTTP request, which may have a trace context."""
         async with AsyncExitStack() as stack:
+            span = stack.enter_context(GenerationSpan(request, headers or {}))
             stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
             if request.enforcement is not None:
@@ -219,12 +222,13 @@ class Service:
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
+                trace_headers=span.carried or None,
                 # Mask from the first token on, whichever reasoning parser vLLM uses.
                 reasoning_ended=True,
             )
             await stack.enter_async_context(aclosing(outputs))
             events = raw_events(
-                _client_errors(outputs),
+                _client_errors(span.observed(outputs)),
                 self._vocabulary,
                 start=start,
                 logprob_format=self._logprob_format(request),

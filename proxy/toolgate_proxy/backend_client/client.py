@@ -17,6 +17,7 @@ from toolgate_core import wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 
+from .. import tracing
 from ..background import without_owner
 from ..settings import Settings
 from .event_stream import EventStream
@@ -170,7 +171,9 @@ class Backend:
     ) -> aiohttp.ClientResponse:
         """Tries to connect twice, which sends no request twice. In a process that was stalled for
         longer than the connect time-out, the time-out expires though the backend had responded."""
-        headers = {"Content-Type": "application/json"} if content is not None else None
+        headers = tracing.outgoing()
+        if content is not None:
+            headers["Content-Type"] = "application/json"
         send = partial(
             self._open_session().request,
             method,

@@ -22,12 +22,14 @@ from toolgate_core.errors import (
 )
 from toolgate_core.plan import EnforcementPlan, make_plan
 
+from .. import tracing
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..receipts.keys import read_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
+from . import spans
 from .held_calls import CallCheck
 from .receipt_log import ReceiptLog
 from .request import request_bounds
@@ -52,6 +54,7 @@ class Generation:
     residual: Mapping[str, tuple[wire.ResidualKeyword, ...]]
     """By tool hash: keywords that the masks do not enforce."""
     events: EventStream
+    span: tracing.Span = tracing.NONE
 
 
 class Engine:
@@ -122,18 +125,20 @@ class Engine:
             request = _for_dialect(request, dialect)
             plan = make_plan(request, dialect)
             params = schema_params(request)
-            loaded = await grammars.ensure(plan.grammars, params, info)
+            with spans.grammars(len(plan.grammars)) as note:
+                loaded = await grammars.ensure(plan.grammars, params, info)
+                note(loaded)
             await self.validators.prepare(plan.candidates, params)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             message = backend_request(request, plan, loaded, context.request_id)
             try:
                 message = resample_request(message, resample) if resample else message
-                events = await backend.generate(message, deadline)
+                span, events = await spans.begun(backend, message, deadline)
             except GrammarUnknown as unknown:
                 grammars.forget(unknown.keys)
                 continue
             context.note_enforcement(request.tools or request.content_format, loaded.residual)
-            return Generation(info, dialect, plan, loaded.residual, events)
+            return Generation(info, dialect, plan, loaded.residual, events, span)
         raise BackendUnavailable(
             f"The backend evicted grammars of this request {MAX_SENDS} times before the request "
             "could start. Try again in a second. If this persists, raise TOOLGATE_MAX_GRAMMARS of "
@@ -149,11 +154,13 @@ class Engine:
         resample: Resample | None = None,
     ) -> AsyncGenerator[list[ResponseEvent], None]:
         """segment → validate. A batch contains everything that had arrived from the backend."""
-        async with aclosing(generation.events) as batches:
+        async with spans.ending(generation.span), aclosing(generation.events) as batches:
             async for batch in batches:
                 fed = choice_events(batch, resample.choice) if resample else batch
                 events = await response.feed(fed)
                 context.note_tokens(response.counts.prompt, response.counts.completion)
+                if events:
+                    generation.span.first("first output")
                 yield events
                 if response.complete:
                     return

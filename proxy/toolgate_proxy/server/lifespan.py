@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from .. import tracing
 from ..admin.prewarm import prewarm_most_used
 from ..admin.routes import deployments_of
 from ..litellm_host.auth import add_callback
@@ -26,6 +27,7 @@ def extend_lifespan(app: Any) -> None:
     @asynccontextmanager
     async def with_ours(app: Any) -> AsyncIterator[Any]:
         async with lifespan(app) as state:
+            tracing.start(settings().traces)
             _freeze_heap()
             work = asyncio.create_task(_prewarm_at_start())
             health = Health(gateway().deployments, settings(), lambda: placements(None))
@@ -42,6 +44,7 @@ def extend_lifespan(app: Any) -> None:
                 work.cancel()
                 await health.aclose()
                 await gateway().aclose()
+                await asyncio.to_thread(tracing.stop)
 
     app.router.lifespan_context = with_ours
 

@@ -22,7 +22,7 @@ from ..state import gateway
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .refusal import form_of, refuse
-from .traffic import recording, scraping
+from .traffic import recording, scraping, spans
 
 CONTROL_HEADERS = b"x-litellm-"
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -68,8 +68,10 @@ class RequestScope:
         scope["headers"] = without_control_headers(scope["headers"])
         app = scraping.answer(scope, gateway().settings.metrics_token) or app
         recording.begin(surface)
+        span = spans.begin(scope, surface)
         try:
-            await app(scope, receive, counted)
+            with span.current():
+                await app(scope, receive, counted)
         except Exception as error:
             note_cause(context, error)
             context.status = context.status or 500  # sent by the server's own handler
@@ -79,6 +81,7 @@ class RequestScope:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
             recording.end(context, surface)
+            spans.end(span, context)
             access_log.write(context, as_json=gateway().settings.log_format == "json")
 
 

@@ -56,6 +56,8 @@ class FakeBackend:
         self.turns: list[Script] = []
         """Answers, in turn, to clients whose messages a test doesn't know."""
         self.requests: list[wire.GenerateRequest] = []
+        self.headers: list[dict[str, str]] = []
+        """The headers of each of them."""
         self.counts: list[wire.CountTokens] = []
         self.loads: list[tuple[str, ...]] = []
         self.loaded: set[str] = set()
@@ -170,6 +172,7 @@ class FakeBackend:
             return refusal
         message = wire.GenerateRequest.model_validate_json(await request.body())
         self.requests.append(message)
+        self.headers.append(dict(request.headers))
         assert message.enforcement is not None
         missing = [c.key for c in message.enforcement.candidates if c.key not in self.loaded]
         if missing:
