@@ -4,7 +4,7 @@
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock
+	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet
 
 PORT ?= 4000
 ARGS ?=
@@ -148,6 +148,12 @@ surface: tiny ## Compare each parameter with vLLM's own server; writes docs/para
 # Takes 8 to 14 minutes, most of it for restarts of vLLM and LiteLLM.
 chaos: tiny ## Kill and stop each process of a fleet under load, and check every response
 	@python -m bench chaos .cache/models/tiny $(ARGS)
+
+# SEEDS=100 DAYS=10 are 1,000 simulated days, 13 minutes on two cores.
+SEEDS ?= 20
+DAYS ?= 2
+fleet: setup ## Simulate fleets with faults under a virtual clock, and check limits, keys, grammars
+	@python -m bench fleet --seeds $(SEEDS) --days $(DAYS) $(ARGS)
 
 trace: setup ## List the files that one streamed request enters (ARGS=--limits)
 	@python scripts/trace_request.py $(ARGS)

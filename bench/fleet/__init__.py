@@ -1,0 +1,1 @@
+"""A simulated fleet: the gateways' own limiter, keys and grammar cache under a virtual clock."""
