@@ -4,7 +4,7 @@
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet
+	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site
 
 PORT ?= 4000
 ARGS ?=
@@ -94,6 +94,11 @@ docs: tiny ## Generate the reference pages in docs/
 	@python scripts/settings_doc.py
 	@python scripts/verify_doc.py
 	@python -m tests.support.schemas.support_page
+
+site: setup ## Build the documentation as a site in .cache/site; dead links are errors
+	@uv pip install --quiet --python .venv/bin/python 'mkdocs-material>=9.6,<10'
+	@python scripts/site_pages.py
+	@mkdocs build --quiet
 
 fuzz: setup ## Send random requests to a running gateway (URL=… KEY=…)
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--api messages --requests 10000']"; exit 2; }
