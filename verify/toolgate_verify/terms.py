@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
 
 class Verdict(StrEnum):
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105
     FAIL = "fail"
     REFUSED = "refused"
     """The server refused the request with a 4xx. It lacks the feature, and reports that."""

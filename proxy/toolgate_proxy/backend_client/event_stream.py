@@ -14,6 +14,9 @@ from toolgate_core.errors import BackendFailed, BackendLost
 from .faults import backend_error, within
 from .sse import SseParser
 
+MAX_EVENT_BYTES = 64_000_000
+"""Maximum size of one event. The start event may have the prompt's text and token ids."""
+
 
 class EventStream:
     """Iterates over lists of events: each list has all events that had arrived by then.
@@ -50,6 +53,11 @@ class EventStream:
         while data := await self._read():
             for batch in self._checked(_events(parser.feed(data))):
                 yield batch
+            if parser.pending > MAX_EVENT_BYTES:
+                raise BackendFailed(
+                    f"The backend sent an event of more than {MAX_EVENT_BYTES:,} bytes. Check that "
+                    "it is a Toolgate backend of the same release."
+                )
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:

@@ -9,6 +9,11 @@ class SseParser:
     def __init__(self) -> None:
         self._rest = b""
 
+    @property
+    def pending(self) -> int:
+        """Bytes of the line that is not complete yet."""
+        return len(self._rest)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Skips comments (keep-alives), blank lines and other fields."""
         *lines, self._rest = (self._rest + data).split(b"\n")

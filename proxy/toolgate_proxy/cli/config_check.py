@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from ..litellm_host.config_fields import ConfigFields, config_fields
+from ..yaml_nodes import InvalidYaml, compose
 from .config_names import misspelt, wrong_params
 from .config_nodes import ENVIRONMENT, Finding, get, line_of, scalars, text_of, texts_of
 
@@ -52,10 +53,9 @@ def check(
     """Returns warnings. Raises BadConfig for the first error. `fields` is called after the checks
     that need no names of fields."""
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise BadConfig(f"{path}, line {line}: invalid YAML: {error.problem}.") from None
+        root = compose(path.read_text(encoding="utf-8"))
+    except InvalidYaml as error:
+        raise BadConfig(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from ..yaml_nodes import InvalidYaml, compose
 from .hashing import MAX_LENGTH, MIN_LENGTH, Hasher, hint
 from .key import Key, Limits, StoredSecret, Terms
 from .limit_kinds import KINDS
@@ -37,16 +38,14 @@ def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[K
     """Raises BadKeyFile. `clear_keys`: entries may have `key` instead of `hash`, for the import of
     existing keys. A file that the gateway reads may have only hashes."""
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        root = compose(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadKeyFile(
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
             "encoding (UTF-8)."
         ) from error
-    except yaml.MarkedYAMLError as error:
-        # Not the whole error: it quotes the line, which may contain a key.
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise BadKeyFile(f"{path}, line {line}: invalid YAML: {error.problem}.") from None
+    except InvalidYaml as error:
+        raise BadKeyFile(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
     keys: list[Key] = []
     lines: dict[str, int] = {}
     for line, entry in _entries(path, root):

@@ -16,3 +16,12 @@ def test_payloads_do_not_depend_on_chunk_boundaries(cuts: list[int]) -> None:
         payloads += parser.feed(STREAM[at:cut])
         at = cut
     assert payloads == PAYLOADS
+
+
+@given(st.lists(st.binary(max_size=30), max_size=8))
+def test_any_bytes_are_lines_or_pending(parts: list[bytes]) -> None:
+    parser = SseParser()
+    payloads = [payload for part in parts for payload in parser.feed(part)]
+    *lines, rest = b"".join(parts).split(b"\n")
+    assert payloads == [line[5:].strip() for line in lines if line.startswith(b"data:")]
+    assert parser.pending == len(rest)

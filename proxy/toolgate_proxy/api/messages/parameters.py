@@ -107,7 +107,7 @@ OWN: tuple[Parameter, ...] = (
         billing_policy="Nothing is billed.",
         compaction="Shorten `messages` in the client.",
         container="Containers are not supported.",
-        fallback_credit_token="Nothing is billed.",
+        fallback_credit_token="Nothing is billed.",  # noqa: S106
         fallbacks="Name one model. The operator configures fallbacks.",
         thread="Conversations are not stored. Send all `messages`.",
     ),

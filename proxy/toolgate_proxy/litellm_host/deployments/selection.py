@@ -46,7 +46,7 @@ class Selection:
         if strategy == "least-busy":
             loads = [self._load(row) for row in left]
             left = [row for row, load in zip(left, loads, strict=True) if load == min(loads)]
-        return by_row[id(random.choices(left, weights_of(left))[0])]
+        return by_row[id(random.choices(left, weights_of(left))[0])]  # noqa: S311  chooses by weight
 
     def up(self, rows: Sequence[Row]) -> list[Row]:
         """The rows without Toolgate backends that are down; all rows if all are down."""
