@@ -11,6 +11,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from toolgate_core import wire
+from toolgate_proxy.redis.client import MAX_PAUSE, PATIENT_TIMEOUT
 
 from .faults import Record
 from .gateway import Compiler, Gateway, verdict_of
@@ -18,6 +19,8 @@ from .gateway import Compiler, Gateway, verdict_of
 WINDOW_MS = 60_000
 SLACK = 2.0
 """Seconds for exchanges and probes."""
+BREAKER = MAX_PAUSE + PATIENT_TIMEOUT + 1.0
+"""Seconds for which a gateway may skip Redis after a fault. It then compiles without a lock."""
 MAX_KEPT = 20
 
 
@@ -126,20 +129,21 @@ class Invariants:
         for key, begun in self._compiler.begun.items():
             for first, again in pairwise(begun):
                 self.checks["one compile"] += 1
-                explained = self._record.overlaps(first - SLACK, again)
+                explained = self._record.overlaps(first - BREAKER, again)
                 if not explained and again - first < lifetime(key) - SLACK:
                     self.fail(f"{key} was compiled at {first:.3f} and {again:.3f} without a fault")
 
     # --- ends ---------------------------------------------------------------------------------
 
-    def idle(self, gateway: Gateway) -> None:
-        """No request has run for a while, and nothing has failed."""
+    def idle(self, gateway: Gateway, before: frozenset[Any]) -> None:
+        """No request has run for a while, and nothing has failed. `before`: the tasks of the
+        gateway a second ago, among which may be those of an exchange with Redis."""
         self.checks["idle"] += 1
         if gateway.limiter.reservations._entries:
             self.fail(f"{gateway.node.name} keeps reservations of ended requests")
         if not gateway.cache.available or gateway.limiter.counted != "fleet":
             self.fail(f"{gateway.node.name} has not found Redis again")
-        names = sorted(task.get_coro().__qualname__ for task in gateway.tasks)  # type: ignore[union-attr]
+        names = sorted(task.get_coro().__qualname__ for task in gateway.tasks & before)  # type: ignore[union-attr]
         lasting = {"poll_forever", "Reservations._update_forever", "RedisCache._flush_uses_later"}
         if extra := [name for name in names if name not in lasting]:
             self.fail(f"{gateway.node.name} has tasks that do not end: {extra}")

@@ -198,8 +198,10 @@ class Scenario:
             await asyncio.sleep(rng.expovariate(profile.requests_per_second))
         await asyncio.gather(*running, return_exceptions=True)
         await asyncio.sleep(self.invariants.settled)
-        for gateway in self.gateways.values():
-            self.invariants.idle(gateway)
+        tasks = {name: frozenset(gateway.tasks) for name, gateway in self.gateways.items()}
+        await asyncio.sleep(1)
+        for name, gateway in self.gateways.items():
+            self.invariants.idle(gateway, tasks[name])
 
     def _alias(self) -> str:
         """Often one of the keys that are kept, otherwise one of the last two."""
