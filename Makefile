@@ -4,7 +4,7 @@
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site
+	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site soak
 
 PORT ?= 4000
 ARGS ?=
@@ -159,6 +159,10 @@ SEEDS ?= 20
 DAYS ?= 2
 fleet: setup ## Simulate fleets with faults under a virtual clock, and check limits, keys, grammars
 	@python -m bench fleet --seeds $(SEEDS) --days $(DAYS) $(ARGS)
+
+HOURS ?= 1
+soak: tiny ## Keep a fleet under load and faults, and check responses and growth (HOURS=0.2)
+	@python -m bench soak .cache/models/tiny --hours $(HOURS) $(ARGS)
 
 trace: setup ## List the files that one streamed request enters (ARGS=--limits)
 	@python scripts/trace_request.py $(ARGS)

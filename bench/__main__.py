@@ -41,6 +41,7 @@ BENCHMARKS = {
     "scoreboard": "scoreboard.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
+    "soak": "chaos.soak",
     "fleet": "fleet.run",
 }
 """Module of each benchmark. Its `main()` parses the options and returns the exit status."""

@@ -63,7 +63,7 @@ class Server:
 class Fleet:
     """A context manager. Inside it a thread starts ended servers again."""
 
-    def __init__(self, model: Path, directory: Path) -> None:
+    def __init__(self, model: Path, directory: Path, backends: int = 2) -> None:
         self.master_key = f"sk-{secrets.token_urlsafe(24)}"
         self.key_secret = secrets.token_urlsafe(24)
         self._backend_key = secrets.token_urlsafe(24)
@@ -71,10 +71,10 @@ class Fleet:
         self._closing = threading.Event()
         self._supervising = threading.Thread(target=self._supervise, daemon=True)
         self._seen: set[psutil.Process] = set()
-        ports = [free_port() for _ in range(5)]
+        ports = [free_port() for _ in range(3 + backends)]
         self.redis_url = f"redis://127.0.0.1:{ports[0]}"
-        backends = [f"http://127.0.0.1:{port}" for port in ports[1:3]]
-        self.gateway_urls = [f"http://127.0.0.1:{port}" for port in ports[3:]]
+        urls = [f"http://127.0.0.1:{port}" for port in ports[1 : 1 + backends]]
+        self.gateway_urls = [f"http://127.0.0.1:{port}" for port in ports[1 + backends :]]
         self.valkey = self._server(
             "valkey", self._valkey_command(ports[0]), {}, lambda: _pings(self.redis_url)
         )
@@ -85,9 +85,9 @@ class Fleet:
                 {"VLLM_API_KEY": self._backend_key},
                 self._responds(f"{url}/v1/toolgate/info", self._backend_key),
             )
-            for at, url in enumerate(backends, 1)
+            for at, url in enumerate(urls, 1)
         ]
-        routes = [f"--model={MODEL}@{url}" for url in backends]
+        routes = [f"--model={MODEL}@{url}" for url in urls]
         environment = {
             "TOOLGATE_MASTER_KEY": self.master_key,
             "TOOLGATE_BACKEND_KEY": self._backend_key,

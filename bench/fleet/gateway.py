@@ -63,16 +63,17 @@ class Compiler:
         self._rng = rng
         self.compiles: Counter[str] = Counter()
         self.begun: dict[str, list[float]] = {}
-        """When each compile of a key began, in seconds since the simulation began."""
+        """When each message with a key arrived, in seconds since the simulation began. Its grammars
+        are compiled one after another."""
 
     async def load_grammars(
         self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
     ) -> list[wire.GrammarVerdict]:
-        verdicts = []
+        verdicts, began = [], time.monotonic()
         for source in sources:
             if not source.examined:
                 self.compiles[source.key] += 1
-                self.begun.setdefault(source.key, []).append(time.monotonic())
+                self.begun.setdefault(source.key, []).append(began)
                 slow = self._rng.random() < 0.1
                 await asyncio.sleep(self._rng.uniform(1, 5) if slow else 0.02)
             verdicts.append(verdict_of(source))
