@@ -43,6 +43,7 @@ BENCHMARKS = {
     "chaos": "chaos.run",
     "soak": "chaos.soak",
     "fleet": "fleet.run",
+    "scheduler": "scheduler.run",
 }
 """Module of each benchmark. Its `main()` parses the options and returns the exit status."""
 

@@ -1,0 +1,99 @@
+"""vLLM's scheduler with adversarial drafts, preemption, aborts and moving rows, and a fake model.
+
+    python -m bench scheduler --seeds 200 --steps 5000 --out FILE     # 1,000,000 steps
+    python -m bench scheduler --seed 13 --steps 5000                  # one of them again
+
+Each seed is an engine of its own: an adapter, a shape of drafts, sync or async scheduling, 1 to 64
+rows, scarce blocks. Real parts of vLLM: Scheduler and AsyncScheduler with their KV-cache manager,
+StructuredOutputManager, InputBatch with BatchUpdate, the application of bitmasks, the rejection
+sampler's CPU kernels. Ours: logits, drafts, and the order of calls of the V1 model runner. At every
+position that is sampled, the mask of the row is compared with that of an automaton of the same
+request that never drafts and never moves. Every finished response is segmented, and its calls are
+validated.
+
+With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again. The
+exit status is 1 if an invariant was violated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+from .simulation import Outcome, simulate
+
+HASH_SEED = "0"
+"""vLLM iterates over sets of request ids. They have the same order in each run."""
+
+
+def report(outcomes: Sequence[Outcome]) -> str:
+    totals = sum((each.counts for each in outcomes), Counter[str]())
+    seconds = sum(each.seconds for each in outcomes)
+    violated = [each for each in outcomes if each.violations]
+    lines = [
+        f"{len(outcomes)} engines, {seconds:,.0f} s of one core",
+        "",
+        "| counted | number |",
+        "|---|---|",
+        *(f"| {name} | {count:,} |" for name, count in sorted(totals.items())),
+        "",
+        f"Violations: {len(violated)}",
+    ]
+    lines += [f"seed {each.seed}: {each.violations[0]}" for each in violated]
+    return "\n".join(lines)
+
+
+def earlier(path: Path | None, steps: int) -> dict[int, Outcome]:
+    """The outcomes in the file that have as many steps, by seed."""
+    if path is None or not path.exists():
+        return {}
+    found = {}
+    for line in path.read_text().splitlines():
+        fields = json.loads(line)
+        if fields.pop("wanted") == steps:
+            fields["counts"] = Counter(fields["counts"])
+            found[fields["seed"]] = Outcome(**fields)
+    return found
+
+
+def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        environment = {"VLLM_LOGGING_LEVEL": "ERROR", **os.environ, "PYTHONHASHSEED": HASH_SEED}
+        command = [sys.executable, "-m", "bench", "scheduler", *sys.argv[1:]]
+        os.execve(sys.executable, command, environment)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench scheduler",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=int, default=20, help="number of engines")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="one seed only")
+    parser.add_argument("--steps", type=int, default=500, help="steps of each engine")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
+    options = parser.parse_args()
+    seeds = list(range(options.first, options.first + options.seeds))
+    if options.seed is not None:
+        seeds = [options.seed]
+    done = earlier(options.out, options.steps)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
+        jobs = [pool.submit(simulate, seed, options.steps) for seed in seeds if seed not in done]
+        for job in as_completed(jobs):
+            outcome = job.result()
+            done[outcome.seed] = outcome
+            if options.out is not None:
+                with options.out.open("a") as file:
+                    file.write(json.dumps({**asdict(outcome), "wanted": options.steps}) + "\n")
+    outcomes = [done[seed] for seed in seeds]
+    print(report(outcomes))
+    return 1 if any(each.violations for each in outcomes) else 0

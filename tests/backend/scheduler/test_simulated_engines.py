@@ -1,0 +1,69 @@
+"""vLLM's real scheduler and batch, with adversarial drafts: each row has its own request's mask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench.scheduler.oracle import Violation
+from bench.scheduler.profile import Profile
+from bench.scheduler.simulation import Simulation
+
+BASE = Profile(
+    seed=1,
+    adapter="structured_output",
+    shape="none",
+    drafts=0,
+    async_scheduling=False,
+    rows=6,
+    blocks=22,
+    batched_tokens=128,
+    agreement=0.7,
+    abort=0.05,
+)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        replace(BASE, adapter="logits_processor"),
+        replace(BASE, adapter="logits_processor", async_scheduling=True),
+        replace(BASE, shape="suffix", drafts=4),
+        replace(BASE, shape="mtp", drafts=4, async_scheduling=True),
+    ],
+    ids=lambda profile: f"{profile.adapter}-{profile.shape}-{profile.async_scheduling}",
+)
+def test_masks_follow_their_requests(profile: Profile) -> None:
+    """Raises Violation otherwise, and if a finished call is invalid."""
+    counts = Simulation(profile).run(200)
+    assert counts["preempted"]
+    assert counts["aborted"]
+    assert counts["moves"]
+    assert counts["calls"]
+    assert bool(counts["drafts accepted"]) == (profile.drafts > 0)
+
+
+def test_rows_of_other_requests_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check itself: exchange two rows of logits."""
+    from bench.scheduler import runner
+
+    applied = runner.apply_grammar_bitmask
+
+    def exchanged(scheduled: object, grammar: object, batch: object, logits: object) -> None:
+        applied(scheduled, grammar, batch, logits)
+        rows = logits.numpy()  # type: ignore[attr-defined]
+        rows[:] = np.roll(rows, 1, axis=0)
+
+    monkeypatch.setattr(runner, "apply_grammar_bitmask", exchanged)
+    with pytest.raises(Violation, match="its own mask allows"):
+        Simulation(BASE).run(50)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    def run() -> Counter[str]:
+        return Simulation(replace(BASE, shape="ngram", drafts=2, abort=0.0, rows=2)).run(40)
+
+    assert run() == run()
