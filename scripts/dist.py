@@ -2,8 +2,8 @@
 
     python scripts/dist.py [--revision HEAD] [--out dist]
 
-What is built is the committed state of a revision. Times in the archives are that of its commit
-(SOURCE_DATE_EPOCH). The two builds run in folders of different names; the exit status is 1 if their
+What is built is the committed state of a revision. Times in the archives are that of the
+last commit that changed the distribution (SOURCE_DATE_EPOCH). The two builds run in folders of different names; the exit status is 1 if their
 hashes differ. The build packages are those of requirements/locked/build.txt, by hash. dist/ also
 gets SHA256SUMS, the locked requirements and a bill of materials (CycloneDX) for each of them.
 """
@@ -35,18 +35,19 @@ def export(revision: str, target: Path) -> None:
     subprocess.run(["tar", "--extract", "--directory", target], input=archive.stdout, check=True)
 
 
-def commit_time(revision: str) -> str:
-    command = ["git", "log", "-1", "--format=%ct", revision]
+def commit_time(revision: str, project: str) -> str:
+    """Of the last commit that changed the project: an unchanged one keeps its hashes."""
+    command = ["git", "log", "-1", "--format=%ct", revision, "--", project]
     return subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
-def build(source: Path, target: Path, epoch: str) -> dict[str, str]:
+def build(source: Path, target: Path, epochs: dict[str, str]) -> dict[str, str]:
     """The SHA-256 of each built file, by its name."""
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": epoch}
     constraints = source / LOCKED / "build.txt"
     for project in PROJECTS:
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": epochs[project]}
         subprocess.run(
             [
                 *("uv", "build", "--quiet", "--no-create-gitignore", "--out-dir", target),
@@ -65,12 +66,13 @@ def sha256(path: Path) -> str:
 
 def build_twice(revision: str, out: Path) -> bool:
     """Whether both builds have the same files."""
-    epoch = commit_time(revision)
+    epochs = {project: commit_time(revision, project) for project in PROJECTS}
+    epoch = epochs["."]
     with tempfile.TemporaryDirectory() as folder:
         built = []
         for name in ("first", "the-second"):
             export(revision, source := Path(folder) / name / "source")
-            built.append(build(source, Path(folder) / name / "dist", epoch))
+            built.append(build(source, Path(folder) / name / "dist", epochs))
         first, second = built
         differing = [name for name in first | second if first.get(name) != second.get(name)]
         if differing:
