@@ -2,10 +2,11 @@
 
     python scripts/dist.py [--revision HEAD] [--out dist]
 
-What is built is the committed state of a revision. Times in the archives are that of the
-last commit that changed the distribution (SOURCE_DATE_EPOCH). The two builds run in folders of different names; the exit status is 1 if their
-hashes differ. The build packages are those of requirements/locked/build.txt, by hash. dist/ also
-gets SHA256SUMS, the locked requirements and a bill of materials (CycloneDX) for each of them.
+What is built is the committed state of a revision. Times in the archives are that of the last
+commit that changed the distribution (SOURCE_DATE_EPOCH), for which the whole history is needed. The
+two builds run in folders of different names; the exit status is 1 if their hashes differ. The build
+packages are those of requirements/locked/build.txt, by hash. dist/ also gets SHA256SUMS, the locked
+requirements and a bill of materials (CycloneDX) for each of them.
 """
 
 from __future__ import annotations
