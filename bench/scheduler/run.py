@@ -66,7 +66,9 @@ def earlier(path: Path | None, steps: int) -> dict[int, Outcome]:
 
 def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        environment = {"VLLM_LOGGING_LEVEL": "ERROR", **os.environ, "PYTHONHASHSEED": HASH_SEED}
+        # Threads of small tensor operations only wait for each other.
+        quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
+        environment = {**quiet, **os.environ, "PYTHONHASHSEED": HASH_SEED}
         command = [sys.executable, "-m", "bench", "scheduler", *sys.argv[1:]]
         os.execve(sys.executable, command, environment)
     parser = argparse.ArgumentParser(
