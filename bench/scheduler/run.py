@@ -25,7 +25,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
 from pathlib import Path
 
 from .simulation import Outcome, simulate
@@ -49,6 +48,12 @@ def report(outcomes: Sequence[Outcome]) -> str:
     ]
     lines += [f"seed {each.seed}: {each.violations[0]}" for each in violated]
     return "\n".join(lines)
+
+
+def keep(path: Path, outcome: Outcome, steps: int) -> None:
+    """Add the outcome to the file. `asdict` would make a Counter of a Counter's items."""
+    with path.open("a") as file:
+        file.write(json.dumps({**vars(outcome), "wanted": steps}) + "\n")
 
 
 def earlier(path: Path | None, steps: int) -> dict[int, Outcome]:
@@ -94,8 +99,7 @@ def main() -> int:
             outcome = job.result()
             done[outcome.seed] = outcome
             if options.out is not None:
-                with options.out.open("a") as file:
-                    file.write(json.dumps({**asdict(outcome), "wanted": options.steps}) + "\n")
+                keep(options.out, outcome, options.steps)
     outcomes = [done[seed] for seed in seeds]
     print(report(outcomes))
     return 1 if any(each.violations for each in outcomes) else 0
