@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import SecretStr
 
@@ -286,11 +287,21 @@ class Scenario:
         )
 
 
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """The gateways' reports of the faults, which are many and expected, are not logged."""
+    logger = logging.getLogger("toolgate_proxy")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def simulate(seed: int, profile: Profile) -> Outcome:
     """Runs one fleet. The same seed gives the same outcome, in one process."""
-    quiet: dict[str, Any] = {"level": logging.CRITICAL}
-    logging.getLogger("toolgate_proxy").setLevel(**quiet)
-    with virtual_time() as loop:
+    with _without_warnings(), virtual_time() as loop:
         scenario = Scenario(seed, profile)
         with simulated_redis(scenario.network):
             loop.run_until_complete(scenario.run())
