@@ -11,6 +11,7 @@ from .keys.failed_attempts import FailedAttempts
 from .keys.hashing import Hasher
 from .keys.sync import KeySync
 from .limits.limiter import Limiter
+from .recent_requests import RecentRequests
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
@@ -28,6 +29,7 @@ class GatewayState:
             hasher = Hasher(settings.key_secret)
             self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
         self.deployments = Deployments(settings)
+        self.recent_requests = RecentRequests()
         self.engine = Engine(settings)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)

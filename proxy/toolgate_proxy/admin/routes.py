@@ -2,6 +2,7 @@
 
 `POST /toolgate/prewarm`  `PrewarmRequest` → `PrewarmResponse`
 `GET  /toolgate/status`   `status.Status`: models, their backends, keys and limits
+`GET  /toolgate/keys`     `keys.KeyList`: virtual keys and their use
 `POST /toolgate/schema`   `SchemaRequest` → `SchemaResponse`
 `GET  /toolgate/metrics`  Prometheus text format
 
@@ -26,7 +27,7 @@ from ..litellm_host.deployments.router import placements
 from ..routing.deployments import Deployment
 from ..settings import settings
 from ..state import gateway
-from . import schema_report, status
+from . import keys, schema_report, status
 from .exposition import exposition
 from .instances import Instance
 from .prewarm import BackendReport, prewarm
@@ -109,6 +110,13 @@ async def status_route(administrator: IsAdministrator) -> Response:
     if not administrator:
         return _forbidden()
     return JSONResponse(status.status(gateway().deployments).model_dump(mode="json"))
+
+
+@router.get("/keys")
+async def keys_route(administrator: IsAdministrator) -> Response:
+    if not administrator:
+        return _forbidden()
+    return JSONResponse((await keys.list_keys(gateway())).model_dump(mode="json"))
 
 
 @router.get("/metrics")

@@ -8,8 +8,10 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from ..litellm_host.auth import has_database
 from ..litellm_host.deployments import router
 from ..litellm_host.state import model_routes
+from ..recent_requests import Minute
 from ..routing.deployments import Deployment, Deployments
 from ..state import gateway
 
@@ -58,6 +60,28 @@ class LimitsStatus(BaseModel):
     in_flight: int
 
 
+class FirstTokenTimes(BaseModel):
+    """Of streamed responses, in milliseconds."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
+class MinuteOfRequests(BaseModel):
+    minute: datetime
+    """Its start, in UTC."""
+    requests: int
+    refused: int
+    """With a status of 4xx."""
+    failed: int
+    """With a status of 5xx, or an error in a stream."""
+    first_token_ms: FirstTokenTimes | None
+    """None without a streamed response."""
+    grammars: dict[str, int]
+    """Requests with grammars, by the slowest tier: memory, redis or compiled."""
+
+
 class Versions(BaseModel):
     toolgate: str
     litellm: str
@@ -69,6 +93,8 @@ class Status(BaseModel):
     versions: Versions
     models: list[ModelStatus]
     """Models with Toolgate backends. LiteLLM's `/health` reports on other providers."""
+    recent: list[MinuteOfRequests]
+    """Requests that this process answered in the last minutes, the earliest first."""
     keys: int
     limits: LimitsStatus
     fleet_cache: bool
@@ -76,6 +102,8 @@ class Status(BaseModel):
     responses: Literal["fleet", "process", "unavailable"]
     """Responses are stored for all gateways in Redis, or by this process alone. `unavailable` while
     Redis does not respond."""
+    database: bool
+    """Whether LiteLLM's database is in use. Only then LiteLLM's own UI can be used."""
 
 
 def status(deployments: Deployments) -> Status:
@@ -94,12 +122,14 @@ def status(deployments: Deployments) -> Status:
             for name in router.model_names()
             if (places := router.placements(name))
         ],
+        recent=[_minute(each) for each in state.recent_requests.minutes()],
         keys=len(state.key_sync.key_cache) if state.key_sync is not None else 0,
         limits=LimitsStatus(
             counted=state.limiter.counted, in_flight=state.limiter.reservations.in_flight
         ),
         fleet_cache=cache is not None and cache.available,
         responses=state.responses.kept,
+        database=has_database(),
     )
 
 
@@ -133,3 +163,24 @@ def _description(deployment: Deployment) -> BackendDescription | None:
         dialect=info.dialect,
         max_model_len=info.limits.max_model_len,
     )
+
+
+def _minute(minute: Minute) -> MinuteOfRequests:
+    return MinuteOfRequests(
+        minute=datetime.fromtimestamp(minute.start * 60, UTC),
+        requests=minute.requests,
+        refused=minute.refused,
+        failed=minute.failed,
+        first_token_ms=_first_token_times(sorted(minute.first_token_seconds)),
+        grammars=dict(minute.tiers),
+    )
+
+
+def _first_token_times(seconds: list[float]) -> FirstTokenTimes | None:
+    if not seconds:
+        return None
+    p50, p90, p99 = (
+        round(seconds[min(len(seconds) - 1, int(len(seconds) * part))] * 1000, 1)
+        for part in (0.5, 0.9, 0.99)
+    )
+    return FirstTokenTimes(p50=p50, p90=p90, p99=p99)

@@ -89,6 +89,10 @@ class KeyCache:
     def __len__(self) -> int:
         return len({cached.key.id for cached in self._by_hash.values()})
 
+    def all(self) -> list[Key]:
+        """All keys, in any state."""
+        return list(self._by_id.values())
+
     def __contains__(self, sent: str) -> bool:
         """Whether it is a virtual key, in any state."""
         return len(sent) <= MAX_LENGTH and self._hasher.hash(sent) in self._by_hash

@@ -16,6 +16,8 @@ from typing import Any
 import uvicorn
 import yaml
 
+from ..settings import settings
+
 KEEP_ALIVE_SECONDS = 75
 """Seconds that a client's idle connection is kept open. uvicorn's default of 5 s is shorter than
 that of SDKs and load balancers. Their request would fail on a connection that is just closing."""
@@ -30,6 +32,8 @@ HOST_ENVIRONMENT = {
     "LITELLM_LOG": "ERROR",
 }
 """Defaults for LiteLLM's environment variables."""
+LITELLM_DOCS = "/litellm/docs"
+"""Path of LiteLLM's API documentation while our page is at `/`, its usual place."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
 def prepare(config: Path) -> None:
     """Sets the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
-    for name, value in HOST_ENVIRONMENT.items():
+    moved = {"DOCS_URL": LITELLM_DOCS} if settings().page else {}
+    for name, value in {**HOST_ENVIRONMENT, **moved}.items():
         os.environ.setdefault(name, value)
 
 

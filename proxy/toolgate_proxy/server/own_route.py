@@ -24,6 +24,7 @@ from ..litellm_host.callbacks.request_events import RequestEvents
 from ..litellm_host.context import carry
 from ..litellm_host.deployments.known_models import check_exists, model_not_found
 from ..litellm_host.state import model_routes
+from ..page import files
 from ..request_fields import Fields
 from ..state import gateway
 from . import body_guard, message_batches, model_retrieval, readiness
@@ -49,6 +50,9 @@ class OwnRoute:
             return
         if scope["type"] != "http":
             await self._litellm(scope, receive, send)
+            return
+        if gateway().settings.page and (page := files.answer(scope, route_path(scope))) is not None:
+            await page(scope, receive, send)
             return
         context = context_of(scope)
         form = form_of(scope, context)

@@ -21,6 +21,7 @@ from unittest.mock import patch
 import httpx
 
 from tests.support.servers.fake_backend import KEY
+from toolgate_proxy.server.app import LITELLM_DOCS
 from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
@@ -37,6 +38,7 @@ _PRELOADED = (
     "toolgate_proxy.server.own_route",
 )
 _READ_ON_IMPORT = {
+    "DOCS_URL": LITELLM_DOCS,
     "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",

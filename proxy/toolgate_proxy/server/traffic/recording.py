@@ -8,6 +8,7 @@ from starlette.types import Scope
 
 from ...api.surfaces import SURFACES
 from ...context import RequestContext
+from ...state import gateway
 from . import metrics
 
 OTHER = "other"
@@ -67,6 +68,10 @@ def end(context: RequestContext, surface: str | None) -> None:
     if status.startswith("2"):
         metrics.SECONDS.labels(model, name).observe(time.monotonic() - context.began)
     _stream_times(context, model, name)
+    if surface is not None:
+        first = None if context.first_event is None else context.first_event - context.began
+        tier = context.tier if context.grammars else None
+        gateway().recent_requests.note(status, first, tier)
 
 
 def status_of(context: RequestContext) -> str:

@@ -1,0 +1,1 @@
+"""The page at `/`: its files, and the reference of our own API at `/docs`."""

@@ -1,0 +1,70 @@
+// Requests to this gateway. The key is kept for this tab only, and sent to this gateway only.
+
+const KEY = "toolgate.key";
+
+export const key = () => sessionStorage.getItem(KEY) ?? "";
+
+export function setKey(value) {
+  if (value) sessionStorage.setItem(KEY, value);
+  else sessionStorage.removeItem(KEY);
+  document.dispatchEvent(new Event("toolgate:key"));
+}
+
+// The gateway's address, with the path at which a reverse proxy serves it.
+export const address = () => new URL(".", location.href).href.replace(/\/$/, "");
+
+export class RequestFailed extends Error {
+  constructor(status, error) {
+    super(error?.message ?? `The gateway returned status ${status}.`);
+    this.status = status;
+    this.param = error?.param ?? null;
+  }
+}
+
+export async function send(path, body, signal) {
+  const headers = { authorization: `Bearer ${key()}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const response = await fetch(path, {
+    method: body === undefined ? "GET" : "POST",
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal,
+    credentials: "omit",
+  });
+  if (response.ok) return response;
+  const shown = await response.json().catch(() => null);
+  throw new RequestFailed(response.status, shown?.error);
+}
+
+export const ask = async (path, body, signal) => (await send(path, body, signal)).json();
+
+// The events of a stream, as JSON.
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (!line.startsWith("data: ") || line === "data: [DONE]") continue;
+      yield JSON.parse(line.slice(6));
+    }
+  }
+}
+
+let known = null;
+
+export async function models() {
+  if (!key()) return [];
+  known ??= ask("v1/models").then((list) => list.data.map((model) => model.id));
+  try {
+    return await known;
+  } catch (error) {
+    known = null;
+    throw error;
+  }
+}
+
+document.addEventListener("toolgate:key", () => (known = null));

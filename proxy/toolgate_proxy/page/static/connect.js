@@ -1,0 +1,34 @@
+import { address } from "./api.js";
+import { by, element } from "./dom.js";
+import { snippets } from "./snippets.js";
+
+let started = false;
+
+export function show() {
+  if (!started) {
+    started = true;
+    by("connect-model").addEventListener("change", draw);
+  }
+  draw();
+}
+
+function draw() {
+  const made = snippets(address(), by("connect-model").value || "MODEL");
+  by("snippets").replaceChildren(...made.map(([title, text]) => shown(title, text)));
+}
+
+function shown(title, text) {
+  const button = element("button", { type: "button", "aria-label": `Copy: ${title}` }, "Copy");
+  const state = element("span", { role: "status", class: "quiet" });
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      state.textContent = "Copied.";
+    } catch {
+      state.textContent = "The browser did not allow it. Select the text instead.";
+    }
+  });
+  const head = element("header", {}, element("h2", {}, title), element("span", {}, state, " ", button));
+  const code = element("pre", { tabindex: "0", "aria-label": title, role: "region" }, element("code", {}, text));
+  return element("div", { class: "snippet", "data-snippet": title }, head, code);
+}

@@ -1,0 +1,126 @@
+import { ask, key } from "./api.js";
+import { by, element, later } from "./dom.js";
+import { read } from "./tools.js";
+
+const EXAMPLE = [
+  {
+    name: "book_table",
+    description: "Book a table in a restaurant",
+    input_schema: {
+      type: "object",
+      properties: {
+        restaurant: { type: "string", minLength: 1 },
+        due: { type: "string", format: "date-time" },
+        guests: { type: "integer", minimum: 1, maximum: 12 },
+        tags: { type: "array", items: { type: "string" }, uniqueItems: true },
+      },
+      required: ["restaurant", "due", "guests"],
+      additionalProperties: false,
+    },
+  },
+];
+const MEANINGS = {
+  masked: "masks enforce the whole schema",
+  checked: "some keywords are validated before a call is sent",
+  refused: "requests with this tool are refused",
+  invalid: "not a valid tool",
+  failed: "the backend could not report",
+};
+let asked = null;
+let started = false;
+
+export function show() {
+  if (!started) {
+    started = true;
+    by("schema-tools").value = JSON.stringify(EXAMPLE, null, 2);
+    const soon = later(update, 350);
+    for (const id of ["schema-tools", "schema-arguments"]) by(id).addEventListener("input", soon);
+    by("schema-model").addEventListener("change", update);
+  }
+  update();
+}
+
+async function update() {
+  const state = by("schema-state");
+  const say = (text, bad = false) => {
+    state.textContent = text;
+    state.className = bad ? "error" : "quiet";
+  };
+  asked?.abort();
+  if (!key()) return say("Enter the master key to get reports.");
+  let body;
+  try {
+    body = { tools: read(by("schema-tools").value), ...chosenModel() };
+    const written = by("schema-arguments").value.trim();
+    if (written) body.instances = [{ arguments: JSON.parse(written), ...onlyTool(body.tools) }];
+  } catch (error) {
+    return say(error.message, true);
+  }
+  const abort = (asked = new AbortController());
+  state.textContent = "Checking …";
+  try {
+    const report = await ask("toolgate/schema", body, abort.signal);
+    say(`${report.backends.length} backend${report.backends.length === 1 ? "" : "s"} reported.`);
+    by("schema-report").replaceChildren(...report.backends.flatMap(cards));
+  } catch (error) {
+    if (abort.signal.aborted) return;
+    say(error.status === 403 ? "The schema report needs the master key." : error.message, true);
+  }
+}
+
+function chosenModel() {
+  const model = by("schema-model").value;
+  return model ? { model } : {};
+}
+
+// With several tools, arguments are those of the first.
+function onlyTool(tools) {
+  const name = tools[0].name ?? tools[0].function?.name ?? tools[0].custom?.name;
+  return tools.length > 1 && name ? { tool: name } : {};
+}
+
+function cards(backend) {
+  const made = backend.tools.map(card);
+  for (const each of backend.instances) made.push(instance(each));
+  return made;
+}
+
+function card(tool) {
+  const good = tool.status === "masked" ? "masked" : tool.status === "checked" ? "checked" : "refused";
+  const made = element(
+    "div",
+    { class: "card" },
+    element("h2", {}, tool.name),
+    element("p", {}, element("span", { class: `state ${good}-state` }, tool.status), ` – ${MEANINGS[tool.status] ?? ""}`),
+  );
+  const facts = [];
+  if (tool.engine) facts.push(`engine ${tool.engine}`);
+  if (tool.compile_ms !== undefined) facts.push(`compiled in ${tool.compile_ms.toFixed(1)} ms`);
+  if (facts.length) made.append(element("p", { class: "quiet" }, facts.join(", ")));
+  if (tool.reason) made.append(element("p", { class: "error" }, tool.reason));
+  if (tool.pointer) made.append(element("p", {}, "At ", element("code", {}, tool.pointer)));
+  for (const residual of tool.residual) {
+    made.append(
+      element("h3", {}, element("code", {}, residual.keyword), " at ", element("code", {}, residual.pointer || "/")),
+      element("p", {}, `${residual.why} ${residual.rewrite}`),
+    );
+  }
+  return made;
+}
+
+function instance(report) {
+  const said = [];
+  if (report.error) said.push(report.error);
+  else {
+    said.push(report.valid ? "valid" : "not valid");
+    said.push(report.accepted ? "masks allow it" : "masks do not allow it");
+  }
+  const made = element(
+    "div",
+    { class: "card" },
+    element("h2", {}, "Arguments"),
+    element("p", { class: `state ${report.valid && report.accepted ? "masked" : "refused"}-state` }, said.join(", ")),
+  );
+  if (report.rule) made.append(element("p", {}, element("code", {}, report.rule), " at ", element("code", {}, report.pointer || "/")));
+  return made;
+}

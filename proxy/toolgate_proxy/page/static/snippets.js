@@ -1,0 +1,147 @@
+// Settings and calls of the clients in docs/clients.md. tests/gateway/page runs those that need no
+// further package.
+
+const QUESTION = "What's the weather in Beijing and Shanghai?";
+
+const weather = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "The weather in a city, now",
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string" } },
+      required: ["city"],
+      additionalProperties: false,
+    },
+  },
+};
+
+const request = (model) => ({
+  model,
+  messages: [{ role: "user", content: QUESTION }],
+  tools: [weather],
+  tool_choice: "required",
+});
+
+const inShell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const quoted = (text) => JSON.stringify(text);
+
+const curl = (url, model) => `curl ${url}/v1/chat/completions \\
+  -H "Authorization: Bearer $TOOLGATE_API_KEY" \\
+  -H 'Content-Type: application/json' \\
+  -d ${inShell(JSON.stringify(request(model)))}`;
+
+const python = (url, model) => `import os
+from openai import OpenAI
+
+client = OpenAI(base_url=${quoted(`${url}/v1`)}, api_key=os.environ["TOOLGATE_API_KEY"])
+response = client.chat.completions.create(
+    model=${quoted(model)},
+    messages=[{"role": "user", "content": ${quoted(QUESTION)}}],
+    tools=[{"type": "function", "function": {"name": "get_weather", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}],
+    tool_choice="required",
+)
+for call in response.choices[0].message.tool_calls:
+    print(call.function.name, call.function.arguments)`;
+
+const javascript = (url, model) => `import OpenAI from "openai";
+
+const client = new OpenAI({ baseURL: ${quoted(`${url}/v1`)}, apiKey: process.env.TOOLGATE_API_KEY });
+const response = await client.chat.completions.create({
+  model: ${quoted(model)},
+  messages: [{ role: "user", content: ${quoted(QUESTION)} }],
+  tools: [{ type: "function", function: { name: "get_weather", parameters: {
+    type: "object", properties: { city: { type: "string" } }, required: ["city"] } } }],
+  tool_choice: "required",
+});
+console.log(response.choices[0].message.tool_calls);`;
+
+const langchain = (url, model) => `import os
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+@tool
+def get_weather(city: str) -> str:
+    """The weather in a city, now"""
+    return "sunny"
+
+model = ChatOpenAI(base_url=${quoted(`${url}/v1`)}, api_key=os.environ["TOOLGATE_API_KEY"],
+                   model=${quoted(model)})
+answer = model.bind_tools([get_weather], tool_choice="any").invoke(${quoted(QUESTION)})
+print(answer.tool_calls)`;
+
+const vercel = (url, model) => `import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText, tool } from "ai";
+import { z } from "zod";
+
+const gateway = createOpenAICompatible({
+  name: "toolgate",
+  baseURL: ${quoted(`${url}/v1`)},
+  apiKey: process.env.TOOLGATE_API_KEY,
+});
+const { toolCalls } = await generateText({
+  model: gateway(${quoted(model)}),
+  prompt: ${quoted(QUESTION)},
+  tools: {
+    get_weather: tool({ description: "The weather in a city, now",
+      inputSchema: z.object({ city: z.string() }) }),
+  },
+  toolChoice: "required",
+});
+console.log(toolCalls);`;
+
+const anthropic = (url, model) => `import os
+from anthropic import Anthropic
+
+client = Anthropic(base_url=${quoted(url)}, api_key=os.environ["TOOLGATE_API_KEY"])
+message = client.messages.create(
+    model=${quoted(model)},
+    max_tokens=512,
+    messages=[{"role": "user", "content": ${quoted(QUESTION)}}],
+    tools=[{"name": "get_weather", "input_schema": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],
+    tool_choice={"type": "any"},
+)
+print(message.content)`;
+
+const claude = (url, model) => `# With Toolgate installed: toolgate launch claude --url ${url} --model ${inShell(model)}
+unset ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_USE_VERTEX
+export ANTHROPIC_AUTH_TOKEN="$TOOLGATE_API_KEY"
+export ANTHROPIC_BASE_URL=${inShell(url)}
+export ANTHROPIC_MODEL=${inShell(model)}
+export ANTHROPIC_DEFAULT_OPUS_MODEL=${inShell(model)}
+export ANTHROPIC_DEFAULT_SONNET_MODEL=${inShell(model)}
+export ANTHROPIC_DEFAULT_HAIKU_MODEL=${inShell(model)}
+export CLAUDE_CODE_SUBAGENT_MODEL=${inShell(model)}
+export ENABLE_TOOL_SEARCH=false
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+claude`;
+
+function codex(url, model) {
+  const settings = {
+    model,
+    model_provider: "toolgate",
+    "model_providers.toolgate.name": "Toolgate",
+    "model_providers.toolgate.base_url": `${url}/v1`,
+    "model_providers.toolgate.env_key": "TOOLGATE_API_KEY",
+    "model_providers.toolgate.wire_api": "responses",
+  };
+  const flags = Object.entries(settings).map(([name, value]) => `  -c ${inShell(`${name}=${quoted(value)}`)}`);
+  return `# With Toolgate installed: toolgate launch codex --url ${url} --model ${inShell(model)}
+codex \\
+${flags.join(" \\\n")}`;
+}
+
+export const snippets = (url, model) =>
+  Object.entries({
+    curl,
+    "OpenAI SDK (Python)": python,
+    "OpenAI SDK (JavaScript)": javascript,
+    LangChain: langchain,
+    "Vercel AI SDK": vercel,
+    "Anthropic SDK (Python)": anthropic,
+    "Claude Code": claude,
+    "Codex CLI": codex,
+  }).map(([title, snippet]) => [title, snippet(url, model)]);

@@ -1,0 +1,171 @@
+import { ask, key } from "./api.js";
+import { by, drawing, element, row } from "./dom.js";
+
+const INTERVAL = 3000;
+const TIERS = { memory: "in memory", redis: "from Redis", compiled: "compiled" };
+let timer = 0;
+
+export function show() {
+  clearTimeout(timer);
+  update();
+}
+
+async function update() {
+  if (by("status").hidden) return;
+  const notice = by("status-notice");
+  if (!key()) {
+    by("status-content").hidden = true;
+    notice.hidden = false;
+    notice.textContent = "Enter the master key to see the status of this gateway.";
+    return;
+  }
+  try {
+    const [status, keys] = await Promise.all([ask("toolgate/status"), ask("toolgate/keys")]);
+    if (!key()) return; // it was forgotten in the meantime
+    draw(status, keys);
+    notice.hidden = true;
+    by("status-content").hidden = false;
+  } catch (error) {
+    notice.hidden = false;
+    notice.textContent =
+      error.status === 403 ? "This key is not the master key, which the status needs." : error.message;
+    if (error.status) by("status-content").hidden = true;
+  }
+  clearTimeout(timer);
+  timer = setTimeout(update, INTERVAL);
+}
+
+function draw(status, keys) {
+  const backends = new Map(status.models.flatMap((each) => each.backends.map((b) => [b.url, b])));
+  const up = [...backends.values()].filter((backend) => backend.up).length;
+  const recent = status.recent.reduce((sum, minute) => sum + minute.requests, 0);
+  tiles({
+    "Backends up": `${up} of ${backends.size}`,
+    "Requests in flight": sum(backends.values(), (backend) => backend.requests),
+    [`Requests in ${status.recent.length} min`]: recent,
+    "Virtual keys": status.keys,
+    "Limits counted": status.limits.counted,
+    "Responses stored": status.responses,
+    "Shared grammar cache": status.fleet_cache ? "yes" : "no",
+    Toolgate: status.versions.toolgate,
+  });
+  by("models").replaceChildren(...status.models.flatMap(modelRows));
+  chart(status.recent);
+  by("minutes").replaceChildren(...status.recent.toReversed().map(minuteRow));
+  by("tiers").textContent = tiers(status.recent);
+  drawKeys(keys);
+  by("litellm-ui").hidden = !status.database;
+}
+
+function tiles(values) {
+  const made = Object.entries(values).map(([name, value]) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, String(value))),
+  );
+  by("tiles").replaceChildren(...made);
+}
+
+function modelRows(model) {
+  return model.backends.map((backend) => {
+    const about = backend.description;
+    const state = element("span", { class: `state ${backend.up ? "up" : "down"}` }, backend.up ? "● up" : "✕ down");
+    const cell = element("div", {}, state);
+    if (backend.error) cell.append(element("div", { class: "error" }, backend.error));
+    const name = element("div", {}, model.model);
+    if (model.reason) name.append(element("div", { class: "quiet" }, `LiteLLM's route: ${model.reason}`));
+    return row(
+      name,
+      backend.url,
+      cell,
+      about?.dialect,
+      about?.adapter,
+      about?.vllm,
+      about?.max_model_len ?? "–",
+      backend.requests,
+      backend.grammars_known,
+      backend.probe_ms === null ? "–" : `${backend.probe_ms.toFixed(1)} ms`,
+    );
+  });
+}
+
+function minuteRow(minute) {
+  const times = minute.first_token_ms;
+  const grammars = Object.entries(minute.grammars).map(([tier, number]) => `${number} ${TIERS[tier] ?? tier}`);
+  return row(
+    clock(minute.minute),
+    minute.requests,
+    minute.refused,
+    minute.failed,
+    ...["p50", "p90", "p99"].map((name) => (times ? `${times[name]} ms` : "–")),
+    grammars.join(", ") || "–",
+  );
+}
+
+function tiers(minutes) {
+  const totals = {};
+  for (const minute of minutes)
+    for (const [tier, number] of Object.entries(minute.grammars)) totals[tier] = (totals[tier] ?? 0) + number;
+  const shown = Object.entries(TIERS).map(([tier, name]) => `${totals[tier] ?? 0} ${name}`);
+  return `Requests with tools in the last minutes, by where their slowest grammar was found: ${shown.join(", ")}.`;
+}
+
+function chart(minutes) {
+  const [width, height, left, bottom] = [720, 170, 40, 22];
+  const most = Math.max(1, ...minutes.map((minute) => minute.requests));
+  const slowest = Math.max(1, ...minutes.map((minute) => minute.first_token_ms?.p90 ?? 0));
+  const step = (width - 2 * left) / minutes.length;
+  const y = (part) => height - bottom - part * (height - bottom - 18);
+  const svg = drawing("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const total = minutes.reduce((all, minute) => all + minute.requests, 0);
+  svg.setAttribute("aria-label", `${total} requests in ${minutes.length} minutes, at most ${most} in one; first token p90 up to ${slowest.toFixed(0)} ms`);
+  const points = [];
+  minutes.forEach((minute, at) => {
+    const x = left + at * step;
+    const bad = minute.failed + minute.refused;
+    const top = y(minute.requests / most);
+    svg.append(drawing("rect", { class: "bar", x: x + 2, y: top, width: step - 4, height: height - bottom - top }));
+    if (bad) {
+      const badTop = y(bad / most);
+      svg.append(drawing("rect", { class: "bar-bad", x: x + 2, y: badTop, width: step - 4, height: height - bottom - badTop }));
+    }
+    if (minute.first_token_ms) {
+      const point = [x + step / 2, y(minute.first_token_ms.p90 / slowest)];
+      points.push(point.join(","));
+      svg.append(drawing("circle", { class: "dot", cx: point[0], cy: point[1], r: 3 }));
+    }
+    if (at % 5 === 4) svg.append(drawing("text", { x: x + step / 2, y: height - 6, "text-anchor": "middle" }, clock(minute.minute)));
+  });
+  svg.append(drawing("polyline", { class: "line", points: points.join(" ") }));
+  svg.append(drawing("text", { x: 4, y: 12 }, `${most} requests/min`));
+  svg.append(drawing("text", { x: width - 4, y: 12, "text-anchor": "end" }, `first token p90: ${slowest.toFixed(0)} ms`));
+  by("chart").replaceChildren(svg);
+}
+
+function drawKeys(list) {
+  by("keys-table").hidden = !list.keys.length;
+  const usage = list.usage ? "" : " Their use is not known, because there is no Redis or it does not respond.";
+  by("keys-note").textContent = list.keys.length
+    ? `Use of today, in UTC.${usage}`
+    : "There are no virtual keys. `toolgate keys create` makes one.";
+  const named = (values) => Object.entries(values).map(([name, value]) => `${name.replaceAll("_", " ")}: ${value.toLocaleString("en")}`).join(", ");
+  by("keys").replaceChildren(
+    ...list.keys.map((each) =>
+      row(
+        each.alias + (each.team ? ` (${each.team})` : ""),
+        each.hints.join(", "),
+        each.status,
+        each.models.join(", ") || "all",
+        named(each.limits) || "–",
+        named(each.today) || "–",
+        each.last_used ? new Date(each.last_used).toLocaleString() : "–",
+      ),
+    ),
+  );
+}
+
+const clock = (moment) => new Date(moment).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+
+function sum(values, of) {
+  let total = 0;
+  for (const value of values) total += of(value);
+  return total;
+}
