@@ -33,6 +33,7 @@ from .relaxation import (
     removed_occurrences,
     uncertain_occurrences,
 )
+from .rewrites.rewriting import rewritten
 from .unsupported import NUMERIC, SUPPORTED, unsupported_keywords
 from .year_zero import without_year_zero
 
@@ -64,13 +65,32 @@ def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     check_schema(schema)
-    schema = without_year_zero(schema)
-    search = _Search(schema)
+    return _rewritten(without_year_zero(schema), _prepare)
+
+
+def _prepare(schema: Any, changed: bool) -> PreparedSchema:
+    search = _Search(schema, changed)
     whole = search.without(frozenset())
     if whole is not None:
         return PreparedSchema(whole, ())
     removed = search.smallest_removal()
     return _prepared(schema, search.without(removed), removed)
+
+
+def _rewritten(schema: Any, work: Callable[[Any, bool], PreparedSchema]) -> PreparedSchema:
+    """Prepare the rewritten schema, or the given one if that leaves less to validation. The
+    residual occurrences are those of the given one."""
+    if _plain(schema):
+        return work(schema, False)
+    document = rewritten(schema)
+    new = document.finish()
+    made = work(new, new != schema)
+    residual = dict.fromkeys(map(document.origin, made.residual))
+    if residual and new != schema:
+        unchanged = work(schema, False)
+        if len(unchanged.residual) < len(residual):
+            return unchanged
+    return PreparedSchema(made.schema, tuple(residual))
 
 
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
@@ -91,21 +111,29 @@ def prepare_without_refused(
     pattern that it can't parse. Without them it may compile the rest. The result is None if there
     are none. `compiles`: whether the engine compiles a schema."""
     schema = without_year_zero(schema)
-    refused = refused_alone(schema, compiles)
-    if not refused:
+    if not refused_alone(schema, compiles):
         return None
-    search = _Search(schema, refused)
-    removed = search.smallest_removal()
-    return _prepared(schema, search.without(removed), removed | refused)
+
+    def work(schema: Any, changed: bool) -> PreparedSchema:
+        refused = refused_alone(schema, compiles)
+        search = _Search(schema, changed, refused)
+        removed = search.smallest_removal()
+        return _prepared(schema, search.without(removed), removed | refused)
+
+    return _rewritten(schema, work)
 
 
 def prepare_without_uncertain(schema: Any) -> PreparedSchema:
     """Prepare a schema without any keyword that an engine may refuse because of its value. For
     schemas whose prepared form was refused by an engine."""
-    schema = without_year_zero(schema)
-    removed = uncertain_occurrences(schema)
-    rest = _engine_form(relax(schema, removed), PropertyOrder(schema), whole=False)
-    return _prepared(schema, rest, removed)
+
+    def work(schema: Any, changed: bool) -> PreparedSchema:
+        removed = uncertain_occurrences(schema)
+        order = PropertyOrder(schema)
+        rest = _engine_form(relax(schema, removed), order, whole=False, changed=changed)
+        return _prepared(schema, rest, removed)
+
+    return _rewritten(without_year_zero(schema), work)
 
 
 def prepare_type_only(schema: Any) -> PreparedSchema:
@@ -139,9 +167,12 @@ def check_schema(schema: Any) -> None:
 class _Search:
     """Search for the occurrences that must be removed from one schema."""
 
-    def __init__(self, schema: Any, refused: frozenset[Occurrence] = frozenset()) -> None:
+    def __init__(
+        self, schema: Any, changed: bool, refused: frozenset[Occurrence] = frozenset()
+    ) -> None:
         """`refused`: occurrences that are removed in any case."""
         self._schema = schema
+        self._changed = changed
         self._refused = refused
         self._order = PropertyOrder(schema)
         self._hard = [each for each in hard_occurrences(schema) if each not in refused]
@@ -152,7 +183,9 @@ class _Search:
         if removed not in self._tried:
             gone = removed | self._refused
             rest = relax(self._schema, gone) if gone else self._schema
-            self._tried[removed] = _engine_form(rest, self._order, whole=not gone)
+            self._tried[removed] = _engine_form(
+                rest, self._order, whole=not gone, changed=self._changed
+            )
         return self._tried[removed]
 
     def smallest_removal(self) -> frozenset[Occurrence]:
@@ -187,11 +220,17 @@ def _prepared(schema: Any, rest: Any, removed: Collection[Occurrence]) -> Prepar
     return PreparedSchema(rest, removed_occurrences(schema, removed))
 
 
-def _engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+def _engine_form(schema: Any, order: PropertyOrder, *, whole: bool, changed: bool) -> Any:
     """The schema in the form that the engines support; None if they do not support all of it.
     Raises SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies it.
+    `changed`: whether keywords were rewritten. Their schema may have contradictions, which the
+    canonical form has not.
     """
-    canonical = None if _plain(schema) else _canonical_engine_form(schema, order, whole=whole)
+    canonical = (
+        None
+        if _plain(schema) and not changed
+        else _canonical_engine_form(schema, order, whole=whole)
+    )
     if canonical is not None:
         return canonical
     form = to_engine_form(schema, order)

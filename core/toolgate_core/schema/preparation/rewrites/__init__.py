@@ -1,0 +1,1 @@
+"""Rewrites of single keywords into others that grammar engines support."""

@@ -1,0 +1,106 @@
+"""A schema that is being rewritten: its references, and where its keywords came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....pointer import escape, joined
+from ...refs import find_references
+from ...walk import deep_copy, pointer_of_ref, reachable, ref_to, trails
+from ..relaxation import Occurrence
+from .emptiness import Emptiness, Node
+
+
+class Document:
+    """A copy of a schema. Rules change its nodes in place and may move them, since references and
+    origins are known by the identity of nodes. A node that is copied loses both."""
+
+    def __init__(self, schema: Any) -> None:
+        self.root = deep_copy(schema)
+        self._nodes = [*reachable(self.root)]
+        self._places = {id(node): pointer for pointer, node in self._nodes}
+        """By identity: the JSON Pointers of nodes in the given schema."""
+        references = find_references(self.root)
+        self._targets = {id(node): (node, target) for node, target in references.pairs}
+        for _, node in self._nodes:
+            if pointer_of_ref(node.get("$ref")) == "":
+                self._targets[id(node)] = (node, self.root)
+        self._renamed: dict[tuple[int, str], str] = {}
+        self._made: dict[int, tuple[Node, Occurrence]] = {}
+        """By identity: nodes that a rule made, and the occurrence that they stand for."""
+        self.emptiness = Emptiness(self.target)
+
+    def places(self) -> list[tuple[str, Node]]:
+        """The nodes with their JSON Pointers in the given schema, inner ones first."""
+        return [*reversed(self._nodes)]
+
+    def target(self, node: Node) -> Any:
+        """The target of the node's reference; `true` if it has none that is known."""
+        return self._targets[id(node)][1] if id(node) in self._targets else True
+
+    def beside(self, node: Node, *keywords: str) -> Node:
+        """A copy of a node without these keywords, for proofs."""
+        rest = {k: v for k, v in node.items() if k not in keywords}
+        if "$ref" in rest and id(node) in self._targets:
+            # It gets no reference of its own, because it does not become a part of the schema.
+            rest["allOf"] = [*rest.get("allOf", ()), self.target(node)]
+            del rest["$ref"]
+        return rest
+
+    def replace(self, node: Node, keyword: str, new: str, value: Any) -> None:
+        """Replace a keyword of a node with another one, which the node may have already."""
+        del node[keyword]
+        if new not in node:
+            node[new] = value
+            self._renamed[id(node), new] = keyword
+            return
+        made = {new: value}
+        self.made(made, Occurrence(f"{self._places[id(node)]}/{keyword}", keyword))
+        node["allOf"] = [*node.get("allOf", ()), made]
+
+    def made(self, node: Node, origin: Occurrence) -> None:
+        """Count a new node as a part of a keyword of the given schema."""
+        self._made[id(node)] = (node, origin)
+
+    def refer(self, target: Any) -> Any:
+        """A schema that stands for another one, which becomes a definition if it is not elsewhere
+        in the schema."""
+        if isinstance(target, bool) or target is self.root:
+            return target
+        node: Node = {"$ref": ""}
+        self._targets[id(node)] = (node, target)
+        return node
+
+    def finish(self) -> Any:
+        """The schema with its references as JSON Pointers again."""
+        pairs = [pair for pair in self._targets.values() if "$ref" in pair[0]]
+        definitions: dict[str, Any] = {}
+        while True:
+            places = {id(value): trail for trail, value in trails(self.root)}
+            lost = [t for _, t in pairs if not isinstance(t, bool) and id(t) not in places]
+            if not lost:
+                break
+            definitions[f"rewritten-{len(definitions)}"] = lost[0]
+            self.root["$defs"] = {**self.root.get("$defs", {}), **definitions}
+        for node, target in pairs:
+            if isinstance(target, bool):
+                del node["$ref"]
+                node["allOf"] = [*node.get("allOf", ()), target]
+            else:
+                node["$ref"] = ref_to(joined(places[id(target)]))
+        return self.root
+
+    def origin(self, occurrence: Occurrence) -> Occurrence:
+        """The occurrence in the given schema that one of the rewritten schema stands for."""
+        value, place, part = self.root, "", None
+        for token in occurrence.owner.split("/")[1:]:
+            name = token.replace("~1", "/").replace("~0", "~")
+            value = value[int(name)] if isinstance(value, list) else value[name]
+            if id(value) in self._places:
+                place, part = self._places[id(value)], None
+            elif id(value) in self._made:
+                part = self._made[id(value)][1]
+        if part is not None:
+            return part
+        keyword = self._renamed.get((id(value), occurrence.keyword), occurrence.keyword)
+        return Occurrence(f"{place}/{escape(keyword)}", keyword)

@@ -1,0 +1,319 @@
+"""The negation of a schema as alternatives.
+
+Of each keyword that may be violated, there are alternatives that say how. Those that contradict the
+schemas beside the negated one are left out. Where JSON Schema has no positive keyword for a
+violation, the alternative has a `not`. The negation is useful only if none of these remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from ...formats import BUILT_IN, CHECKED, PATTERNS
+from ...walk import subschemas
+from .document import Document
+from .emptiness import Node, matches, members
+from .facts import TYPES, types_of
+
+MAX_ALTERNATIVES = 40
+MAX_DEPTH = 8
+"""Maximum nesting of negated schemas."""
+MAX_NUMBERS = 8
+MAX_ITEMS = 8
+"""Maximum number of items of an array of which one may violate `items`."""
+
+
+class NotExpressible(Exception):
+    """The negation has too many alternatives, or its schema is recursive."""
+
+
+class Negation:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._never = document.emptiness.never
+        self._active: set[int] = set()
+
+    def of(self, schema: Any, *beside: Any) -> list[Any]:
+        """Schemas of which a value that satisfies all of `beside` satisfies at least one exactly if
+        it does not satisfy `schema`. Raises NotExpressible."""
+        found = self._of(schema, list(beside))
+        if not all(map(is_positive, found)):
+            raise NotExpressible
+        return found
+
+    def of_all(self, schemas: Iterable[Any], *beside: Any) -> list[Any]:
+        """The same for values that satisfy none of `schemas`."""
+        ways: list[Any] = [{}]
+        for schema in schemas:
+            ways = [both(way, other) for way in ways for other in self._of(schema, [*beside, way])]
+            self._limit(ways)
+        if not all(map(is_positive, ways)):
+            raise NotExpressible
+        return ways
+
+    def _of(self, schema: Any, beside: list[Any]) -> list[Any]:
+        if schema is False:
+            return [{}]
+        if not isinstance(schema, dict):
+            return []
+        if id(schema) in self._active or len(self._active) >= MAX_DEPTH:
+            raise NotExpressible
+        self._active.add(id(schema))
+        try:
+            found = [way for way in self._ways(schema, beside) if not self._never(*beside, way)]
+        finally:
+            self._active.discard(id(schema))
+        return self._limit(_merged(found))
+
+    def _limit(self, ways: list[Any]) -> list[Any]:
+        if len(ways) > MAX_ALTERNATIVES:
+            raise NotExpressible
+        return ways
+
+    def _ways(self, node: Node, beside: list[Any]) -> Iterator[Any]:
+        if "$ref" in node:
+            yield from self._of(self._document.target(node), beside)
+        for schema in node.get("allOf", ()):
+            yield from self._of(schema, beside)
+        if "anyOf" in node:
+            yield from self._none(node["anyOf"], beside)
+        if "oneOf" in node:
+            if self._document.emptiness.disjoint(node["oneOf"], {"allOf": beside}):
+                yield from self._none(node["oneOf"], beside)
+            else:
+                yield {"not": {"oneOf": node["oneOf"]}}
+        if "not" in node:
+            yield self._document.refer(node["not"])
+        if "if" in node:
+            yield from self._condition(node, beside)
+        yield from _flat(node)
+        yield from self._objects(node, beside)
+        yield from self._arrays(node, beside)
+        for keyword in ("$dynamicRef", "unevaluatedItems", "unevaluatedProperties"):
+            if keyword in node:
+                yield {"not": {keyword: node[keyword]}}
+
+    def _none(self, options: list[Any], beside: list[Any]) -> list[Any]:
+        ways: list[Any] = [{}]
+        for option in options:
+            ways = [both(way, other) for way in ways for other in self._of(option, [*beside, way])]
+            self._limit(ways)
+        return ways
+
+    def _condition(self, node: Node, beside: list[Any]) -> Iterator[Any]:
+        condition = node["if"]
+        for way in self._of(node.get("then", True), [*beside, condition]):
+            yield both(self._document.refer(condition), way)
+        if node.get("else", True) in (True, {}):
+            return
+        for way in self._of(condition, beside):
+            for other in self._of(node["else"], [*beside, way]):
+                yield both(way, other)
+
+    def _objects(self, node: Node, beside: list[Any]) -> Iterator[Any]:
+        nodes = self._document.emptiness.conjuncts(beside)
+        names = self._document.emptiness.names(beside)
+        for name, schema in node.get("properties", {}).items():
+            yield from self._member(name, schema, nodes)
+        for pattern, schema in node.get("patternProperties", {}).items():
+            if names is None:
+                if schema not in (True, {}):
+                    yield _object({"not": {"patternProperties": {pattern: schema}}})
+                continue
+            for name in filter(lambda name: matches(pattern, name), names):
+                yield from self._member(name, schema, nodes)
+        if node.get("additionalProperties", True) not in (True, {}):
+            if names is None:
+                members_of = ("properties", "patternProperties", "additionalProperties")
+                yield _object({"not": {k: v for k, v in node.items() if k in members_of}})
+            for name in names or ():
+                declared = {k: v for k, v in node.items() if k != "additionalProperties"}
+                if not members(declared, name):
+                    yield from self._member(name, node["additionalProperties"], nodes)
+        if "propertyNames" in node:
+            if names is None:
+                yield _object({"not": {"propertyNames": node["propertyNames"]}})
+            for name in names or ():
+                if not self._never(node["propertyNames"], {"const": name}):
+                    if self._of(node["propertyNames"], [{"const": name}]):
+                        yield {"not": {"propertyNames": node["propertyNames"]}}
+                else:
+                    yield _object({"required": [name]})
+        for name, schema in node.get("dependentSchemas", {}).items():
+            present = _object({"required": [name]})
+            for way in self._of(schema, [*beside, present]):
+                yield both(present, way)
+
+    def _member(self, name: str, schema: Any, nodes: list[Node]) -> Iterator[Any]:
+        beside = [each for node in nodes for each in members(node, name)]
+        for way in self._of(schema, beside):
+            yield _object({"required": [name], "properties": {name: way}})
+
+    def _arrays(self, node: Node, beside: list[Any]) -> Iterator[Any]:
+        first = node.get("prefixItems", [])
+        for at, schema in enumerate(first):
+            for way in self._of(schema, []):
+                yield _item(at, way)
+        if "items" in node:
+            most = self._document.emptiness.most_items(beside)
+            if most is None or most > MAX_ITEMS:
+                if node["items"] not in (True, {}):
+                    some = {k: v for k, v in node.items() if k in ("prefixItems", "items")}
+                    yield {"type": "array", "not": some}
+            else:
+                for way in self._of(node["items"], []):
+                    yield from (_item(at, way) for at in range(len(first), most))
+        if "contains" in node:
+            counts = (node.get("minContains", 1), node.get("maxContains"))
+            if counts == (1, None):
+                ways = self._of(node["contains"], [])
+                yield {"type": "array", "items": any_of(ways)}
+            elif counts != (0, None):
+                keywords = ("contains", "minContains", "maxContains")
+                some = {k: v for k, v in node.items() if k in keywords}
+                yield {"type": "array", "not": some}
+
+
+def any_of(ways: list[Any]) -> Any:
+    """A schema of the values that satisfy at least one of these."""
+    if not ways:
+        return False
+    return ways[0] if len(ways) == 1 else {"anyOf": ways}
+
+
+def both(one: Any, other: Any) -> Any:
+    """A schema of the values that satisfy both."""
+    if one in ({}, True):
+        return other
+    return one if other in ({}, True) else {"allOf": [one, other]}
+
+
+def is_positive(schema: Any) -> bool:
+    """Whether a schema has no `not`, except of given strings."""
+    for _, node in subschemas(schema):
+        negated = node.get("not") if isinstance(node, dict) else None
+        if negated is None:
+            continue
+        if not isinstance(negated, dict) or negated.keys() != {"enum"}:
+            return False
+        if not all(isinstance(value, str) for value in negated["enum"]):
+            return False
+    return True
+
+
+def _object(keywords: Node) -> Node:
+    return {"type": "object", **keywords}
+
+
+def _item(at: int, schema: Any) -> Node:
+    return {"type": "array", "minItems": at + 1, "prefixItems": [*([True] * at), schema]}
+
+
+def _merged(ways: list[Any]) -> list[Any]:
+    """Alternatives about the same member as one."""
+    found: list[Any] = []
+    by_name: dict[str, list[Any]] = {}
+    for way in ways:
+        match way:
+            case {"type": "object", "required": [str(name)], "properties": inside} if (
+                len(way) == 3 and len(inside) == 1 and name in inside and inside[name] is not False
+            ):
+                if name not in by_name:
+                    by_name[name] = []
+                    found.append(name)
+                by_name[name].append(inside[name])
+            case _:
+                found.append(way)
+    return [
+        _object({"required": [each], "properties": {each: any_of(by_name[each])}})
+        if isinstance(each, str)
+        else each
+        for each in found
+    ]
+
+
+def _flat(node: Node) -> Iterator[Any]:
+    """The violations of keywords without schemas inside."""
+    if "type" in node:
+        yield from _other_types(node)
+    listed = node.get("enum", [node["const"]] if "const" in node else None)
+    if listed is not None:
+        yield from _other_values(listed)
+    for keyword, (kind, violated) in _BOUNDS.items():
+        if keyword in node:
+            value = node[keyword]
+            step = {"min": -1, "max": 1}[keyword[:3]] if kind != "number" else 0
+            if value + step >= 0 or kind == "number":
+                yield {"type": kind, violated: value + step}
+    if "pattern" in node:
+        yield {"type": "string", "not": {"pattern": node["pattern"]}}
+    if node.get("format") in BUILT_IN | CHECKED | PATTERNS.keys():
+        yield {"type": "string", "not": {"format": node["format"]}}
+    if "multipleOf" in node:
+        yield {"type": "number", "not": {"multipleOf": node["multipleOf"]}}
+    if node.get("uniqueItems") is True:
+        yield {"type": "array", "not": {"uniqueItems": True}}
+    for name in node.get("required", ()):
+        yield _object({"properties": {name: False}})
+    for name, names in node.get("dependentRequired", {}).items():
+        for other in names:
+            yield _object({"required": [name], "properties": {other: False}})
+
+
+_BOUNDS = {
+    "minimum": ("number", "exclusiveMaximum"),
+    "maximum": ("number", "exclusiveMinimum"),
+    "exclusiveMinimum": ("number", "maximum"),
+    "exclusiveMaximum": ("number", "minimum"),
+    "minLength": ("string", "maxLength"),
+    "maxLength": ("string", "minLength"),
+    "minItems": ("array", "maxItems"),
+    "maxItems": ("array", "minItems"),
+    "minProperties": ("object", "maxProperties"),
+    "maxProperties": ("object", "minProperties"),
+}
+
+
+def _other_types(node: Node) -> Iterator[Any]:
+    others = TYPES - types_of(node)
+    if others:
+        yield {"type": sorted(others)}
+    names = [node["type"]] if isinstance(node["type"], str) else node["type"]
+    if "integer" in names and "number" not in names:
+        yield {"type": "number", "not": {"multipleOf": 1}}
+
+
+def _other_values(values: list[Any]) -> Iterator[Any]:
+    by_kind: dict[str, list[Any]] = {}
+    for value in values:
+        by_kind.setdefault(_kind(value), []).append(value)
+    others = TYPES - by_kind.keys()
+    if others:
+        yield {"type": sorted(others)}
+    for kind, some in by_kind.items():
+        if kind == "string":
+            yield {"type": "string", "not": {"enum": some}}
+        elif kind == "boolean":
+            yield from ({"const": each} for each in (True, False) if each not in some)
+        elif kind == "number" and len(some) <= MAX_NUMBERS:
+            numbers = sorted(set(some))
+            yield {"type": "number", "exclusiveMaximum": numbers[0]}
+            for low, high in pairwise(numbers):
+                yield {"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": high}
+            yield {"type": "number", "exclusiveMinimum": numbers[-1]}
+        elif kind != "null":
+            yield {"type": kind, "not": {"enum": some}}
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int | float):
+        return "number"
+    return "array" if isinstance(value, list) else "object"

@@ -1,0 +1,47 @@
+"""`oneOf` as `anyOf`: the alternatives exclude each other, or are made to by the negations of those
+that overlap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..relaxation import Occurrence
+from .document import Document
+from .emptiness import Node
+from .negation import Negation, NotExpressible, any_of, both
+
+MAX_OPTIONS = 40
+
+
+def rewrite(document: Document, pointer: str, node: Node) -> None:
+    options = node.get("oneOf")
+    if options is not None and document.emptiness.disjoint(options, document.beside(node, "oneOf")):
+        document.replace(node, "oneOf", "anyOf", options)
+
+
+def split(document: Document, pointer: str, node: Node) -> None:
+    """Make alternatives that may overlap exclude each other."""
+    options = node.get("oneOf")
+    if options is None or len(options) > MAX_OPTIONS:
+        return
+    beside = document.beside(node, "oneOf")
+    try:
+        made = [_alone(document, beside, options, at) for at in range(len(options))]
+    except NotExpressible:
+        return
+    alone = [both(*each) for each in zip(options, made, strict=True) if each[1] is not False]
+    for option in alone:
+        if not any(option is each for each in options):
+            document.made(option, Occurrence(f"{pointer}/oneOf", "oneOf"))
+    document.replace(node, "oneOf", "anyOf", alone or [False])
+
+
+def _alone(document: Document, beside: Node, options: list[Any], at: int) -> Any:
+    """A schema of the values of this option that no other one has."""
+    never, option = document.emptiness.never, options[at]
+    if never(beside, option):
+        return False
+    overlapping = [
+        each for n, each in enumerate(options) if n != at and not never(beside, option, each)
+    ]
+    return any_of(Negation(document).of_all(overlapping, beside, option))
