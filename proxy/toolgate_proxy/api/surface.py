@@ -17,6 +17,7 @@ from toolgate_core.errors import ToolgateError
 
 from ..chat.response import ChatResponse, ResponseEvent
 from ..context import RateLimitHeaders
+from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 
@@ -34,6 +35,8 @@ class Client:
     """Seals data that the client keeps and sends back."""
     responses: ResponseStore | None = None
     """Stores responses for the owner of the seal."""
+    connection: ConnectionTurns | None = None
+    """The latest conversation of the WebSocket connection, if the request came over one."""
 
 
 ANY_CLIENT = Client()

@@ -80,6 +80,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         port=port,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        ws_max_size=settings().max_body_bytes,
         http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
         access_log=False,  # access_log.py writes one line for each request
     )
@@ -106,6 +107,7 @@ def create() -> Any:
     from .logs import access_log, log_filters
     from .own_route import OwnRoute
     from .request_scope import RequestScope
+    from .responses_socket.connection import ResponsesSocket
 
     check_private_names()
     app = litellm_app()
@@ -117,6 +119,7 @@ def create() -> Any:
     insert_own_route(app, OwnRoute)
     insert_innermost(app, ClosedRoutes)
     app.add_middleware(RequestScope)
+    app.add_middleware(ResponsesSocket)
     _created.set()
     return app
 

@@ -12,6 +12,8 @@ from ..keys.header import key_of
 from ..sealing import OwnerSeal
 from ..state import gateway
 
+CONNECTION = "toolgate.connection"
+"""Key of the ConnectionTurns in the ASGI scope of a request that came over a WebSocket."""
 FEATURES = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
@@ -26,6 +28,7 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
         headers,
         OwnerSeal(gateway().sealer, owner_of(scope, context)),
         gateway().responses,
+        scope.get(CONNECTION),
     )
 
 

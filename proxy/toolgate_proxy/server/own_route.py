@@ -32,7 +32,7 @@ from .authorization import authenticate, authorize, route_path
 from .exchange import Exchange
 from .refusal import form_of, refuse
 from .stored_responses import operations
-from .stored_responses.routes import Operation, operation_of, refuse_socket, refuses_socket
+from .stored_responses.routes import Operation, operation_of
 from .token_count import TokenCount
 from .transport import body
 from .transport.connection import KeepAlive
@@ -45,9 +45,6 @@ class OwnRoute:
         self._litellm = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if refuses_socket(scope):
-            await refuse_socket(scope, receive, send)
-            return
         if scope["type"] != "http":
             await self._litellm(scope, receive, send)
             return

@@ -12,7 +12,6 @@ from tests.support.litellm.log_events import log_events
 from tests.support.litellm.own_route import Gateway, Response, ours
 from tests.support.litellm.router import foreign, use
 from tests.support.servers.script import Script, call
-from toolgate_proxy.server.own_route import OwnRoute
 
 PATH = "/v1/responses"
 
@@ -148,21 +147,3 @@ async def test_responses_of_other_providers_stay_litellms(
     assert (await gateway.ask(b"", path="/v1/responses/resp_xyz", method="GET")).status == 299
     own = f"/v1/responses/resp_{'0a' * 16}"
     assert (await gateway.ask(b"", path=own, method="GET")).status == 404
-
-
-@pytest.mark.parametrize("extended", [True, False])
-async def test_websocket_is_refused_at_the_handshake(gateway: Gateway, extended: bool) -> None:
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    extensions: dict[str, Any] = {"websocket.http.response": {}} if extended else {}
-    scope = {"type": "websocket", "path": PATH, "headers": [], "extensions": extensions}
-    await OwnRoute(gateway.host)(scope, receive, send)
-    expected = ["websocket.http.response.start", "websocket.http.response.body"]
-    assert [each["type"] for each in sent] == (expected if extended else ["websocket.close"])
-    assert not gateway.host.passed

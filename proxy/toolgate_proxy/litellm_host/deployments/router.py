@@ -43,6 +43,12 @@ def rows_of(model: str | None) -> list[Row]:
     return (held.get_model_list(model) or []) if held is not None else []
 
 
+def are_all_ours() -> bool:
+    """Whether there are deployments, and all of them are Toolgate's."""
+    rows = rows_of(None)
+    return bool(rows) and all(placement_of(row) is not None for row in rows)
+
+
 def placements(model: str | None) -> list[Placement]:
     """The Toolgate deployments of a model; None: of all models."""
     found = [placement_of(row) for row in rows_of(model)]

@@ -59,7 +59,7 @@ async def parse(
     content = content_of(messages)
 
     def parsed() -> dict[str, Any]:
-        values = _parsed(content)
+        values = from_json(content)
         if not isinstance(values, dict):
             raise InvalidRequest("The body must be a JSON object.")
         if check is not None:
@@ -102,7 +102,8 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
-def _parsed(content: bytes) -> Any:
+def from_json(content: bytes) -> Any:
+    """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
     _check_number_of_values(content)
     try:
         return orjson.loads(content)

@@ -12,6 +12,7 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
+from ....response_store.connection_turns import ConnectionTurns
 from ....response_store.errors import StoreUnavailable
 from ....response_store.record import StoredResponse
 from ....response_store.store import ResponseStore
@@ -35,7 +36,7 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     previous = body.get(PREVIOUS)
     if not items or client.responses is None or client.seal is None:
         return dict(body), 0
-    history = _History(client.responses, client.seal.owner)
+    history = _History(client.responses, client.seal.owner, client.connection)
     if not any(map(_is_reference, items)) and not isinstance(previous, str):
         return dict(body), 0
     try:
@@ -94,13 +95,20 @@ def _is_reference(item: object) -> bool:
 
 
 class _History:
-    def __init__(self, responses: ResponseStore, owner: str) -> None:
+    def __init__(
+        self, responses: ResponseStore, owner: str, connection: ConnectionTurns | None
+    ) -> None:
         self._responses = responses
         self._owner = owner
+        self._connection = connection
         self._found: dict[str, StoredResponse | None] = {}
 
     async def before(self, previous: str) -> Sequence[Any]:
         """The items of a response and of those that it continues."""
+        if self._connection is not None and (turns := self._connection.before(previous)):
+            items = self._connection.items()
+            older = turns[0].previous
+            return [*await self.before(older), *items] if older is not None else items
         conversation = await self._responses.conversation(self._owner, previous)
         if conversation.too_long:
             raise too_long()
@@ -123,6 +131,8 @@ class _History:
         )
 
     async def _response(self, response_id: str) -> StoredResponse | None:
+        if self._connection is not None and (turn := self._connection.find(response_id)):
+            return turn
         if response_id not in self._found:
             if len(self._found) >= MAX_REFERRED:
                 raise RequestTooLarge(

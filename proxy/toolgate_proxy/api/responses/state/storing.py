@@ -29,6 +29,8 @@ async def store(
 ) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
     reason in `toolgate.not_stored`. `log`: of a stream."""
+    if client.connection is not None:
+        client.connection.keep(_turn(body, repeated))
     if not body["store"] or client.responses is None or client.seal is None:
         return body
     turn = _turn(body, repeated)
