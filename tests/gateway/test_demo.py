@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from tests.models import tiny_model
+from toolgate_proxy.demo import comparison
 from toolgate_proxy.demo import run as demo
 from toolgate_proxy.demo.cases import cases
 from toolgate_proxy.stack.processes import free_port
@@ -22,9 +24,11 @@ from .stack import Stack
 SECONDS = 300
 SHOWN = cases()[1::4]
 """Some cases, one of each kind of tool_choice: test_cases.py runs all of them."""
+ABOUT_CONTENT = {"no markup in the content"}
+"""Shown for responses with content. Those shown here may have only calls."""
 
 
-def test_the_demo_shows_each_case_beside_the_unconstrained_model(
+def test_the_demo_shows_cases_and_a_comparison_beside_the_unconstrained_model(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "cases", lambda: SHOWN)
@@ -36,15 +40,22 @@ def test_the_demo_shows_each_case_beside_the_unconstrained_model(
         model="tiny",
     )
     output = io.StringIO()
-    failed = demo._run_cases(running, StackOptions(str(tiny_model())), Console(file=output))
+    failed = demo._run_all(running, StackOptions(str(tiny_model())), Console(file=output))
     assert failed == 0, output.getvalue()
     sections = output.getvalue().split("──── ")
     for case, section in zip(SHOWN, [text for text in sections if "tools=[" in text], strict=True):
         assert case.title in section
         [line] = [each for each in section.splitlines() if "unconstrained output: " in each]
         assert len(line) > len("unconstrained output: ")
-        for name in case.properties:
+        for name in case.properties.keys() - ABOUT_CONTENT:
             assert f"✓ {name}" in section
+    [summary] = re.findall(
+        r"alone (\d+)/(\d+) valid · Toolgate (\d+)/(\d+) valid", output.getvalue()
+    )
+    alone, every, enforced, as_many = map(int, summary)
+    assert every == as_many == comparison.NUMBER
+    assert alone == 0, "random weights write no call by themselves"
+    assert enforced == every
 
 
 @pytest.mark.slow
@@ -53,5 +64,7 @@ def test_the_shipped_models_demo_ends_with_every_answer_true() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     output = " ".join(ended.stdout.split())
     assert ended.returncode == 0, output
-    assert "have all properties, and all responses are correct" in output
-    assert "✗" not in output
+    assert "have all properties, and all answers to the cases are correct" in output
+    assert "✗ Toolgate" not in output
+    [(alone, every)] = re.findall(r"alone (\d+)/(\d+) valid", output)
+    assert int(alone) < int(every), "the demo shows what enforcement changes"

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonschema
-
-MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_start|>", "<|im_end|>")
-
-
-@dataclass
-class ChoiceOutput:
-    """The output of one choice, in the same form for streamed and complete responses."""
-
-    content: str | None = None
-    reasoning: str | None = None
-    calls: list[tuple[str, str]] = field(default_factory=list)
-    finish_reason: str | None = None
-
-
-Property = Callable[[ChoiceOutput], bool]
+from .properties import (
+    AT_LEAST_ONE,
+    AT_MOST_ONE,
+    NO_CALL,
+    REASONING,
+    SENTENCE,
+    Property,
+    always,
+    arguments,
+    calls_for_cities,
+    calls_of,
+    three_short_tags,
+)
 
 
 @dataclass(frozen=True)
 class Case:
     title: str
+    """Cases with the same title are variants of one."""
     request: dict[str, Any]
     properties: dict[str, Property]
     """Enforced properties, which the output of any model has."""
@@ -85,60 +81,59 @@ TWO_CITIES = [{"role": "user", "content": "What's the weather in Beijing and Sha
 NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
 
 
+_ALWAYS = always(SCHEMAS)
+
+
 def cases() -> list[Case]:
     """The first three cases run with `auto`, where a model may call, and with `required`, where it
     must. A random model rarely calls a tool with `auto`."""
     return [
         *_both(
-            "1. two cities, parallel calls",
+            "two cities, parallel calls",
             {"messages": TWO_CITIES, "tools": [WEATHER], **NO_THINKING},
             {},
-            {"one call for each city": _calls_for_cities("Beijing", "Shanghai")},
+            {"one call for each city": calls_for_cities("Beijing", "Shanghai")},
         ),
         *_both(
-            "2. parallel_tool_calls=False",
+            "parallel_tool_calls=False",
             {
                 "messages": TWO_CITIES,
                 "tools": [WEATHER],
                 "parallel_tool_calls": False,
                 **NO_THINKING,
             },
-            {"at most one call": lambda o: len(o.calls) <= 1},
-            {"a call for the first city": _calls_for_cities("Beijing")},
+            AT_MOST_ONE,
+            {"a call for the first city": calls_for_cities("Beijing")},
         ),
         *_both(
-            '3. reasoning_effort="high"',
+            'reasoning_effort="high"',
             {"messages": TWO_CITIES, "tools": [WEATHER], "reasoning_effort": "high"},
-            {
-                "reasoning separate from content": lambda o: bool(o.reasoning),
-                "no markup in the reasoning": lambda o: not _has_markup(o.reasoning),
-            },
-            {"one call for each city": _calls_for_cities("Beijing", "Shanghai")},
+            REASONING,
+            {"one call for each city": calls_for_cities("Beijing", "Shanghai")},
         ),
         Case(
-            '4. tool_choice="none"',
+            'tool_choice="none"',
             {"messages": TWO_CITIES, "tools": [WEATHER], "tool_choice": "none", **NO_THINKING},
-            {"no call": lambda o: not o.calls, **_ALWAYS},
-            {"a complete sentence": _is_sentence},
+            {**NO_CALL, **_ALWAYS},
+            SENTENCE,
         ),
         Case(
-            "5. the named function return_json",
+            "the named function return_json",
             {
                 "messages": [{"role": "user", "content": "Is the earth round?"}],
                 "tools": [WEATHER, RETURN_JSON],
                 "tool_choice": {"type": "function", "function": {"name": "return_json"}},
                 **NO_THINKING,
             },
+            {"exactly one call of return_json": calls_of("return_json"), **_ALWAYS},
             {
-                "exactly one call of return_json": lambda o: (
-                    [name for name, _ in o.calls] == ["return_json"]
-                ),
-                **_ALWAYS,
+                'the answer is "yes"': Property(
+                    lambda output: arguments(output)[0]["answer"].lower() == "yes"
+                )
             },
-            {'the answer is "yes"': lambda o: _arguments(o)[0]["answer"].lower() == "yes"},
         ),
         Case(
-            "6. an array of exactly 3 strings of at most 6 characters",
+            "an array of exactly 3 strings of at most 6 characters",
             {
                 "messages": [{"role": "user", "content": "Tag this: a fast red car"}],
                 "tools": [TAGS],
@@ -146,8 +141,12 @@ def cases() -> list[Case]:
                 "parallel_tool_calls": False,
                 **NO_THINKING,
             },
-            {"three tags of at most 6 characters": _three_short_tags, **_ALWAYS},
-            {"the words of the text": lambda o: _arguments(o)[0]["tags"] == ["fast", "red", "car"]},
+            {"three tags of at most 6 characters": Property(three_short_tags), **_ALWAYS},
+            {
+                "the words of the text": Property(
+                    lambda output: arguments(output)[0]["tags"] == ["fast", "red", "car"]
+                )
+            },
         ),
     ]
 
@@ -158,63 +157,17 @@ def _both(
     properties: dict[str, Property],
     correctness: dict[str, Property],
 ) -> list[Case]:
-    called: dict[str, Property] = {"at least one call": lambda o: bool(o.calls)}
     return [
         Case(
-            f"{title}, auto",
+            title,
             {**request, "tool_choice": "auto"},
             {**properties, **_ALWAYS},
             correctness,
         ),
         Case(
-            f"{title}, required",
+            title,
             {**request, "tool_choice": "required"},
-            {**called, **properties, **_ALWAYS},
+            {**AT_LEAST_ONE, **properties, **_ALWAYS},
             correctness,
         ),
     ]
-
-
-def _arguments(output: ChoiceOutput) -> list[dict[str, Any]]:
-    return [json.loads(arguments) for _, arguments in output.calls]
-
-
-def _calls_for_cities(*cities: str) -> Property:
-    return lambda output: [each.get("city") for each in _arguments(output)] == [*cities]
-
-
-def _is_sentence(output: ChoiceOutput) -> bool:
-    return (output.content or "").strip().endswith((".", "!", "?"))
-
-
-def _has_markup(text: str | None) -> bool:
-    return any(mark in (text or "") for mark in MARKUP)
-
-
-def _valid(output: ChoiceOutput) -> bool:
-    """All calls are valid. The last one may be incomplete if `max_tokens` was reached."""
-    complete = output.calls[:-1] if output.finish_reason == "length" else output.calls
-    try:
-        for name, arguments in complete:
-            jsonschema.validate(json.loads(arguments), SCHEMAS[name])
-    except (ValueError, KeyError, jsonschema.ValidationError):
-        return False
-    return True
-
-
-def _has_finish_reason(output: ChoiceOutput) -> bool:
-    if output.finish_reason == "length":
-        return True
-    return output.finish_reason in (("tool_calls", "stop") if output.calls else ("stop",))
-
-
-def _three_short_tags(output: ChoiceOutput) -> bool:
-    tags = json.loads(output.calls[0][1])["tags"] if output.calls else []
-    return len(tags) == 3 and all(len(tag) <= 6 for tag in tags)
-
-
-_ALWAYS: dict[str, Property] = {
-    "all calls are valid": _valid,
-    "no markup in the content": lambda o: not _has_markup(o.content),
-    "correct finish_reason": _has_finish_reason,
-}

@@ -7,11 +7,19 @@ from typing import Any
 import httpx
 
 TIMEOUT_SECONDS = 120.0
-FORWARDED = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias")
+FORWARDED = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias", "n")
 
 
 def unconstrained_output(backend_url: str, key: str, model: str, request: dict[str, Any]) -> str:
-    """Returns the raw output, including markers, for an OpenAI request to the gateway.
+    """The raw output of the first choice; see unconstrained_outputs."""
+    return unconstrained_outputs(backend_url, key, model, request)[0]
+
+
+def unconstrained_outputs(
+    backend_url: str, key: str, model: str, request: dict[str, Any]
+) -> list[str]:
+    """Returns the raw output of each choice, including markers, for an OpenAI request to the
+    gateway.
 
     The model receives the same prompt. Parameters that require enforcement (`tool_choice`,
     `parallel_tool_calls`) are not sent. Raises httpx.HTTPError."""
@@ -27,6 +35,5 @@ def unconstrained_output(backend_url: str, key: str, model: str, request: dict[s
     url = f"{backend_url}/v1/chat/completions"
     response = httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
     response.raise_for_status()
-    message = response.json()["choices"][0]["message"]
-    text: str = message["content"] or ""
-    return text.replace("<|im_end|>", "")
+    messages = [choice["message"] for choice in response.json()["choices"]]
+    return [(message["content"] or "").replace("<|im_end|>", "") for message in messages]

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+import io
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
 
+from tests.proxy.demo.conftest import ScriptedServer
 from toolgate_proxy.demo import tool_loop
-from toolgate_proxy.demo.cases import ChoiceOutput, cases
-from toolgate_proxy.demo.run import _satisfies
+from toolgate_proxy.demo.cases import Case, cases
+from toolgate_proxy.demo.properties import ChoiceOutput, satisfies
+from toolgate_proxy.demo.show import count_violated
 from toolgate_proxy.demo.unconstrained import unconstrained_output
 
 BEIJING, SHANGHAI = ('{"city": "Beijing"}', '{"city": "Shanghai"}')
 CORRECT = {
-    "1": ChoiceOutput(calls=[("get_weather", BEIJING), ("get_weather", SHANGHAI)]),
-    "2": ChoiceOutput(calls=[("get_weather", BEIJING)]),
-    "3": ChoiceOutput(calls=[("get_weather", BEIJING), ("get_weather", SHANGHAI)]),
-    "4": ChoiceOutput(content="I may not call a tool now."),
-    "5": ChoiceOutput(calls=[("return_json", '{"answer": "Yes", "confidence": 0.9}')]),
-    "6": ChoiceOutput(calls=[("set_tags", '{"tags": ["fast", "red", "car"]}')]),
+    "two cities, parallel calls": ChoiceOutput(
+        calls=[("get_weather", BEIJING), ("get_weather", SHANGHAI)]
+    ),
+    "parallel_tool_calls=False": ChoiceOutput(calls=[("get_weather", BEIJING)]),
+    'reasoning_effort="high"': ChoiceOutput(
+        calls=[("get_weather", BEIJING), ("get_weather", SHANGHAI)]
+    ),
+    'tool_choice="none"': ChoiceOutput(content="I may not call a tool now."),
+    "the named function return_json": ChoiceOutput(
+        calls=[("return_json", '{"answer": "Yes", "confidence": 0.9}')]
+    ),
+    "an array of exactly 3 strings of at most 6 characters": ChoiceOutput(
+        calls=[("set_tags", '{"tags": ["fast", "red", "car"]}')]
+    ),
 }
 WRONG = (
     ChoiceOutput(),
@@ -35,12 +44,36 @@ WRONG = (
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.title)
-def test_only_correct_outputs_pass_the_checks(case: Any) -> None:
+def test_only_correct_outputs_pass_the_checks(case: Case) -> None:
     assert case.correctness
-    correct = CORRECT[case.title[0]]
-    assert all(_satisfies(correct, check) for check in case.correctness.values())
+    correct = CORRECT[case.title]
+    assert all(satisfies(correct, check) for check in case.correctness.values())
     for wrong in WRONG:
-        assert not all(_satisfies(wrong, check) for check in case.correctness.values())
+        assert not all(satisfies(wrong, check) for check in case.correctness.values())
+
+
+def test_a_property_of_calls_is_not_shown_for_a_response_without_calls() -> None:
+    case = next(each for each in cases() if each.request["tool_choice"] == "auto")
+    silent = ChoiceOutput(content="Hello.", finish_reason="stop")
+    shown = _shown(case, silent, silent)
+    assert "calls are valid" not in shown
+    assert "no markup in the content" in shown
+    assert "correct finish_reason" in shown
+    invalid = ChoiceOutput(calls=[("get_weather", "{}")], finish_reason="tool_calls")
+    assert "✗ all calls are valid" in _shown(case, invalid, invalid)
+    assert "no markup in the content" not in _shown(case, invalid, invalid)
+
+
+def test_a_property_is_checked_if_one_of_both_forms_has_its_subject() -> None:
+    case = next(each for each in cases() if each.request["tool_choice"] == "auto")
+    invalid = ChoiceOutput(calls=[("get_weather", "{}")], finish_reason="tool_calls")
+    assert "✗ all calls are valid" in _shown(case, ChoiceOutput(finish_reason="stop"), invalid)
+
+
+def _shown(case: Case, complete: ChoiceOutput, streamed: ChoiceOutput) -> str:
+    output = io.StringIO()
+    count_violated(case.properties, complete, streamed, Console(file=output, width=100))
+    return output.getvalue()
 
 
 def test_response_of_the_tool_loop_must_use_both_results() -> None:
@@ -50,40 +83,17 @@ def test_response_of_the_tool_loop_must_use_both_results() -> None:
     assert not tool_loop.uses_results(content.rstrip("."))
 
 
-@pytest.fixture
-def vllm() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    requests: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            requests.append({"path": self.path, "key": self.headers["authorization"], **body})
-            content = "<think>\n\n</think>\n\n<tool_call>x</tool_call><|im_end|>"
-            response = json.dumps({"choices": [{"message": {"content": content}}]}).encode()
-            self.send_response(200 if body["model"] == "m" else 404)
-            self.send_header("content-length", str(len(response)))
-            self.end_headers()
-            self.wfile.write(response)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", requests
-    server.shutdown()
-    server.server_close()
+RAW = "<think>\n\n</think>\n\n<tool_call>x</tool_call>"
 
 
 def test_unconstrained_request_has_the_same_prompt_without_enforcement(
-    vllm: tuple[str, list[dict[str, Any]]],
+    serve: Callable[[ScriptedServer], ScriptedServer],
 ) -> None:
-    url, requests = vllm
-    named = next(case.request for case in cases() if case.title.startswith("5"))
+    vllm = serve(ScriptedServer(lambda _: [{"message": {"content": f"{RAW}<|im_end|>"}}]))
+    named = next(case.request for case in cases() if "return_json" in case.title)
     request = {**named, "temperature": 0, "max_tokens": 9, "parallel_tool_calls": False}
-    text = unconstrained_output(url, "secret", "m", request)
-    assert text == "<think>\n\n</think>\n\n<tool_call>x</tool_call>"
-    [body] = requests
+    assert unconstrained_output(vllm.url, "secret", "m", request) == RAW
+    [body] = vllm.requests
     assert body["path"] == "/v1/chat/completions"
     assert body["key"] == "Bearer secret"
     assert body["messages"] == named["messages"]
@@ -94,6 +104,10 @@ def test_unconstrained_request_has_the_same_prompt_without_enforcement(
     assert (body["temperature"], body["max_tokens"]) == (0, 9)
 
 
-def test_error_responses_of_the_backend_raise(vllm: tuple[str, list[dict[str, Any]]]) -> None:
+def test_error_responses_of_the_backend_raise(
+    serve: Callable[[ScriptedServer], ScriptedServer],
+) -> None:
+    vllm = serve(ScriptedServer(lambda _: [], status=404))
+    request: dict[str, Any] = {"messages": [], "tools": []}
     with pytest.raises(httpx.HTTPStatusError):
-        unconstrained_output(vllm[0], "secret", "another", {"messages": [], "tools": []})
+        unconstrained_output(vllm.url, "secret", "another", request)
