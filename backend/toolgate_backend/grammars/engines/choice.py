@@ -17,6 +17,7 @@ from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
     prepare_canonical,
+    prepare_closed,
     prepare_type_only,
     prepare_without_refused,
     prepare_without_uncertain,
@@ -58,7 +59,7 @@ class Choice:
 def choose(parameters: dict[str, Any]) -> Choice:
     """The engine for `parameters`, a canonical schema (toolgate_core.schema.canonical). Raises
     SchemaNotEnforceable if it is not a schema, or if no value satisfies it."""
-    return _choice(prepare(parameters))
+    return _choice(_prepared(parameters))
 
 
 def fallback_choices(
@@ -66,7 +67,7 @@ def fallback_choices(
 ) -> Iterator[Choice]:
     """The choices to try in turn if an engine refuses a schema. Each enforces less than the
     previous. `compiles`: whether llguidance compiles a schema."""
-    first = prepare(parameters)
+    first = _prepared(parameters)
     yield _choice(first)
     if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
@@ -74,6 +75,17 @@ def fallback_choices(
         yield _choice(rest)
     yield _choice(prepare_without_uncertain(parameters))
     yield _choice(prepare_type_only(parameters))
+
+
+def _prepared(parameters: dict[str, Any]) -> PreparedSchema:
+    """Objects that declare properties may be closed (docs/decisions/0005), which makes alternatives
+    exclude each other that otherwise overlap."""
+    prepared = prepare(parameters)
+    if any(each.keyword == "oneOf" for each in prepared.residual):
+        closed = prepare_closed(parameters)
+        if len(closed.residual) < len(prepared.residual):
+            return closed
+    return prepared
 
 
 def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:

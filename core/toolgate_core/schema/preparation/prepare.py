@@ -65,7 +65,15 @@ def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     check_schema(schema)
-    return _rewritten(without_year_zero(schema), _prepare)
+    schema = without_year_zero(schema)
+    whole = _Search(schema, changed=False).without(frozenset())
+    return _rewritten(schema, _prepare) if whole is None else PreparedSchema(whole, ())
+
+
+def prepare_closed(schema: Any) -> PreparedSchema:
+    """Prepare a schema of which `prepare` leaves a part to validation. The result may exclude
+    undeclared members of objects that declare properties."""
+    return _rewritten(without_year_zero(schema), _prepare, closing=True)
 
 
 def _prepare(schema: Any, changed: bool) -> PreparedSchema:
@@ -77,12 +85,14 @@ def _prepare(schema: Any, changed: bool) -> PreparedSchema:
     return _prepared(schema, search.without(removed), removed)
 
 
-def _rewritten(schema: Any, work: Callable[[Any, bool], PreparedSchema]) -> PreparedSchema:
+def _rewritten(
+    schema: Any, work: Callable[[Any, bool], PreparedSchema], *, closing: bool = False
+) -> PreparedSchema:
     """Prepare the rewritten schema, or the given one if that leaves less to validation. The
     residual occurrences are those of the given one."""
     if _plain(schema):
         return work(schema, False)
-    document = rewritten(schema)
+    document = rewritten(schema, closing=closing)
     new = document.finish()
     made = work(new, new != schema)
     residual = dict.fromkeys(map(document.origin, made.residual))

@@ -15,7 +15,10 @@ class Document:
     """A copy of a schema. Rules change its nodes in place and may move them, since references and
     origins are known by the identity of nodes. A node that is copied loses both."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, closing: bool = False) -> None:
+        """`closing`: whether rules may exclude undeclared members of objects that declare
+        properties."""
+        self.closing = closing
         self.root = deep_copy(schema)
         self._nodes = [*reachable(self.root)]
         self._places = {id(node): pointer for pointer, node in self._nodes}

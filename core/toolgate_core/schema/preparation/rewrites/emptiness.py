@@ -58,9 +58,14 @@ class Emptiness:
 
     def conjuncts(self, schemas: Sequence[Any]) -> list[Node]:
         """Nodes that all values of these schemas satisfy, without combining keywords."""
+        return self.parts(schemas)[0]
+
+    def parts(self, schemas: Sequence[Any]) -> tuple[list[Node], list[list[Any]]]:
+        """These nodes, and choices between schemas of which the values satisfy one each."""
         nodes: list[Node] = []
-        self._add([*schemas], nodes, [])
-        return nodes
+        choices: list[list[Any]] = []
+        self._add([*schemas], nodes, choices)
+        return nodes, choices
 
     def names(self, schemas: Sequence[Any]) -> list[str] | None:
         """The names that members of objects of all these schemas can have; None if unknown."""

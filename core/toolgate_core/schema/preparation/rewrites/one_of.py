@@ -44,4 +44,31 @@ def _alone(document: Document, beside: Node, options: list[Any], at: int) -> Any
     overlapping = [
         each for n, each in enumerate(options) if n != at and not never(beside, option, each)
     ]
-    return any_of(Negation(document).of_all(overlapping, beside, option))
+    negation = Negation(document)
+    try:
+        return any_of(negation.of_all(overlapping, beside, option))
+    except NotExpressible:
+        closed = _closed(document, [beside, option]) if document.closing else None
+        if closed is None:
+            raise
+        return both(closed, any_of(negation.of_all(overlapping, beside, option, closed)))
+
+
+def _closed(document: Document, schemas: list[Any]) -> Node | None:
+    """A schema of the objects without undeclared members; None if these schemas say which ones they
+    allow, or declare none."""
+    nodes, choices = document.emptiness.parts(schemas)
+    names = {
+        n: True for node in nodes for n, s in node.get("properties", {}).items() if s is not False
+    }
+    required = {name for node in nodes for name in node.get("required", ())}
+    if choices or not names or not required <= names.keys():
+        return None
+    if any(node.keys() & _ABOUT_MEMBERS for node in nodes):
+        return None
+    return {"properties": names, "additionalProperties": False}
+
+
+_ABOUT_MEMBERS = frozenset(
+    {"additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties"}
+)

@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import one_of
+from ..relaxation import UNEVALUATED
+from . import conditions, one_of
 from .document import Document
 from .emptiness import Node
 
 Rule = Callable[[Document, str, Node], None]
-RULES: tuple[Rule, ...] = (one_of.rewrite, one_of.split)
+RULES: tuple[Rule, ...] = (
+    one_of.rewrite,
+    one_of.split,
+    conditions.rewrite_not,
+    conditions.rewrite_if,
+    conditions.rewrite_dependent_schemas,
+)
 
 
-def rewritten(schema: Any) -> Document:
-    """A schema that accepts the same values, with fewer keywords that engines do not support."""
-    document = Document(schema)
-    for pointer, node in document.places():
-        for rule in RULES:
+def rewritten(schema: Any, *, closing: bool = False) -> Document:
+    """A schema that accepts the same values, with fewer keywords that engines do not support.
+    `closing`: it may exclude undeclared members of objects that declare properties."""
+    document = Document(schema, closing=closing)
+    places = document.places()
+    # These count what the alternatives of a schema describe, and a rewrite adds alternatives.
+    evaluated = any(node.keys() & UNEVALUATED for _, node in places)
+    for pointer, node in places:
+        for rule in RULES[:1] if evaluated else RULES:
             rule(document, pointer, node)
     return document

@@ -7,8 +7,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_schema
-from toolgate_core.schema.preparation.prepare import prepare
+from toolgate_core.schema.preparation.prepare import prepare, prepare_closed
 from toolgate_core.schema.preparation.rewrites.rewriting import rewritten
 
 S = {"type": "string"}
@@ -83,3 +84,20 @@ def test_residual_keywords_inside_have_their_given_places() -> None:
 def test_overlapping_patterns_are_left_to_validation() -> None:
     made = prepare({"type": "string", "oneOf": [{"format": "iri"}, {"format": "uri-template"}]})
     assert "/oneOf" in {each.pointer for each in made.residual}
+
+
+def test_undeclared_members_may_be_what_alternatives_differ_in() -> None:
+    """Only where objects that declare properties may be closed."""
+    more = {"type": "array", "items": {"type": "integer"}}
+    left: dict[str, Any] = {"type": "object", "properties": {"a": S}, "required": ["a"]}
+    right = {"properties": {"b": more}, "required": ["b"]}
+    schema = canonical_schema({"oneOf": [left, right | {"type": "object"}]}, param="schema")
+    assert prepare(schema).residual
+    closed = prepare_closed(schema)
+    assert not closed.residual
+    accepts = jsonschema_rs.validator_for(closed.schema).is_valid
+    assert accepts({"a": ""})
+    assert accepts({"b": [1]})
+    assert not accepts({"a": "", "b": [1]})
+    opened = prepare_closed(with_open_objects(schema))
+    assert [each.keyword for each in opened.residual] == ["oneOf"]
