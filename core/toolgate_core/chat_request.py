@@ -65,6 +65,8 @@ class ChatRequest:
     """Whether every chunk has the usage so far."""
     call_done: bool = False
     """Whether a stream of chat completions marks the end of each call."""
+    trace: bool = False
+    """Whether a stream of chat completions has a trace of its tokens."""
     include_reasoning: bool = True
     receipt: bool = False
     """Whether the response has a signed receipt of its enforcement."""

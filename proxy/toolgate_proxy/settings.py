@@ -43,6 +43,9 @@ class ServerSettings(Section):
     """Whether the gateway serves [its page](page.md) at `/` and the reference of its API at
     `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at
     `/litellm/docs`, and otherwise at `/`."""
+    token_traces: bool = False
+    """Whether all keys may ask for a [trace of the tokens](answers.md#token-trace). By default only
+    the master key may. The backend computes each mask of such a response twice."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
@@ -246,7 +249,8 @@ class ValidationSettings(Section):
 
     resamples: int = Field(default=6, ge=0)
     """Maximum number of times that a choice is sampled again because a call violates a keyword that
-    masks can't enforce. Two of three attempts continue inside the call, at the invalid value."""
+    masks can't enforce. Two of three attempts continue inside the call, at the invalid value. The
+    last of several attempts uses a grammar of fewer arguments, which masks enforce."""
     validators: int = Field(default=4096, ge=1)
     """Maximum number of tool schemas that are kept compiled for validation."""
     validation_workers: int = Field(default=2, ge=1)

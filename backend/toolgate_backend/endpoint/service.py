@@ -38,6 +38,7 @@ from .logprobs import LogprobFormat
 from .rendering import Renderer, continues_message
 from .sampling import check_budget, client_error, make_spec, sampling_params
 from .token_stream import raw_events
+from .trace import Tracer
 from .tracing import GenerationSpan
 from .turn_start import TurnStart
 
@@ -60,6 +61,7 @@ class Service:
         self._renderer = Renderer(engine_client, vocabulary)
         self._turn_start = TurnStart(vocabulary)
         self._in_flight = InFlightRequests(configured.max_requests)
+        self._tracer = Tracer(vocabulary)
         self._max_grammars = configured.max_grammars
         self._repetition_tokens = configured.repetition_tokens
         limits = CompileLimits(
@@ -227,12 +229,17 @@ class Service:
                 reasoning_ended=True,
             )
             await stack.enter_async_context(aclosing(outputs))
+            trace = None
+            if request.trace is not None and spec is not None:
+                sources = [*map(self._registry.with_verdict, request.trace.grammars)]
+                trace = await stack.enter_async_context(self._tracer.trace(spec, sources))
             events = raw_events(
                 _client_errors(span.observed(outputs)),
                 self._vocabulary,
                 start=start,
                 logprob_format=self._logprob_format(request),
                 accepted=request.accepted,
+                trace=trace,
             )
             async for event in events:
                 yield event

@@ -17,6 +17,7 @@ from toolgate_core.wire import (
 
 from ..tokens.vocabulary import Vocabulary
 from .logprobs import LogprobFormat, PromptLogprobs, prompt_logprobs
+from .trace import Trace
 
 
 class TextDecoder:
@@ -43,9 +44,10 @@ async def raw_events(
     start: StartEvent,
     logprob_format: LogprobFormat | None = None,
     accepted: Sequence[int] = (),
+    trace: Trace | None = None,
 ) -> AsyncIterator[StreamEvent]:
     """The events of one request. `outputs` are vLLM RequestOutputs of kind DELTA. `logprob_format`
-    is None if the request wants no logprobs."""
+    is None if the request wants no logprobs. `trace`: None if it wants no traces."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
@@ -58,6 +60,8 @@ async def raw_events(
             decoder = decoders.setdefault(choice.index, TextDecoder(vocabulary, accepted))
             ids = tuple(choice.token_ids)
             if ids:
+                if trace is not None:
+                    yield await trace.event(choice.index, ids)
                 first = completion_tokens == 0
                 completion_tokens += len(ids)
                 yield TokensEvent(

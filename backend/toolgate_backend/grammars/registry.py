@@ -158,6 +158,15 @@ class GrammarRegistry:
         """The shortest call body of a loaded grammar, in tokens; 0 if unknown."""
         return self._verdicts[key].least_tokens or 0
 
+    def with_verdict(self, source: GrammarSource) -> GrammarSource:
+        """The source of a loaded grammar as the workers loaded it. Raises InvalidRequest if its key
+        does not match, and GrammarUnknown if the grammar is not loaded."""
+        self._check_key(source)
+        verdict = self._verdicts.get(source.key)
+        if verdict is None:
+            raise GrammarUnknown([source.key])
+        return source.after(verdict)
+
     def require_ready(self, keys: Sequence[str]) -> None:
         for key in keys:
             verdict = self._verdicts[key]

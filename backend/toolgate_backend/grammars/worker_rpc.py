@@ -38,16 +38,7 @@ class WorkerRpc:
 
     async def load(self, source: GrammarSource) -> GrammarVerdict:
         """The common verdict of all ranks. It is a refusal if one rank refuses."""
-        text = {
-            "name": source.name,
-            "parameters": canonical_json(source.parameters),
-            "blob": source.blob,
-            "rewritten": source.rewritten,
-            "residual": [keyword.model_dump() for keyword in source.residual],
-            "least_tokens": source.least_tokens,
-            "growth": source.growth,
-        }
-        self._unsent[source.key] = json.dumps(text)
+        self._unsent[source.key] = source_text(source)
         if source.blob is not None:
             self._blobs.add(source.key)
         verdict: asyncio.Future[GrammarVerdict] = asyncio.get_running_loop().create_future()
@@ -122,3 +113,18 @@ class WorkerRpc:
             metrics.compiled(each, place="worker")
         if verdict.status == "ready":
             metrics.GRAMMAR_LOADS.labels("compiled" if compiled else "blob").inc()
+
+
+def source_text(source: GrammarSource) -> str:
+    """A source as a worker's store loads it."""
+    return json.dumps(
+        {
+            "name": source.name,
+            "parameters": canonical_json(source.parameters),
+            "blob": source.blob,
+            "rewritten": source.rewritten,
+            "residual": [keyword.model_dump() for keyword in source.residual],
+            "least_tokens": source.least_tokens,
+            "growth": source.growth,
+        }
+    )

@@ -103,3 +103,14 @@ def _packed(mask: Allow | Forbid, vocabulary_size: int) -> BitmaskRow:
     """Cached: the masks of free phases, marks and tool names are shared and recur at most steps."""
     words = pack(mask.ids, vocabulary_size)
     return words if isinstance(mask, Allow) else ~words
+
+
+def count(mask: Mask, vocabulary_size: int) -> int:
+    """The number of tokens that a mask allows."""
+    match mask:
+        case Allow(ids):
+            return int(ids.size)
+        case Forbid(ids):
+            return vocabulary_size - int(ids.size)
+        case Bits(words):
+            return int(unpack(words).size)

@@ -51,6 +51,36 @@ class TokensEvent(Message):
     """Logprobs of each token of the prompt, by token id. Only in a response's first event."""
 
 
+TracePhase = Literal["thinking", "content", "format", "tool_call", "select", "end"]
+TokenKind = Literal["forced", "masked", "free"]
+
+
+class TokenTrace(Message):
+    """How one token was constrained.
+
+    `kind`: `forced` if it was the only token that the mask allowed, `free` in reasoning and content
+    without a grammar, where all text is allowed, and otherwise `masked`."""
+
+    at: int
+    """Position in the choice. Tokens of a request that continues `accepted` follow those."""
+    id: int
+    text: str
+    phase: TracePhase
+    """Phase of the automaton before the token."""
+    kind: TokenKind
+    allowed: int
+    """Number of tokens that the mask allowed."""
+
+
+class TraceEvent(Message):
+    """The traces of the tokens in the next TokensEvent of the choice. Only if the request asks for
+    them."""
+
+    event: Literal["trace"] = "trace"
+    choice: int
+    tokens: tuple[TokenTrace, ...]
+
+
 class EndEvent(Message):
     """The end of one choice. `stop_reason` is the id of the token that ended it, if one did."""
 
@@ -78,7 +108,8 @@ class ErrorEvent(Message):
 
 
 StreamEvent = Annotated[
-    StartEvent | TokensEvent | EndEvent | UsageEvent | ErrorEvent, Field(discriminator="event")
+    StartEvent | TokensEvent | TraceEvent | EndEvent | UsageEvent | ErrorEvent,
+    Field(discriminator="event"),
 ]
 
 stream_event: TypeAdapter[StreamEvent] = TypeAdapter(StreamEvent)

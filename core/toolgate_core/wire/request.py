@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from .grammars import GrammarSource
 from .message import FORMAT, Message
 
 
@@ -116,6 +117,14 @@ class Enforcement(Message):
     """Number of the first choice of the response. Choices have different ids of calls."""
 
 
+class TraceRequest(Message):
+    """A request for TraceEvents. It needs `enforcement`."""
+
+    grammars: tuple[GrammarSource, ...] = ()
+    """The sources of the grammars in `enforcement`. The backend's API process, which makes the
+    traces, keeps no sources."""
+
+
 class GenerateRequest(Message):
     format: int = FORMAT
     request_id: str
@@ -138,6 +147,8 @@ class GenerateRequest(Message):
     """Whether logprobs show tokens as `token_id:<id>`."""
     priority: int = 0
     cache_salt: str | None = None
+    trace: TraceRequest | None = None
+    """None leaves the field out, so that earlier backends understand the message."""
 
 
 class CountTokens(Message):

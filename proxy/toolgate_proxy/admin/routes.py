@@ -5,6 +5,7 @@
 `GET  /toolgate/keys`     `keys.KeyList`: virtual keys and their use
 `POST /toolgate/schema`   `SchemaRequest` → `SchemaResponse`
 `GET  /toolgate/metrics`  Prometheus text format
+`POST /toolgate/tools`, `POST /toolgate/unconstrained`: playground/routes.py
 
 All require the master key. A virtual key must not fill the backends' caches or read other traffic.
 """
@@ -30,7 +31,9 @@ from ..state import gateway
 from . import keys, schema_report, status
 from .exposition import exposition
 from .instances import Instance
+from .playground import routes as playground
 from .prewarm import BackendReport, prewarm
+from .refusals import forbidden, refusal
 from .schema_report import BackendSchemas
 
 
@@ -58,6 +61,7 @@ class SchemaResponse(BaseModel):
 Body = TypeVar("Body", bound=PrewarmRequest)
 
 router = APIRouter(prefix="/toolgate")
+router.include_router(playground.router)
 
 
 @router.post("/prewarm")
@@ -81,7 +85,7 @@ async def schema_route(request: Request, administrator: IsAdministrator) -> Resp
             deployments, body.tools, settings(), body.instances, gateway().engine.validators
         )
     except InvalidRequest as error:
-        return _error(error.status, error.code, error.message, error.param)
+        return refusal(error.status, error.code, error.message, error.param)
     return JSONResponse(SchemaResponse(backends=backends).model_dump(exclude_none=True))
 
 
@@ -90,39 +94,39 @@ async def _targets(
 ) -> Response | tuple[list[Deployment], Body]:
     """Returns the backends and the body of a request, or an error response."""
     if not administrator:
-        return _forbidden()
+        return forbidden()
     try:
         body = kind.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors()[0]
         param = ".".join(map(str, first["loc"])) or None
-        return _error(400, "invalid_request", f"Invalid {param or 'body'}: {first['msg']}.", param)
+        return refusal(400, "invalid_request", f"Invalid {param or 'body'}: {first['msg']}.", param)
     deployments = deployments_of(body.model)
     if not deployments:
         which = f"named {body.model!r}" if body.model else "with a Toolgate backend"
         message = f"There is no model {which}. `GET /toolgate/status` lists the models."
-        return _error(404, "model_not_found", message, "model")
+        return refusal(404, "model_not_found", message, "model")
     return deployments, body
 
 
 @router.get("/status")
 async def status_route(administrator: IsAdministrator) -> Response:
     if not administrator:
-        return _forbidden()
+        return forbidden()
     return JSONResponse(status.status(gateway().deployments).model_dump(mode="json"))
 
 
 @router.get("/keys")
 async def keys_route(administrator: IsAdministrator) -> Response:
     if not administrator:
-        return _forbidden()
+        return forbidden()
     return JSONResponse((await keys.list_keys(gateway())).model_dump(mode="json"))
 
 
 @router.get("/metrics")
 async def metrics_route(administrator: IsAdministrator) -> Response:
     if not administrator:
-        return _forbidden()
+        return forbidden()
     return Response(exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -130,13 +134,3 @@ def deployments_of(model: str | None) -> list[Deployment]:
     """The Toolgate backends of a model, or of all models, without duplicates."""
     all_deployments = map(gateway().deployments.at, placements(model))
     return list({id(each): each for each in all_deployments}.values())
-
-
-def _forbidden() -> Response:
-    message = "This endpoint requires the master key. Send it as `Authorization: Bearer <key>`."
-    return _error(403, "permission_denied", message, None)
-
-
-def _error(status: int, code: str, message: str, param: str | None) -> Response:
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
-    return JSONResponse({"error": error}, status)

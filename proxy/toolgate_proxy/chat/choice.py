@@ -30,7 +30,15 @@ class ChoiceStarted:
     """The first tokens have no visible text: a marker or the name of a tool."""
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted
+@dataclass(frozen=True)
+class Traced:
+    """How tokens were constrained, as they arrived from the backend. Tokens of a call that is
+    sampled again are followed by others with the same positions."""
+
+    tokens: tuple[wire.TokenTrace, ...]
+
+
+ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced
 
 
 class Choice:

@@ -18,6 +18,7 @@ from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
     GrammarUnknown,
+    PermissionDenied,
     UnsupportedParameter,
 )
 from toolgate_core.plan import EnforcementPlan, make_plan
@@ -39,6 +40,7 @@ from .request.images import Images
 from .request.reasoning_switch import with_reasoning_switch
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample, choice_events, resample_request
+from .unconstrained import Unconstrained, unconstrained_request
 
 MAX_SENDS = 6
 """Maximum number of times a request is sent while the backend evicts its grammars."""
@@ -62,6 +64,7 @@ class Engine:
         self.validators = ValidationService(settings)
         self._images = Images(settings)
         self._resamples = settings.resamples
+        self._token_traces = settings.token_traces
         key = settings.receipt_key
         self._receipt_key = None if key is None else read_key(key.get_secret_value())
 
@@ -74,6 +77,11 @@ class Engine:
                 "This gateway signs no receipts, because TOOLGATE_RECEIPT_KEY is not set. Remove "
                 "`receipt`.",
                 param="toolgate.receipt",
+            )
+        if request.trace and not (self._token_traces or _has_master_key(context)):
+            raise PermissionDenied(
+                "`stream_options.toolgate_trace` requires the gateway's master key. The "
+                "administrator can allow it for all keys with TOOLGATE_TOKEN_TRACES=1."
             )
         request = await self._with_images(request, deployment)
         generation = await self.generate(request, deployment, context)
@@ -99,6 +107,20 @@ class Engine:
         return await deployment.backend.count(
             wire.CountTokens(model=request.model, prompt=prompt, max_tokens=most)
         )
+
+    async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
+        """Generates without enforcement, from the same prompt as `generate`. Raises ToolgateError
+        if the request is refused or the backend fails."""
+        request = await self._with_images(request, deployment)
+        info = await deployment.backend.info()
+        dialect = _dialect(info)
+        request_bounds.check(request, info)
+        request = _for_dialect(request, dialect)
+        plan = make_plan(request, dialect)
+        message = unconstrained_request(request, chat_prompt(request))
+        events = await deployment.backend.generate(message)
+        ends = frozenset(info.marks.end_of_turn)
+        return Unconstrained(request, plan, dialect, ends, events)
 
     async def _with_images(self, request: ChatRequest, deployment: Deployment) -> ChatRequest:
         if not request.images:
@@ -164,6 +186,10 @@ class Engine:
                 yield events
                 if response.complete:
                     return
+
+
+def _has_master_key(context: RequestContext) -> bool:
+    return context.authenticated and context.key is None
 
 
 def _for_dialect(request: ChatRequest, dialect: Dialect) -> ChatRequest:

@@ -25,7 +25,7 @@ from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
 from ..receipts.receipt import Receipt
-from .choice import Choice, ChoiceEvent
+from .choice import Choice, ChoiceEvent, Traced
 from .held_calls import CallCheck, HeldCalls
 from .receipt_log import ReceiptLog
 from .retries import Resample, Retries
@@ -129,6 +129,9 @@ class ChatResponse:
                     self.prompt_logprobs = event.prompt_logprobs or self.prompt_logprobs
                     new = await self._choice(event.choice).tokens(event)
                     fresh.setdefault(event.choice, []).extend(new)
+                case wire.TraceEvent():
+                    if self.request.trace and not self._choice(event.choice).finished:
+                        fresh.setdefault(event.choice, []).append(Traced(event.tokens))
                 case wire.EndEvent():
                     new = await self._choice(event.choice).end(event)
                     fresh.setdefault(event.choice, []).extend(new)

@@ -204,7 +204,7 @@ def choice_events(events: Iterable[wire.StreamEvent], choice: int) -> Iterator[w
         match event:
             case wire.TokensEvent():
                 yield event.model_copy(update={"choice": choice, "cached_tokens": None})
-            case wire.EndEvent():
+            case wire.TraceEvent() | wire.EndEvent():
                 yield event.model_copy(update={"choice": choice})
             case _:
                 pass

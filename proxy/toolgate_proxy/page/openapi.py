@@ -97,7 +97,7 @@ def _response(operation: Operation, models: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     if operation.response is not None:
         schema = _model(operation.response, models, mode="serialization")
-    elif operation.media_type == "text/plain":
+    elif operation.media_type.startswith("text/"):
         schema = {"type": "string"}
     content: dict[str, Any] = {operation.media_type: {"schema": schema}}
     if operation.events:

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ..admin.keys import KeyList
+from ..admin.playground.routes import ToolsRequest, ToolsResponse
 from ..admin.routes import PrewarmRequest, PrewarmResponse, SchemaRequest, SchemaResponse
 from ..admin.status import Status
 from ..api.chat_completions.parameters import BY_NAME as CHAT_COMPLETIONS
@@ -133,6 +134,25 @@ OPERATIONS: tuple[Operation, ...] = (
         access="master key",
         body=PrewarmRequest,
         response=PrewarmResponse,
+    ),
+    Operation(
+        "post",
+        "/toolgate/tools",
+        "Administration",
+        "Convert tools of OpenAI, Anthropic and MCP to those of chat completions.",
+        access="master key",
+        body=ToolsRequest,
+        response=ToolsResponse,
+    ),
+    Operation(
+        "post",
+        "/toolgate/unconstrained",
+        "Administration",
+        "Generate without enforcement, for comparison, and report where the response is broken.",
+        access="master key",
+        body=CHAT_COMPLETIONS,
+        required=("model", "messages"),
+        media_type="text/event-stream",
     ),
     Operation(
         "get",

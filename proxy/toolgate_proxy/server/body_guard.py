@@ -42,6 +42,7 @@ STREAM_OPTIONS = (
     "continuous_usage_stats",
     "include_obfuscation",
     "toolgate_call_done",
+    "toolgate_trace",
 )
 MAX_DEPTH = 200
 """Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""

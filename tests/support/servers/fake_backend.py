@@ -43,6 +43,10 @@ INFO = wire.Info(
 )
 
 
+WITHOUT_MASKS = " (without masks)"
+"""What the name of the script ends with that answers a request without enforcement."""
+
+
 def blob_of(name: str) -> str:
     """What stands for a compiled grammar."""
     return base64.b64encode(name.encode() * 10).decode()
@@ -173,14 +177,16 @@ class FakeBackend:
         message = wire.GenerateRequest.model_validate_json(await request.body())
         self.requests.append(message)
         self.headers.append(dict(request.headers))
-        assert message.enforcement is not None
-        missing = [c.key for c in message.enforcement.candidates if c.key not in self.loaded]
+        candidates = message.enforcement.candidates if message.enforcement else ()
+        missing = [c.key for c in candidates if c.key not in self.loaded]
         if missing:
             self.lacking += 1
             error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
             return JSONResponse({"error": error}, 409)
         assert isinstance(message.prompt, wire.ChatPrompt)
         asked = str(message.prompt.messages[-1]["content"])
+        if message.enforcement is None:
+            asked += WITHOUT_MASKS
         script = self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
         if script.error_status is not None:
             return JSONResponse({"error": script.error}, script.error_status)

@@ -98,6 +98,8 @@ async def events(
                 shown = _tokens(choice, *turn[at], logprobs=message.sampling.logprobs)
                 first = at == 0 and choice == 0
                 cached = script.cached_tokens if first else None
+                if message.trace is not None:
+                    yield _trace(choice, len(message.accepted) + at, *turn[at])
                 yield shown.model_copy(update={"cached_tokens": cached})
         if script.pause:
             await asyncio.sleep(script.pause)
@@ -113,6 +115,14 @@ async def events(
         completion_tokens=sum(min(len(turn), limit) for turn in turns),
         cached_tokens=script.cached_tokens,
     )
+
+
+def _trace(choice: int, at: int, token: int, text: str) -> wire.TraceEvent:
+    """Marks are forced, all else is free."""
+    kind: wire.TokenKind = "forced" if text in MARKS else "free"
+    allowed = 1 if text in MARKS else 990
+    trace = wire.TokenTrace(at=at, id=token, text=text, phase="content", kind=kind, allowed=allowed)
+    return wire.TraceEvent(choice=choice, tokens=(trace,))
 
 
 def _behind(accepted: tuple[int, ...], turn: list[tuple[int, str]]) -> list[tuple[int, str]]:

@@ -20,7 +20,7 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
+from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
 from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..shared.sse import with_escaped_line_ends
@@ -64,7 +64,8 @@ class Chunks:
                 yield self._chunk(choice, _first_delta(event))
             elif choice in self._role_only and isinstance(event, Finish):
                 yield self._chunk(choice, {"content": ""})
-            self._role_only.discard(choice)
+            if not isinstance(event, Traced):
+                self._role_only.discard(choice)
             logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
             if isinstance(event, CallStart) and event.custom:
                 self._custom.add((choice, event.index))
@@ -74,6 +75,9 @@ class Chunks:
                 case CallEnd(index) if self._call_done:
                     last, done = self._last_delta(choice, index), {"call_done": True}
                     yield self._chunk(choice, last, logprobs=logprobs, toolgate=done)
+                case Traced(tokens):
+                    trace = [token.model_dump() for token in tokens]
+                    yield self._chunk(choice, {}, toolgate={"trace": trace})
                 case TokenIds(ids):
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:

@@ -47,10 +47,12 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
                 "continuous_usage_stats": Flag(),
                 "include_obfuscation": Flag(),
                 "toolgate_call_done": Flag(),
+                "toolgate_trace": Flag(),
             }
         ),
         note="Requires `stream`. `include_obfuscation` has no effect. `toolgate_call_done` marks "
-        "the [end of each call](answers.md#end-of-a-call).",
+        "the [end of each call](answers.md#end-of-a-call). `toolgate_trace` adds a "
+        "[trace of the tokens](answers.md#token-trace), for the master key.",
     ),
     Parameter(
         "tools",

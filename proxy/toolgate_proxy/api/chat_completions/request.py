@@ -101,6 +101,7 @@ def _stream_options(options: Mapping[str, bool], parsed: ParsedParameters) -> di
         "include_usage": options.get("include_usage", False),
         "continuous_usage": options.get("continuous_usage_stats", False),
         "call_done": options.get("toolgate_call_done", False),
+        "trace": options.get("toolgate_trace", False),
     }
 
 

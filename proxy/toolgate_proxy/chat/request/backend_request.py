@@ -44,7 +44,16 @@ def backend_request(
         tokens_as_ids=request.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
+        trace=_trace(plan, loaded) if request.trace else None,
     )
+
+
+def _trace(plan: EnforcementPlan, loaded: LoadedGrammars) -> wire.TraceRequest:
+    sources = tuple(
+        wire.GrammarSource(key=loaded.keys[tool.hash], name=tool.name, parameters=tool.parameters)
+        for tool in plan.grammars
+    )
+    return wire.TraceRequest(grammars=sources)
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:

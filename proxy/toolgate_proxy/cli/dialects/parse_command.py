@@ -12,9 +12,9 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidTools
 from toolgate_core.tools import Tool, parse_tools
 
+from ...admin.playground.turn_text import NotInDialect, needs_tools, parse
 from ..tools.admin_client import AdminRequestFailed
 from ..tools.tool_files import read_tools
-from .parsing import NotInDialect, needs_tools, parse
 
 CONTEXT = 40
 """Bytes of the text around an error that are shown on each side."""

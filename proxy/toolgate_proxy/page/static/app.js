@@ -2,10 +2,11 @@ import { key, models, setKey } from "./api.js";
 import { show as showConnect } from "./connect.js";
 import { by, fill } from "./dom.js";
 import { show as showSchema } from "./inspector.js";
+import { show as showPlayground } from "./playground.js";
 import { show as showStatus } from "./status.js";
 
-const VIEWS = { status: showStatus, playground: () => {}, schema: showSchema, connect: showConnect };
-const SELECTS = ["schema-model", "connect-model"];
+const VIEWS = { status: showStatus, playground: showPlayground, schema: showSchema, connect: showConnect };
+const SELECTS = ["play-model", "schema-model", "connect-model"];
 
 function open() {
   const wanted = location.hash.slice(1);

@@ -25,6 +25,7 @@ export const row = (...cells) =>
     "tr",
     {},
     ...cells.map((cell) => {
+      if (cell instanceof HTMLTableCellElement) return cell;
       if (cell instanceof Node) return element("td", {}, cell);
       if (typeof cell === "number") return element("td", { class: "number" }, String(cell));
       return element("td", {}, cell ?? "–");

@@ -79,10 +79,10 @@ function modelRows(model) {
       about?.dialect,
       about?.adapter,
       about?.vllm,
-      about?.max_model_len ?? "–",
+      number(about?.max_model_len?.toLocaleString("en") ?? "–"),
       backend.requests,
       backend.grammars_known,
-      backend.probe_ms === null ? "–" : `${backend.probe_ms.toFixed(1)} ms`,
+      number(backend.probe_ms === null ? "–" : `${backend.probe_ms.toFixed(1)} ms`),
     );
   });
 }
@@ -95,7 +95,7 @@ function minuteRow(minute) {
     minute.requests,
     minute.refused,
     minute.failed,
-    ...["p50", "p90", "p99"].map((name) => (times ? `${times[name]} ms` : "–")),
+    ...["p50", "p90", "p99"].map((name) => number(times ? `${times[name]} ms` : "–")),
     grammars.join(", ") || "–",
   );
 }
@@ -109,7 +109,7 @@ function tiers(minutes) {
 }
 
 function chart(minutes) {
-  const [width, height, left, bottom] = [720, 170, 40, 22];
+  const [width, height, left, bottom] = [Math.max(300, by("chart").clientWidth), 170, 40, 22];
   const most = Math.max(1, ...minutes.map((minute) => minute.requests));
   const slowest = Math.max(1, ...minutes.map((minute) => minute.first_token_ms?.p90 ?? 0));
   const step = (width - 2 * left) / minutes.length;
@@ -145,7 +145,7 @@ function drawKeys(list) {
   const usage = list.usage ? "" : " Their use is not known, because there is no Redis or it does not respond.";
   by("keys-note").textContent = list.keys.length
     ? `Use of today, in UTC.${usage}`
-    : "There are no virtual keys. `toolgate keys create` makes one.";
+    : "There are no virtual keys. The command “toolgate keys create” makes one.";
   const named = (values) => Object.entries(values).map(([name, value]) => `${name.replaceAll("_", " ")}: ${value.toLocaleString("en")}`).join(", ");
   by("keys").replaceChildren(
     ...list.keys.map((each) =>
@@ -161,6 +161,8 @@ function drawKeys(list) {
     ),
   );
 }
+
+const number = (text) => element("td", { class: "number" }, text);
 
 const clock = (moment) => new Date(moment).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.cli.dialects.parsing import NotInDialect, parse
+from toolgate_proxy.admin.playground.turn_text import NotInDialect, parse
 from toolgate_proxy.cli.main import app
 
 RUNNER = CliRunner()

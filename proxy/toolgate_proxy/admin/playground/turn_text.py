@@ -1,4 +1,5 @@
-"""Conversion of the text of one turn to a message, for `toolgate parse`."""
+"""Conversion of the text of one turn to a message, for `toolgate parse` and the
+playground."""
 
 from __future__ import annotations
 

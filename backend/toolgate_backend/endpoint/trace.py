@@ -1,0 +1,166 @@
+"""Traces: how each token of a response was constrained, for requests that ask for it.
+
+The automata of the engine report nothing, so that they cost nothing more. The API process runs the
+response through an automaton of its own, with the same grammars and the same constraints, which
+decides the same. Nothing is created before the first request for a trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from vllm.logger import init_logger
+
+from toolgate_core.errors import BackendUnavailable
+from toolgate_core.wire import GrammarSource, TokenKind, TokenTrace, TraceEvent, TracePhase
+
+from ..enforcement.automaton import Automaton
+from ..enforcement.spec import Spec
+from ..enforcement.state import Phase
+from ..enforcement.static_masks import StaticMasks
+from ..errors import BackendError
+from ..grammars.store import GrammarStore
+from ..grammars.worker_rpc import source_text
+from ..tokens import masks
+from ..tokens.vocabulary import Vocabulary
+
+logger = init_logger(__name__)
+
+MAX_TRACES = 4
+"""Maximum number of responses that are traced at the same time."""
+LOAD_SECONDS = 30.0
+POLL_SECONDS = 0.005
+PHASES: dict[Phase, TracePhase] = {
+    Phase.THINKING: "thinking",
+    Phase.CONTENT: "content",
+    Phase.FORMAT: "format",
+    Phase.TOOL_CALL: "tool_call",
+    Phase.SELECT: "select",
+    Phase.END: "end",
+}
+
+
+class Tracer:
+    """The grammars of traced requests in the API process."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._loaded: tuple[StaticMasks, GrammarStore] | None = None
+        self._lock = asyncio.Lock()
+        self._active = 0
+
+    @asynccontextmanager
+    async def trace(self, spec: Spec, sources: Sequence[GrammarSource]) -> AsyncIterator[Trace]:
+        """`sources`: those of all grammars in `spec`, as the workers loaded them. Raises
+        BackendUnavailable."""
+        if self._active >= MAX_TRACES:
+            raise BackendUnavailable(
+                f"{MAX_TRACES} responses are already traced. Try again, or ask for no trace.",
+                retry_after=1,
+            )
+        self._active += 1
+        owner = uuid.uuid4().hex
+        try:
+            static, store = await self._parts()
+            keys = [source.key for source in sources]
+            store.load(owner, {source.key: source_text(source) for source in sources})
+            try:
+                await _loaded(store, keys)
+                yield Trace(self._vocabulary, static, store, spec)
+            finally:
+                store.release(owner, keys)
+        finally:
+            self._active -= 1
+
+    async def _parts(self) -> tuple[StaticMasks, GrammarStore]:
+        async with self._lock:
+            if self._loaded is None:
+                self._loaded = await asyncio.to_thread(
+                    lambda: (StaticMasks(self._vocabulary), GrammarStore(self._vocabulary))
+                )
+        return self._loaded
+
+
+class Trace:
+    """The trace of one response."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, static: StaticMasks, store: GrammarStore, spec: Spec
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._static = static
+        self._store = store
+        self._spec = spec
+        self._choices: dict[int, _Choice] = {}
+
+    async def event(self, choice: int, ids: Sequence[int]) -> TraceEvent:
+        """The traces of the next tokens of a choice. The masks are computed in a thread."""
+        return await asyncio.to_thread(self._event, choice, ids)
+
+    def _event(self, choice: int, ids: Sequence[int]) -> TraceEvent:
+        traced = self._choices.get(choice)
+        if traced is None:
+            spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
+            grammars, content = spec.grammars_in(self._store)
+            automaton = Automaton(self._static, spec, grammars, content)
+            traced = self._choices[choice] = _Choice(automaton, len(spec.accepted))
+        return TraceEvent(choice=choice, tokens=tuple(traced.traces(ids, self._vocabulary)))
+
+
+class _Choice:
+    def __init__(self, automaton: Automaton, length: int) -> None:
+        self._automaton: Automaton | None = automaton
+        """None once the choice left the automaton: the engine ended it with an error."""
+        self._length = length
+
+    def traces(self, ids: Sequence[int], vocabulary: Vocabulary) -> list[TokenTrace]:
+        found: list[TokenTrace] = []
+        for token in ids:
+            automaton = self._automaton
+            if automaton is None or automaton.is_terminated():
+                break
+            try:
+                phase, mask = automaton.state.phase, automaton.next_mask()
+                if not automaton.accept_tokens([token]):
+                    raise BackendError(f"the automaton of the trace refuses token {self._length}")
+            except Exception as error:  # noqa: BLE001 - a trace must not end the response
+                logger.warning("Toolgate: a trace ends early: %s", error)
+                self._automaton = None
+                break
+            allowed = masks.count(mask, vocabulary.size)
+            found.append(
+                TokenTrace(
+                    at=self._length,
+                    id=token,
+                    text=vocabulary.token_bytes[token].decode(errors="replace"),
+                    phase=PHASES[phase],
+                    kind=_kind(mask, allowed),
+                    allowed=allowed,
+                )
+            )
+            self._length += 1
+        return found
+
+
+def _kind(mask: masks.Mask, allowed: int) -> TokenKind:
+    """Only the free phases have masks that name what is forbidden."""
+    if allowed == 1:
+        return "forced"
+    return "free" if isinstance(mask, masks.Forbid) else "masked"
+
+
+async def _loaded(store: GrammarStore, keys: Sequence[str]) -> None:
+    """Waits until the store has all grammars. Raises BackendUnavailable."""
+    deadline = time.monotonic() + LOAD_SECONDS
+    while len(verdicts := store.verdicts(keys)) < len(keys):
+        if time.monotonic() > deadline:
+            raise BackendUnavailable("The grammars of the trace took too long to load.")
+        await asyncio.sleep(POLL_SECONDS)
+    refused = next((each.reason for each in verdicts if each.status == "refused"), None)
+    if refused is not None:
+        raise BackendUnavailable(f"A grammar of the trace could not be loaded: {refused}.")
