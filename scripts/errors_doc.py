@@ -32,6 +32,19 @@ Errors have the form of [OpenAI's errors](https://platform.openai.com/docs/guide
 `null`. The extra fields in the table are members of `error` too. In the middle of a stream, an
 error is sent as an event with the same object. Errors that LiteLLM raises have other codes.
 
+Places are written in the same way everywhere:
+
+| a place in | is written as | example |
+|---|---|---|
+| a request (`param`) | a path with the names of that API, indexes in brackets | `messages[0].content` |
+| a schema, the arguments of a call (`pointer`) | a JSON Pointer (RFC 6901) | `/properties/due` |
+| a JSON file with tools | the file, and a JSON Pointer | `tools.json, /tools/0` |
+| a YAML file (configuration, keys) | the file, the line, and a path | `line 7: … models[0]` |
+
+Paths are those of OpenAI's `param`. Anthropic's errors have no such field, so the Messages API has
+the same paths, with its own names: `tools[0].input_schema`. `param` ends at the schema or at the
+arguments, and `pointer` begins at their root. The root itself is `""`, in messages "the root".
+
 | code | status | type | when | what to do | extra fields | class |
 |---|---|---|---|---|---|---|
 """

@@ -1,7 +1,13 @@
-"""JSON Pointers (RFC 6901). Errors use them to name a place in a schema."""
+"""How errors name a place.
+
+A place in a request is a path in OpenAI's notation, with the names of the request's API:
+`messages[0].content`. A place in a schema, in the arguments of a call or in a JSON file is a JSON
+Pointer (RFC 6901), because their names are any text: `/properties/due`. The root is the empty text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 Trail: TypeAlias = "tuple[Trail, str] | None"
@@ -12,6 +18,22 @@ which pointers as text would repeat."""
 def escape(name: str) -> str:
     """The name of a member, escaped for a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
+
+
+def pointer_of(steps: Iterable[str | int]) -> str:
+    """The JSON Pointer of names and indexes."""
+    return "".join(f"/{escape(str(step))}" for step in steps)
+
+
+def request_path(steps: Iterable[str | int]) -> str:
+    """The path of names and indexes in a request."""
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
+    return path
 
 
 def joined(trail: Trail) -> str:

@@ -144,7 +144,7 @@ def line(report: InstanceReport) -> str:
         return f"{report.tool}: {report.error}"
     accepted = "masks allow it" if report.accepted else "masks forbid it"
     valid = "valid" if report.valid else "not valid"
-    where = f": {report.rule} at {report.pointer or '/'}" if report.rule is not None else ""
+    where = f": {report.rule} at {report.pointer or 'the root'}" if report.rule is not None else ""
     why = f". {WHY[report.rule]}" if report.rule in WHY else ""
     return f"{report.tool}: {accepted}, {valid}{where}{why}"
 

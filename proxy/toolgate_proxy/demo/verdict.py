@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgate_core.pointer import escape
+from toolgate_core.pointer import pointer_of
 
 _CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
 
@@ -84,4 +84,4 @@ def _violation(error: jsonschema_rs.ValidationError) -> Problem:
         message = message.replace('a "date-time"', "a date-time")
     if keyword == "anyOf":
         message = message.partition(" is not valid")[0] + " has none of the allowed forms"
-    return Problem("".join(f"/{escape(step)}" for step in place), keyword, message)
+    return Problem(pointer_of(place), keyword, message)

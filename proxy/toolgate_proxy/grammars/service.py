@@ -247,14 +247,10 @@ def _check_strict(
                     param=param_of[tool.name],
                 )
             instead = ", or remove `strict`; calls are then validated before they are sent"
+            keyword, pointer = keywords[0].keyword, keywords[0].pointer
             raise SchemaNotEnforceable(
-                f"{subject(tool)} contain {keywords[0].keyword!r}, which masks can't enforce. "
+                f"{subject(tool)} contain {keyword!r} (at {pointer}), which masks can't enforce. "
                 f"Rewrite the schema without it{instead if tool.name else ''}.",
-                pointer=keywords[0].pointer,
-                param=f"{_pointer(param_of[tool.name])}{keywords[0].pointer}",
+                pointer=pointer,
+                param=param_of[tool.name],
             )
-
-
-def _pointer(param: str) -> str:
-    """`tools[0].function` as a JSON Pointer (RFC 6901) into the request."""
-    return "/" + param.replace("[", "/").replace("]", "").replace(".", "/")

@@ -20,6 +20,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from toolgate_core.pointer import request_path
+
 from ..yaml_nodes import InvalidYaml, compose
 from .hashing import MAX_LENGTH, MIN_LENGTH, Hasher, hint
 from .key import Key, Limits, StoredSecret, Terms
@@ -139,5 +141,5 @@ def _key(path: Path, line: int, values: dict[str, Any], hasher: Hasher, *, clear
         raise BadKeyFile(f"{where}: the field {error.args[0]!r} is missing.") from None
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        name = ".".join(map(str, first["loc"])) or "key"
+        name = request_path(first["loc"]) or "key"
         raise BadKeyFile(f"{where}: invalid value for `{name}`: {first['msg']}.") from None

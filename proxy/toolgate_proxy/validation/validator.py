@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import isinf
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import jsonschema_rs
 from pydantic import BaseModel, ConfigDict
 
-from toolgate_core.pointer import escape
+from toolgate_core.pointer import pointer_of
 from toolgate_core.schema.formats import WITH_YEAR, YEAR_ZERO
 
 BEYOND_DOUBLES = 400
@@ -84,7 +84,7 @@ class Validator:
                 pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT),
             )
         except jsonschema_rs.ValidationError as error:
-            raise InvalidSchema(error.message, _pointer(error.instance_path)) from error
+            raise InvalidSchema(error.message, pointer_of(error.instance_path)) from error
         except (jsonschema_rs.ReferencingError, ValueError) as error:
             raise InvalidSchema(str(error).partition("\n")[0], "") from error
 
@@ -109,9 +109,9 @@ class Validator:
         error = next(iter(self._compiled.iter_errors(value)))
         keyword = [step for step in error.schema_path if isinstance(step, str)][-1:]
         return Violation(
-            pointer=_pointer(error.instance_path),
+            pointer=pointer_of(error.instance_path),
             keyword=keyword[0] if keyword else "",
-            schema_pointer=_pointer(error.schema_path),
+            schema_pointer=pointer_of(error.schema_path),
         )
 
 
@@ -149,7 +149,3 @@ def has_lone_surrogate(text: str) -> bool:
 
 def _no_constant(name: str) -> None:
     raise _NotJson(name)
-
-
-def _pointer(steps: Iterable[str | int]) -> str:
-    return "".join(f"/{escape(str(step))}" for step in steps)

@@ -119,13 +119,24 @@ def test_invalid_calls_are_resampled_and_usage_counts_every_attempt(
 def test_a_call_that_is_never_valid_ends_in_tool_schema_violation(
     client: openai.OpenAI, common: dict[str, Any], backend: httpx.Client, stream: bool
 ) -> None:
-    number = {"type": "integer", "minimum": 0, "maximum": 999_999}
-    values = {"type": "array", "items": number, "minItems": 2, "maxItems": 3}
-    unlikely = tools.tool("unlikely", {"values": {**values, "contains": {"const": 123_456}}})
+    pattern = "^(?=k7q9w2$)[a-z0-9]{6}$"
+    unlikely = tools.tool("unlikely", {"code": {"type": "string", "pattern": pattern}})
     request = {**common, "messages": USER, "tools": [unlikely], "tool_choice": "required"}
     request |= {"parallel_tool_calls": False, "reasoning_effort": "none"}
     assert outcome(client, stream=stream, **request) == "tool_schema_violation"
     assert status(backend).running == 0
+
+
+def test_the_last_attempt_has_a_narrower_grammar(
+    client: openai.OpenAI, common: dict[str, Any], backend: httpx.Client
+) -> None:
+    number = {"type": "integer", "minimum": 0, "maximum": 999_999}
+    values = {"type": "array", "items": number, "minItems": 2, "maxItems": 3}
+    unlikely = tools.tool("unlikely", {"values": {**values, "contains": {"const": 123_456}}})
+    request = {**common, "messages": USER, "tools": [unlikely], "tool_choice": "required"}
+    request |= {"parallel_tool_calls": False, "reasoning_effort": "none", "max_tokens": 500}
+    [answer] = outcome(client, stream=False, **request)
+    answers.check(answer, [unlikely])
 
 
 def test_resampled_choices_leave_other_choices_and_calls_alone(
@@ -151,7 +162,7 @@ def test_strict_refuses_a_schema_that_masks_do_not_enforce(
     assert isinstance(refused.value.body, dict)
     assert refused.value.body["code"] == "schema_not_enforceable"
     pointer = "/properties/digits/uniqueItems"
-    assert refused.value.body["param"] == f"/tools/0/function/parameters{pointer}"
+    assert refused.value.body["param"] == "tools[0].function.parameters"
     assert refused.value.body["pointer"] == pointer
 
 

@@ -30,6 +30,8 @@ class Loader(Backend):
         self.released = asyncio.Event()
         self.failing = ""
         """Name of a tool whose load fails."""
+        self.residual: tuple[wire.ResidualKeyword, ...] = ()
+        """Keywords of all tools that masks can't enforce."""
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
@@ -44,7 +46,7 @@ class Loader(Backend):
         return tuple(
             wire.GrammarVerdict(key=source.key, status="refused", reason="why", pointer="/not")
             if source.name.startswith("bad")
-            else wire.GrammarVerdict(key=source.key, status="ready")
+            else wire.GrammarVerdict(key=source.key, status="ready", residual=self.residual)
             for source in taken
         )
 
@@ -129,6 +131,18 @@ async def test_refusals_name_tool_and_location() -> None:
     assert "'bad'" in refusal.value.message
     with pytest.raises(SchemaNotEnforceable):
         await grammars.ensure(all_tools[1:], places(all_tools), INFO)
+
+
+async def test_refusal_of_a_strict_tool_names_the_schema_and_the_place_inside_it() -> None:
+    loader = Loader()
+    loader.residual = (wire.ResidualKeyword(pointer="/properties/a~1b", keyword="uniqueItems"),)
+    entry = {"name": "f", "parameters": {"type": "object"}, "strict": True}
+    strict = (*tools("a"), *parse_tools([{"type": "function", "function": entry}]))
+    with pytest.raises(SchemaNotEnforceable) as refusal:
+        await GrammarService(loader, Settings()).ensure(strict, places(strict), INFO)
+    assert refusal.value.param == "tools[1].function.parameters"
+    assert refusal.value.pointer == "/properties/a~1b"
+    assert "'uniqueItems' (at /properties/a~1b)" in refusal.value.message
 
 
 async def test_grammars_that_the_backend_evicted_are_loaded_again() -> None:

@@ -56,6 +56,10 @@ HASH = "a" * 64
             f"keys:\n  - alias: a\n    hash: {HASH}\n    expires: later\n",
             "line 2: invalid value for `expires`",
         ),
+        (
+            f"keys:\n  - alias: a\n    hash: {HASH}\n    models: [small, {{}}]\n",
+            "line 2: invalid value for `models[1]`",
+        ),
     ],
 )
 def test_error_in_key_file_has_its_line(tmp_path: Path, text: str, said: str) -> None:

@@ -87,8 +87,9 @@ def violation(schema: Any, value: Any) -> str:
     """The first violation of the schema, or an empty string."""
     validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
     for error in validator.iter_errors(value):
-        path = "/".join(["", *(str(part) for part in error.instance_path)])
-        return f"at {path!r}: {brief(error.message, 160)}"
+        steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.instance_path)
+        pointer = "".join(f"/{step}" for step in steps)
+        return f"at {pointer or 'the root'}: {brief(error.message, 160)}"
     return ""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolgate_core.errors import ToolgateError
+from toolgate_core.pointer import pointer_of
 from toolgate_core.tools import Tool, parse_tools
 
 from ...receipts.keys import ReceiptKey
@@ -69,5 +70,5 @@ def _tools(line: LogLine, receipt: dict[str, Any], open_objects: bool) -> None:
 def _satisfies(call: SentCall, tool: Tool) -> None:
     validator = jsonschema_rs.Draft202012Validator(tool.parameters, validate_formats=True)
     for error in validator.iter_errors(json.loads(call.arguments)):
-        path = "/".join(["", *map(str, error.instance_path)])
-        raise AuditFailed(f"the arguments of {call.name!r} violate their schema at {path!r}")
+        place = pointer_of(error.instance_path) or "the root"
+        raise AuditFailed(f"the arguments of {call.name!r} violate their schema at {place}")
