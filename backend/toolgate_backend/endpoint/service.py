@@ -120,6 +120,7 @@ class Service:
             model=self._served_names()[0],
             models=(*self._served_names(), *self._models.lora_requests),
             vllm_version=_vllm_version(),
+            in_flight=self._in_flight.count,
             adapter=self._adapter,
             dialect=self._vocabulary.dialect.name,
             marks=self._vocabulary.marks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from .message import FORMAT, Message
 
@@ -35,6 +35,11 @@ class Limits(Message):
 
 
 class Info(Message):
+    """Fields that a gateway does not know are ignored, so that it can read the version of a newer
+    backend, and work with one that reports more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
     format: int = FORMAT
     model: str
     models: tuple[str, ...]
@@ -52,6 +57,8 @@ class Info(Message):
     """Whether messages may have images, as data URIs."""
     call_ids: Literal["random", "kimi_k2"] = "random"
     """Form of call ids. Kimi's template needs ids of the form `functions.<name>:<number>`."""
+    in_flight: int | None = None
+    """Requests of all gateways that the backend is working on. None if it does not report them."""
 
 
 class Status(Message):

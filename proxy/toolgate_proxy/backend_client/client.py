@@ -67,9 +67,10 @@ class Backend:
         """The description of the last response, which may be old; None before the first one."""
         return self._last_info
 
-    async def probe(self) -> None:
-        """Requests the backend's description. Raises the error if there is no valid response."""
-        await self._fetch_info()
+    async def probe(self) -> int | None:
+        """Requests the backend's description. Returns the number of its in-flight requests, if it
+        reports them. Raises the error if there is no valid response."""
+        return (await self._fetch_info()).in_flight
 
     def forget_info(self) -> None:
         """Drops the cached description: the backend may have restarted with another model."""

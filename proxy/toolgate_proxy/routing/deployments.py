@@ -80,6 +80,8 @@ class Load:
 
     def __init__(self) -> None:
         self._running = 0
+        self._elsewhere = 0
+        """Requests of other gateway processes, as of the last probe."""
         self._expected: deque[float] = deque()
         """Times of selection, by time.monotonic."""
 
@@ -97,8 +99,18 @@ class Load:
         finally:
             self._running -= 1
 
+    def note_reported(self, in_flight: int | None) -> None:
+        """`in_flight`: requests of all gateways, as the backend reports them."""
+        self._elsewhere = max(0, (in_flight or 0) - self._running)
+
+    @property
+    def total(self) -> int:
+        """Requests of all gateway processes."""
+        return self.requests + self._elsewhere
+
     @property
     def requests(self) -> int:
+        """Requests of this process."""
         expired = time.monotonic() - EXPECTED_SECONDS
         while self._expected and self._expected[0] < expired:
             self._expected.popleft()

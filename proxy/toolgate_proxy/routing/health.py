@@ -55,10 +55,11 @@ class Health:
         state, began = deployment.state, time.monotonic()
         try:
             async with asyncio.timeout(self._settings.health_timeout):
-                await deployment.backend.probe()
+                in_flight = await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"
             state.note_failure(cause_of(error), at_once=refused)
         else:
             state.note_success(time.monotonic() - began)
+            deployment.load.note_reported(in_flight)
         metrics.BACKEND_UP.labels(deployment.url).set(state.up)

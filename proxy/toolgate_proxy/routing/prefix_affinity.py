@@ -41,7 +41,7 @@ class PrefixAffinity:
                 deployment = self._deployments.at(placement)
                 name = f"{placement.model}@{deployment.url}"
                 placements[name] = placement
-                candidates.append(RankedDeployment(name, weight, deployment.load.requests))
+                candidates.append(RankedDeployment(name, weight, deployment.load.total))
         hashes = hash_request(request, messages, owner=owner) if len(candidates) > 1 else None
         if hashes is None:
             return None

@@ -32,3 +32,14 @@ def test_failed_requests_are_no_longer_counted() -> None:
     with pytest.raises(RuntimeError), load.running():
         raise RuntimeError
     assert load.requests == 0
+
+
+def test_requests_of_other_gateways_are_those_that_the_backend_reports_beyond_our_own() -> None:
+    load = Load()
+    with load.running():
+        load.note_reported(5)
+        load.expect()
+        assert (load.requests, load.total) == (2, 6)
+    assert (load.requests, load.total) == (1, 5)
+    load.note_reported(None)
+    assert load.total == load.requests == 1

@@ -53,7 +53,11 @@ def name(selected: Selected) -> str:
 class Fleet:
     """Deployments with in-flight requests. Each gateway selects independently."""
 
-    def __init__(self, backends: int, gateways: int = 1, at_once: int = 8) -> None:
+    def __init__(
+        self, backends: int, gateways: int = 1, at_once: int = 8, *, reported: bool = False
+    ) -> None:
+        """`reported`: gateways know each other's requests."""
+        self.reported = reported
         self.gateways = [Rendezvous() for _ in range(gateways)]
         self.names = [deployment.name for deployment in idle(*[1] * backends)]
         self.running: list[tuple[int, str]] = []
@@ -62,7 +66,8 @@ class Fleet:
 
     def send(self, prefix: PrefixHashes, gateway: int = 0) -> str:
         mine = [place for by, place in self.running if by == gateway]
-        deployments = [RankedDeployment(each, 1, mine.count(each)) for each in self.names]
+        known = [place for _, place in self.running] if self.reported else mine
+        deployments = [RankedDeployment(each, 1, known.count(each)) for each in self.names]
         sent = name(self.gateways[gateway].choose(prefix, deployments))
         self.running.append((gateway, sent))
         if len(mine) >= self.at_once:
@@ -126,6 +131,16 @@ def test_conversations_of_a_busy_head_stay_at_their_deployment(
             used[sent] += 1
     assert stayed / (len(conversations) * (turns - 1)) > 0.8
     assert max(used.values()) < 1.5 * sum(used.values()) / backends
+
+
+def test_many_gateways_together_respect_the_capacity_of_a_deployment() -> None:
+    """Each of them has so few requests that it would send all to the same deployment."""
+    fleet = Fleet(8, gateways=100, at_once=2, reported=True)
+    for at in range(4_000):
+        fleet.send(prefix(1, at), at % 100)
+    used = Counter(place for _, place in fleet.running)
+    assert len(used) > 5
+    assert max(used.values()) <= MAX_SHARE * (len(fleet.running) + 1) / 8 + 1
 
 
 def test_a_head_uses_no_more_deployments_than_necessary() -> None:

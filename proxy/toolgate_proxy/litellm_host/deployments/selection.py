@@ -98,7 +98,7 @@ class Selection:
 
     def _load(self, row: Row) -> int:
         placement = placement_of(row)
-        return 0 if placement is None else self._deployments.at(placement).load.requests
+        return 0 if placement is None else self._deployments.at(placement).load.total
 
 
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
