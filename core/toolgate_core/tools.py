@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -13,7 +13,13 @@ from . import grammar_key
 from .custom_tools import custom_parameters, function_definition, read_grammar
 from .errors import InvalidRequest, InvalidTools
 from .schema.additional_properties import with_open_objects
-from .schema.canonical import EMPTY_PARAMETERS, TEXT, canonical_parameters, canonical_schema
+from .schema.canonical import (
+    EMPTY_PARAMETERS,
+    NARROW,
+    TEXT,
+    canonical_parameters,
+    canonical_schema,
+)
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}. MCP servers also use dots and longer names. None of these
@@ -64,6 +70,14 @@ def parse_tools(
         seen.add(tool.name)
         parsed.append(tool)
     return tuple(parsed)
+
+
+def narrowed_tool(tool: Tool) -> Tool:
+    """The same function with a narrower grammar: masks enforce all keywords, where some of the
+    valid arguments can be stated without the residual ones. Not for the chat template."""
+    parameters = tool.parameters | {NARROW: True}
+    tool_hash = grammar_key.tool_hash(tool.name, parameters)
+    return replace(tool, parameters=parameters, hash=tool_hash, strict=False)
 
 
 def parameters_path(tool: Tool) -> str:

@@ -21,7 +21,7 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.schema.canonical import TEXT, canonical_json
+from toolgate_core.schema.canonical import NARROW, TEXT, canonical_json
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -30,7 +30,7 @@ from ..tokens.vocabulary import Vocabulary
 from . import blob
 from .codecs.completion import make_completion
 from .completion import Completion
-from .engines.choice import Choice, fallback_choices, make_choice
+from .engines.choice import Choice, fallback_choices, make_choice, narrow_choices
 from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .engines.xgrammar_engine import XGrammarEngine
@@ -177,10 +177,10 @@ class Compiler:
         self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
     ) -> CompileResult:
         """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
-        schema = json.loads(parameters)
+        schema, narrow = _parsed(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(self._choices(schema, rewritten))
+        choice = next(self._choices(schema, narrow, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         started = time.thread_time()
@@ -209,7 +209,7 @@ class Compiler:
         """The fields of the verdict, and the grammar if the verdict is `ready`."""
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
-            schema = json.loads(parameters)
+            schema, narrow = _parsed(parameters)
             if (grammar := grammar_of(schema)) is not None:
                 choice = Choice("llguidance", "a grammar of text", schema)
                 compiled = self._llguidance.compile_custom(self._form, name, grammar)
@@ -218,7 +218,7 @@ class Compiler:
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)
             else:
-                choices = self._choices(schema, rewritten)
+                choices = self._choices(schema, narrow, rewritten)
                 choice, compiled = self._first_compilable(name, schema, choices)
         except GrammarRefused as refused:
             reason = _clean_reason(refused.reason)
@@ -263,10 +263,10 @@ class Compiler:
         raise first
 
     def _choices(
-        self, schema: dict[str, Any], rewritten: RewrittenSchema | None
+        self, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
     ) -> Iterator[Choice]:
         if rewritten is None:
-            return fallback_choices(schema, self._compiles)
+            return (narrow_choices if narrow else fallback_choices)(schema, self._compiles)
         return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
 
     def _compiles(self, schema: dict[str, Any]) -> bool:
@@ -288,6 +288,12 @@ class Compiler:
         residual = tuple(dict.fromkeys((*choice.residual, *residual)))
         reason = "the arguments are not JSON"
         return Choice("llguidance", reason, choice.schema, residual), grammar
+
+
+def _parsed(parameters: str) -> tuple[dict[str, Any], bool]:
+    """The schema, and whether a narrower one is wanted."""
+    schema = json.loads(parameters)
+    return schema, schema.pop(NARROW, False) is True
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

@@ -22,10 +22,12 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 from toolgate_core.plan import EnforcementPlan, make_plan
+from toolgate_core.tools import narrowed_tool
 
 from .. import tracing
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
+from ..grammars.service import LoadedGrammars
 from ..receipts.keys import read_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -152,6 +154,8 @@ class Engine:
                 note(loaded)
             await self.validators.prepare(plan.candidates, params)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
+            if resample and resample.narrow:
+                loaded = await self._narrowed(deployment, plan, loaded, resample.narrow, info)
             message = backend_request(request, plan, loaded, context.request_id)
             try:
                 message = resample_request(message, resample) if resample else message
@@ -167,6 +171,20 @@ class Engine:
             "the backend.",
             retry_after=1,
         )
+
+    async def _narrowed(
+        self,
+        deployment: Deployment,
+        plan: EnforcementPlan,
+        loaded: LoadedGrammars,
+        name: str,
+        info: wire.Info,
+    ) -> LoadedGrammars:
+        """The same grammars, except the narrower one for the tool of this name."""
+        [tool] = [tool for tool in plan.candidates if tool.name == name]
+        narrow = narrowed_tool(tool)
+        found = await deployment.grammars.ensure([narrow], {name: "tools"}, info)
+        return replace(loaded, keys=loaded.keys | {tool.hash: found.keys[narrow.hash]})
 
     async def events(
         self,

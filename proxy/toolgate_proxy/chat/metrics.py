@@ -28,7 +28,8 @@ CLOSED_CALLS = Counter(
 RESAMPLES = Counter(
     "toolgate_resamples",
     "Choices that were sampled again because a call was invalid, by where they continued: before "
-    "the `call`, or inside it before the invalid `value`.",
+    "the `call`, or inside it before the invalid `value`. The last attempt is a `narrowed call`, "
+    "with a grammar of fewer arguments.",
     ["before"],
 )
 GIVEN_UP = Counter(

@@ -56,20 +56,21 @@ async def _events(
 async def _resample(
     engine: Engine,
     request: ChatRequest,
-    before: Generation,
+    first: Generation,
     resample: Resample,
     deployment: Deployment,
     context: RequestContext,
 ) -> Generation:
-    metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
+    before = "value" if resample.in_call else "call"
+    metrics.RESAMPLES.labels("narrowed call" if resample.narrow else before).inc()
     context.resamples += 1
     try:
-        deadline = before.events.deadline
+        deadline = first.events.deadline
         generation = await engine.generate(request, deployment, context, resample, deadline)
     except InvalidRequest as refused:  # for example if too few tokens of the budget remain
         metrics.GIVEN_UP.inc()
         raise resample.failed from refused
-    if generation.info.tokenizer != before.info.tokenizer:
+    if generation.info.tokenizer != first.info.tokenizer:
         await generation.events.aclose()
         raise BackendFailed(
             "The backend was restarted with another model during the response. Send the request "

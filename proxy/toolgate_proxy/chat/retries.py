@@ -58,14 +58,16 @@ class Resample:
     """Whether `accepted` ends inside the call."""
     excluded: tuple[int, ...] = ()
     """Tokens that began a value that failed, at this place."""
+    narrow: str | None = None
+    """The tool whose grammar is narrowed, so that masks enforce all keywords if possible."""
 
 
 class Retries:
     """State of one choice, for continuing it from inside or before its last call."""
 
     def __init__(self, choice: int, *, max_attempts: int, budget: int | None) -> None:
-        """`max_attempts`: how often the choice may be sampled again. `budget`: maximum number of
-        tokens over all attempts."""
+        """`max_attempts`: how often the choice may be sampled again, the last time with a narrower
+        grammar. `budget`: maximum number of tokens over all attempts."""
         self._choice = choice
         self._max_attempts = max_attempts
         self._budget = budget
@@ -111,13 +113,21 @@ class Retries:
         if self.attempts > self._max_attempts or (remaining is not None and remaining < 1):
             metrics.GIVEN_UP.inc()
             raise failed
-        kept = self._kept(invalid)
+        narrow = bool(invalid.violation.keyword) and 1 < self.attempts == self._max_attempts
+        kept = 0 if narrow else self._kept(invalid)
         metrics.RESAMPLED_TOKENS.inc(len(self._call) - kept)
         del self._call[kept:], self._written[kept:]
         excluded = tuple(self._excluded.get(kept, ()))
         accepted = self.accepted
         return Resample(
-            self._choice, self.attempts, accepted, remaining, failed, kept > 0, excluded
+            self._choice,
+            self.attempts,
+            accepted,
+            remaining,
+            failed,
+            kept > 0,
+            excluded,
+            invalid.tool if narrow else None,
         )
 
     def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:
@@ -156,7 +166,8 @@ def _violation_error(invalid: InvalidCall, attempts: int) -> ToolSchemaViolation
     return ToolSchemaViolation(
         f"After {times}, the arguments of the call of {invalid.tool!r} still violate "
         f"{violation.keyword!r} at {where}. Masks can't enforce this keyword. Send the request "
-        f"again, or remove {violation.keyword!r} from the schema.",
+        # SDKs show the message alone of an error in a stream.
+        f"again, or remove {violation.keyword!r} from the schema ({ToolSchemaViolation.code}).",
         pointer=violation.pointer,
         keyword=violation.keyword,
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
+from toolgate_core.schema.preparation.narrowing.narrowing import narrowed
 from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
@@ -75,6 +76,14 @@ def fallback_choices(
         yield _choice(rest)
     yield _choice(prepare_without_uncertain(parameters))
     yield _choice(prepare_type_only(parameters))
+
+
+def narrow_choices(
+    parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
+) -> Iterator[Choice]:
+    """The choices for a schema of some of the values, of which masks enforce more. The residual
+    keywords of the choices are those of the narrower schema."""
+    return fallback_choices(narrowed(parameters), compiles)
 
 
 def _prepared(parameters: dict[str, Any]) -> PreparedSchema:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import jsonschema_rs
 
 from ....pointer import escape, joined
 from ...refs import find_references
@@ -15,10 +18,12 @@ class Document:
     """A copy of a schema. Rules change its nodes in place and may move them, since references and
     origins are known by the identity of nodes. A node that is copied loses both."""
 
-    def __init__(self, schema: Any, *, closing: bool = False) -> None:
+    def __init__(self, schema: Any, *, closing: bool = False, narrowing: bool = False) -> None:
         """`closing`: whether rules may exclude undeclared members of objects that declare
-        properties."""
+        properties. `narrowing`: whether they may exclude any values."""
         self.closing = closing
+        self.narrowing = narrowing
+        self._given = schema
         self.root = deep_copy(schema)
         self._nodes = [*reachable(self.root)]
         self._places = {id(node): pointer for pointer, node in self._nodes}
@@ -49,6 +54,15 @@ class Document:
             rest["allOf"] = [*rest.get("allOf", ()), self.target(node)]
             del rest["$ref"]
         return rest
+
+    def accepts(self, pointer: str) -> Callable[[Any], bool]:
+        """Whether a value is valid against the schema at this place of the given schema."""
+        given = {"$id": "urn:given", **self._given}
+        whole = {"$ref": f"urn:given{ref_to(pointer)}", "$defs": {"given": given}}
+        try:
+            return jsonschema_rs.validator_for(whole, validate_formats=True).is_valid
+        except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
+            return lambda _: False
 
     def replace(self, node: Node, keyword: str, new: str, value: Any) -> None:
         """Replace a keyword of a node with another one, which the node may have already."""

@@ -77,6 +77,12 @@ class Emptiness:
                 found = here if found is None else [name for name in found if name in here]
         return found
 
+    def listed(self, schemas: Sequence[Any]) -> list[Any] | None:
+        """The values that an enumeration in all these schemas has; None if there is none."""
+        nodes = self.conjuncts(schemas)
+        values = _listed(nodes)
+        return values and [value for value in values if not self._excluded(nodes, value, 0)]
+
     def most_items(self, schemas: Sequence[Any]) -> int | None:
         """The largest number of items of arrays of all these schemas."""
         return _counts(self.conjuncts(schemas), "Items")[1]

@@ -38,10 +38,7 @@ class Negation:
     def of(self, schema: Any, *beside: Any) -> list[Any]:
         """Schemas of which a value that satisfies all of `beside` satisfies at least one exactly if
         it does not satisfy `schema`. Raises NotExpressible."""
-        found = self._of(schema, list(beside))
-        if not all(map(is_positive, found)):
-            raise NotExpressible
-        return found
+        return self._positive(self._of(schema, list(beside)))
 
     def of_all(self, schemas: Iterable[Any], *beside: Any) -> list[Any]:
         """The same for values that satisfy none of `schemas`."""
@@ -49,9 +46,14 @@ class Negation:
         for schema in schemas:
             ways = [both(way, other) for way in ways for other in self._of(schema, [*beside, way])]
             self._limit(ways)
-        if not all(map(is_positive, ways)):
+        return self._positive(ways)
+
+    def _positive(self, ways: list[Any]) -> list[Any]:
+        """The alternatives without `not`. Only where the schema is narrowed may there be others."""
+        found = [way for way in ways if is_positive(way)]
+        if len(found) < len(ways) and not (found and self._document.narrowing):
             raise NotExpressible
-        return ways
+        return found
 
     def _of(self, schema: Any, beside: list[Any]) -> list[Any]:
         if schema is False:

@@ -25,9 +25,15 @@ def split(document: Document, pointer: str, node: Node) -> None:
     if options is None or len(options) > MAX_OPTIONS:
         return
     beside = document.beside(node, "oneOf")
-    try:
-        made = [_alone(document, beside, options, at) for at in range(len(options))]
-    except NotExpressible:
+    made = []
+    for at in range(len(options)):
+        try:
+            made.append(_alone(document, beside, options, at))
+        except NotExpressible:
+            if not document.narrowing:
+                return
+            made.append(False)
+    if document.narrowing and not any(other is not False for other in made):
         return
     alone = [both(*each) for each in zip(options, made, strict=True) if each[1] is not False]
     for option in alone:

@@ -1,0 +1,1 @@
+"""Schemas of fewer values, which masks can enforce."""
