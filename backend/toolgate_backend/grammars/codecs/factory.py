@@ -13,6 +13,7 @@ from .gemma import gemma_rules
 from .nested import nested_rules
 from .pythonic import pythonic_rules
 from .rules import Rules
+from .strings.raw_strings import uncounted_lengths
 from .tagged import tagged_rules
 
 
@@ -21,12 +22,15 @@ def make_rules(
 ) -> Rules:
     """The rules of a tool's arguments. `schema` is the prepared schema of its parameters, with
     closed objects; `typed_by` is the canonical one. Raises GrammarRefused."""
-    if isinstance(codec, Tagged):
-        return tagged_rules(codec, schema, marks, typed_by)
     if isinstance(codec, Pythonic):
         return pythonic_rules(codec, schema, marks, typed_by)
-    if isinstance(codec, NestedTags):
-        return nested_rules(codec, schema, marks, typed_by)
-    if isinstance(codec, GemmaValues):
-        return gemma_rules(codec, schema, marks, typed_by)
-    raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")
+    if isinstance(codec, Tagged):
+        rules = tagged_rules(codec, schema, marks, typed_by)
+    elif isinstance(codec, NestedTags):
+        rules = nested_rules(codec, schema, marks, typed_by)
+    elif isinstance(codec, GemmaValues):
+        rules = gemma_rules(codec, schema, marks, typed_by)
+    else:
+        raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")
+    rules.residual += [each for each in uncounted_lengths(typed_by) if each not in rules.residual]
+    return rules

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
@@ -40,6 +41,9 @@ WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<val
 NO_FORCING = '%llguidance {"no_forcing": true}\n'
 """llguidance allows only the tokenizer's own tokens of forced text, and a view has no tokenizer."""
 DEFINITION_ERROR = re.compile(r"(?:at )?(\d+)\((\d+)\): (.*?)(?:\n +\d+ \| .*)?$", re.DOTALL)
+LEXER_FUEL = 1_000_000
+"""Limit of the lexer's work for one mask, five times llguidance's own. Raw text that is counted and
+has parts of its end mark in it needs more than that."""
 UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
@@ -91,9 +95,9 @@ class LLGuidanceEngine:
             with suppress(TooLarge, GrammarRefused):  # then in the schema's order
                 rules = member_rules(schema, options)
                 if rules is not None:
-                    return _Compiled(self._matcher(start + rules, parameters))
+                    return self._compiled(start + rules, parameters)
         grammar = f"{start}arguments: %json {json.dumps(schema | {'x-guidance': options})}"
-        return _Compiled(self._matcher(grammar, parameters))
+        return self._compiled(grammar, parameters)
 
     def compile_arguments(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
@@ -113,8 +117,8 @@ class LLGuidanceEngine:
                 ],
             )
         )
-        matcher = self._matcher(f"start: {start}\n{rules.text}\n", parameters)
-        return _Compiled(matcher), tuple(rules.residual)
+        compiled = self._compiled(f"start: {start}\n{rules.text}\n", parameters)
+        return compiled, tuple(rules.residual)
 
     def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:
         """A grammar for the calls of a custom tool. Raises GrammarRefused, whose reason has the
@@ -155,8 +159,12 @@ class LLGuidanceEngine:
             )
         return self._views[writing]
 
+    def _compiled(self, grammar: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        return _Compiled(lambda: self._matcher(grammar, parameters))
+
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
-        matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
+        limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)
+        matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0, limits=limits)
         if matcher.is_error():
             reason = _first_line(matcher.get_error())
             raise GrammarRefused(reason, _pointer(reason, parameters))
@@ -170,12 +178,10 @@ class LLGuidanceEngine:
             grammar = llguidance.LLMatcher.grammar_from_lark(f"start: {texts}")
         else:
             grammar = llguidance.LLMatcher.grammar_from_regex(form["regex"])
-        matcher = llguidance.LLMatcher(self._tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            raise GrammarRefused(_first_line(matcher.get_error()), "")
+        matcher = self._matcher(grammar, {})
         if not self._can_begin(matcher):
             raise GrammarRefused("it matches no text, or only the empty text", "")
-        return _CompiledText(matcher)
+        return _CompiledText(lambda: self._matcher(grammar, {}))
 
     def _can_begin(self, matcher: llguidance.LLMatcher) -> bool:
         """Whether the text can begin with a token other than the end."""
@@ -188,15 +194,21 @@ class LLGuidanceEngine:
 
 
 class _Compiled:
-    def __init__(self, fresh: llguidance.LLMatcher) -> None:
-        self._fresh = fresh
+    def __init__(self, make: Callable[[], llguidance.LLMatcher]) -> None:
+        self._make = make
+        self._fresh = make()
 
     @cached_property
     def fixed_prefix(self) -> bytes:
         return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
-        return _Matcher(self._fresh.deep_copy())
+        return _Matcher(self._fresh.deep_copy(), self._renew)
+
+    def _renew(self) -> None:
+        """Copies share their lexer. One that has exceeded a limit refuses everything from then on,
+        in copies that are made later, too."""
+        self._fresh = self._make()
 
 
 class _CompiledText(_Compiled):
@@ -206,8 +218,10 @@ class _CompiledText(_Compiled):
 
 
 class _Matcher:
-    def __init__(self, matcher: llguidance.LLMatcher) -> None:
+    def __init__(self, matcher: llguidance.LLMatcher, failed: Callable[[], None]) -> None:
+        """`failed` is called when the matcher exceeds a limit."""
         self._matcher = matcher
+        self._failed = failed
 
     def accept(self, token: int) -> bool:
         # `consume_token` would enter an error state for a token that does not match.
@@ -220,6 +234,7 @@ class _Matcher:
     def fill(self, row: BitmaskRow) -> None:
         llguidance.numpy.fill_next_token_bitmask(self._matcher, row.reshape(1, -1))
         if self._matcher.is_error():  # a limit was exceeded, so the mask is not valid
+            self._failed()
             raise BackendError(self._matcher.get_error())
 
     def forced(self) -> bytes:

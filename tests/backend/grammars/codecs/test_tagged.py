@@ -328,3 +328,26 @@ def test_a_pattern_that_raw_text_cannot_have_is_left_to_validation() -> None:
     verdict, grammar = model("lines").verdict(schema)
     assert grammar is not None
     assert [one.pointer for one in verdict.residual] == ["/properties/a/pattern"]
+
+
+def test_a_length_beyond_what_masks_count_is_left_to_validation() -> None:
+    schema = {"properties": {"a": {"type": ["string", "null"], "maxLength": 4096}}}
+    verdict, grammar = model("lines").verdict(schema)
+    assert grammar is not None
+    assert [one.pointer for one in verdict.residual] == ["/properties/a/maxLength"]
+
+
+@pytest.mark.parametrize("name", list(FORMS))
+def test_counted_texts_with_parts_of_the_end_do_not_exceed_a_limit_of_the_engine(name: str) -> None:
+    made = model(name)
+    codec = FORMS[name].codec
+    schema = {
+        "properties": {"a": {"type": ["string", "null"], "maxLength": 100}},
+        "required": ["a"],
+    }
+    grammar = made.grammar(schema)
+    hostile = ["\n" * 5, codec.end, codec.close, codec.end[:-2], codec.close + " ", "x" * 20]
+    for seed in range(6):
+        written = made.walk(grammar, seed, [made.form.marks.decode(text) for text in hostile])
+        if written is not None:
+            jsonschema.validate(json.loads(made.parsed(schema, written)), schema)

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.errors import BackendError, GrammarRefused
 from toolgate_backend.grammars.closed_objects import close_objects
 from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
@@ -194,3 +194,31 @@ def test_the_fixed_prefix_of_a_long_constant_is_truncated(
     head = engines[name].compile(FORM, "tool", schema).fixed_prefix
     assert head.startswith(b'\n{"name": "tool", "arguments": {"a": "xxx')
     assert len(head) == MAX_PREFIX_BYTES
+
+
+def test_a_matcher_that_exceeds_a_limit_does_not_break_later_ones(
+    engines: dict[str, Engine], vocabulary: Vocabulary
+) -> None:
+    """Copies share a lexer, which keeps its error."""
+    engine = engines["llguidance"]
+    assert isinstance(engine, LLGuidanceEngine)
+    lark = r"""start: value
+CLOSED: /(?s:.*)/ "</p>" /(?s:.*)/ "\n</p>\n"
+TEXT: /(?s:.{0,4096})/ "\n</p>\n"
+VALUE: TEXT & ~CLOSED
+value[lazy]: VALUE
+"""
+    grammar = engine._compiled(lark, {})
+    row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
+    matcher, failed = grammar.matcher(), False
+    for token in vocabulary.encode("x</p>x\n</p" + "\n" * 40):
+        try:
+            matcher.fill(row)
+        except BackendError:
+            failed = True
+            break
+        assert matcher.accept(token)
+    assert failed, "the grammar no longer exceeds a limit: find another"
+    other = grammar.matcher()
+    other.fill(row)
+    assert other.accept(vocabulary.encode("x")[0])

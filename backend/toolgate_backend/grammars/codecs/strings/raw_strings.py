@@ -8,7 +8,7 @@ it has no special token.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ import jsonschema_rs
 
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import ResidualKeyword
 
 from ....errors import GrammarRefused
 from ..codec_grammar import encoded_literal, quoted
@@ -24,6 +26,11 @@ from ..structure.alternatives import listed
 from .formats import RAW_FORMATS
 from .patterns import whole_text
 
+MAX_COUNTED = 100
+"""Length in characters up to which the masks count a text. llguidance's lexer has a state for each
+length and each beginning of the end mark: beyond a few hundred it gives up in the middle of a text,
+and then for every request with the grammar."""
+COUNTS = ("minLength", "maxLength")
 ANY = "/(?s:.*)/"
 SOME = "/(?s:.+)/"
 _TEXT_KEYWORDS = frozenset(
@@ -77,6 +84,8 @@ class RawStrings:
         unknown = sorted(beyond & {"$ref", "anyOf", "oneOf", "not", "if"})
         if unknown:
             raise GrammarRefused(f"{unknown[0]} of a raw text is not supported", "")
+        uncounted = too_long(schema)
+        schema = {keyword: value for keyword, value in schema.items() if keyword not in uncounted}
         parts = [_length(schema), *patterns_of(schema)]
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
         can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "")
@@ -148,6 +157,22 @@ class RawStrings:
 
 def _matches(regexes: Sequence[str], text: str) -> bool:
     return any(re.fullmatch(each, text) for each in regexes)
+
+
+def too_long(schema: dict[str, Any]) -> list[str]:
+    """The keywords of a string's length that are beyond what masks count."""
+    bounds = ((each, schema.get(each)) for each in COUNTS)
+    return [each for each, n in bounds if isinstance(n, int | float) and n > MAX_COUNTED]
+
+
+def uncounted_lengths(schema: Mapping[str, Any]) -> list[ResidualKeyword]:
+    """The lengths in a tool's schema that are left to validation."""
+    return [
+        ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
+        for pointer, node in subschemas(schema)
+        if isinstance(node, dict)
+        for keyword in too_long(node)
+    ]
 
 
 def _length(schema: dict[str, Any]) -> str:
