@@ -46,6 +46,11 @@ def claude_command() -> Path:
     return _made(_make_claude).result()
 
 
+def node_packages(source: Path, name: str) -> Path:
+    """A folder below .cache/clients with the packages of the `package.json` in `source`."""
+    return _thread().submit(_alone, lambda: _node_packages(source, CACHE / name)).result()
+
+
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
     libraries = {"test_clients", "test_messages_clients", "test_responses_clients"}

@@ -13,6 +13,7 @@ from toolgate_core.plan import EnforcementPlan
 from toolgate_core.tools import Tool
 
 from ...validation.service import ValidationService
+from ...validation.validator import Violation
 from .turn_text import Message, NotInDialect, parse
 
 
@@ -88,12 +89,18 @@ async def _invalid_calls(
             breaks.append(_break(text, begin, error.message, end))
             continue
         if violation is not None:
-            where = violation.pointer or "the arguments"
-            what = f"violates `{violation.keyword}`" if violation.keyword else "is not JSON"
-            found = _break(text, begin, f"{call.name}: {where} {what}.", end)
+            found = _break(text, begin, f"{call.name}: {_problem(violation)}.", end)
             found.pointer, found.keyword = violation.pointer, violation.keyword or None
             breaks.append(found)
     return breaks
+
+
+def _problem(violation: Violation) -> str:
+    if not violation.keyword:
+        return "the arguments are not valid JSON"
+    if not violation.pointer:
+        return f"the arguments violate `{violation.keyword}`"
+    return f"{violation.pointer} violates `{violation.keyword}`"
 
 
 def _plan_violations(text: str, message: Message, plan: EnforcementPlan) -> list[Break]:

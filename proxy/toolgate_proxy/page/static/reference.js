@@ -40,10 +40,12 @@ function members(schema, models, depth = 0) {
   return list;
 }
 
+// Thousands of elements, which are made when they are opened.
 function part(title, schema, models) {
-  const inner = members(schema, models);
-  if (!inner) return null;
-  return element("details", {}, element("summary", {}, title), inner);
+  if (!objectOf(schema, models)) return null;
+  const made = element("details", {}, element("summary", {}, title));
+  made.addEventListener("toggle", () => made.append(members(schema, models)), { once: true });
+  return made;
 }
 
 function operation(path, method, described, models) {

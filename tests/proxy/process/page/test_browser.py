@@ -1,0 +1,355 @@
+"""The page in headless Chromium, with a scripted backend."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.browser.axe import violations
+from tests.support.browser.chromium import NARROW, WIDE, chromium, opened
+from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
+from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import make_key
+from toolgate_core.wire import ResidualKeyword
+
+QUESTION = "What's the weather in Beijing and Shanghai?"
+"""The message that the page suggests."""
+VIEWS = ("Status", "Playground", "Schema inspector", "Connect")
+BAD = call("get_weather", {"town": "Rome"})
+
+pytestmark = pytest.mark.parametrize("route", ["own"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def key(gateway: str, redis_of_gateway: RedisServer) -> str:
+    """As the fixture of the other modules. Playwright's event loop runs in this thread."""
+    made = make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
+    with ThreadPoolExecutor(1) as pool:
+        sent, _ = pool.submit(asyncio.run, made).result()
+    return sent
+
+
+@pytest.fixture
+def answering(backend: FakeBackend) -> FakeBackend:
+    calls = [call("get_weather", {"city": city}) for city in ("Beijing", "Shanghai")]
+    backend.scripts[QUESTION] = Script(("\n".join(calls),))
+    backend.scripts[QUESTION + WITHOUT_MASKS] = Script((f"Sure. {BAD}",))
+    return backend
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect as expected
+
+    return expected(locator)
+
+
+def sign_in(page: Any, key: str = MASTER_KEY) -> None:
+    page.get_by_label("API key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.locator("#key-state")).not_to_be_empty()
+
+
+def view(page: Any, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
+
+
+def tokens_of(page: Any) -> Any:
+    return page.locator("#play-tokens").get_by_role("option")
+
+
+def run(page: Any) -> None:
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("#play-state")).to_have_text("Done.")
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (NARROW, "dark")])
+def test_axe_finds_no_violation(
+    browser: Any, gateway: str, answering: FakeBackend, size: tuple[int, int], scheme: str
+) -> None:
+    with opened(browser, gateway, size=size, scheme=scheme) as page:
+        assert violations(page) == []  # without a key
+        sign_in(page)
+        for name in VIEWS:
+            view(page, name)
+            if name == "Status":
+                expect(page.locator("#models tr").first).to_be_visible()
+                page.get_by_text("The same as a table").click()
+            elif name == "Playground":
+                run(page)
+                page.locator("#play-tokens").press("End")
+            elif name == "Schema inspector":
+                expect(page.locator("#schema-report .card").first).to_be_visible()
+            assert violations(page) == [], name
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        view(page, "API reference")
+        expect(page.get_by_role("article").first).to_be_visible()
+        page.get_by_text("Body", exact=True).first.click()
+        assert violations(page) == [], "reference"
+
+
+def test_the_page_is_used_with_the_keyboard_alone(
+    browser: Any, gateway: str, answering: FakeBackend
+) -> None:
+    with opened(browser, gateway) as page:
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        for name in (*VIEWS, "API reference"):
+            page.keyboard.press("Tab")
+            expect(page.get_by_role("link", name=name, exact=True)).to_be_focused()
+        page.keyboard.press("Tab")
+        page.keyboard.type(MASTER_KEY)
+        page.keyboard.press("Enter")
+        expect(page.locator("#models tr").first).to_be_visible()
+        page.get_by_role("link", name="Playground").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#main")).to_be_focused()
+        page.locator("#play-max").focus()
+        page.keyboard.press("Enter")  # sends the form
+        expect(page.locator("#play-state")).to_have_text("Done.")
+        tokens = page.locator("#play-tokens")
+        tokens.focus()
+        page.keyboard.press("ArrowRight")
+        first = tokens_of(page).first
+        expect(first).to_have_attribute("aria-selected", "true")
+        described = page.locator("#play-token")
+        expect(described).to_contain_text('"<tool_call>"')
+        expect(described).to_contain_text("forced, 1 token allowed")
+        page.keyboard.press("End")
+        expect(described).to_contain_text("<|im_end|>")
+        expect(first).to_have_attribute("aria-selected", "false")
+
+
+def test_the_key_is_kept_in_the_tab_only(browser: Any, gateway: str) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        expect(page.locator("#models tr").first).to_be_visible()
+        assert page.evaluate("Object.values(sessionStorage)") == [MASTER_KEY]
+        assert page.evaluate("Object.values(localStorage).length + document.cookie.length") == 0
+        assert MASTER_KEY not in page.content()
+        page.reload()
+        expect(page.locator("#models tr").first).to_be_visible()
+        page.get_by_role("button", name="Forget").click()
+        expect(page.locator("#status-content")).to_be_hidden()
+        assert page.evaluate("sessionStorage.length") == 0
+    with opened(browser, gateway) as page:
+        expect(page.locator("#status-notice")).to_contain_text("Enter the master key")
+
+
+def test_the_status_names_models_and_what_is_up(browser: Any, gateway: str, key: str) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        rows = page.locator("#models tr")
+        expect(rows).to_have_count(2)
+        tiny, down = (rows.filter(has_text=name) for name in ("● up", "✕ down"))
+        expect(tiny).to_contain_text("tiny")
+        expect(tiny).to_contain_text("qwen3")
+        expect(down).to_contain_text("connection failed")
+        expect(page.locator("#tiles")).to_contain_text("1 of 2")
+        expect(page.locator("#keys tr").first).to_contain_text("rpm: 1,000")
+        assert key not in page.content()
+
+
+def test_another_key_sees_no_status_and_may_use_the_playground(
+    browser: Any, gateway: str, key: str, answering: FakeBackend
+) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page, key)
+        expect(page.locator("#status-notice")).to_contain_text("not the master key")
+        view(page, "Playground")
+        tool = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
+        page.locator("#play-tools").fill(json.dumps([tool]))
+        page.get_by_label("Token trace").uncheck()
+        run(page)
+        expect(page.locator("#play-message")).to_contain_text('{"city": "Beijing"}')
+        expect(page.locator("#play-verdict")).to_contain_text("needs the master key")
+
+
+def test_a_wrong_key_is_reported(browser: Any, gateway: str) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page, "sk-wrong")
+        expect(page.locator("#key-state")).to_contain_text("Incorrect API key")
+
+
+def test_the_playground_shows_tokens_beside_the_broken_text(
+    browser: Any, gateway: str, answering: FakeBackend
+) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        view(page, "Playground")
+        run(page)
+        message = page.locator("#play-message")
+        expect(message).to_contain_text('{"city": "Beijing"}')
+        expect(message).to_contain_text('{"city": "Shanghai"}')
+        expect(message).to_contain_text("finish_reason: tool_calls")
+        expect(page.locator("#play-facts")).to_contain_text("enforced: full")
+        options = tokens_of(page)
+        expect(options.first).to_have_text("<tool_call>")
+        expect(options.first).to_have_class(re.compile("forced"))
+        assert page.locator("#play-phases span").count() == options.count() > 20
+        expect(page.locator("#play-grammars")).to_contain_text("all keywords are masked")
+        expect(page.locator("#play-verdict")).to_contain_text("Broken in 1 place")
+        expect(page.locator("#play-raw mark")).to_have_text('{"town": "Rome"}')
+        assert answering.requests[-1].sampling.temperature == 1
+
+
+def test_a_response_that_is_stopped_says_so(
+    browser: Any, gateway: str, backend: FakeBackend
+) -> None:
+    slow = Script((call("get_weather", {"city": "x" * 300}),), pause=0.2)
+    backend.scripts[QUESTION] = backend.scripts[QUESTION + WITHOUT_MASKS] = slow
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        view(page, "Playground")
+        page.get_by_role("button", name="Run").click()
+        expect(tokens_of(page).first).to_be_visible()
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator("#play-state")).to_have_text("Stopped.")
+        expect(page.get_by_role("button", name="Run")).to_be_enabled()
+
+
+def test_the_gateways_error_is_shown(browser: Any, gateway: str, answering: FakeBackend) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        view(page, "Playground")
+        page.get_by_label("Further parameters").fill('{"n": 0}')
+        page.get_by_role("button", name="Run").click()
+        expect(page.locator("#play-state")).to_contain_text("'n'")
+        page.get_by_label("Further parameters").fill("{")
+        page.get_by_role("button", name="Run").click()
+        expect(page.locator("#play-state")).to_contain_text("Further parameters:")
+
+
+def test_what_a_model_writes_is_no_markup(browser: Any, gateway: str, backend: FakeBackend) -> None:
+    attack = "<img src=x onerror=alert(1)><script>alert(1)</script>"
+    backend.scripts[QUESTION] = Script((call("get_weather", {"city": attack}),))
+    backend.scripts[QUESTION + WITHOUT_MASKS] = Script((attack,))
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        view(page, "Playground")
+        run(page)
+        expect(page.locator("#play-message")).to_contain_text("onerror")
+        expect(page.locator("#play-raw")).to_contain_text(attack)
+        assert page.locator("main img, main script").count() == 0
+
+
+def test_the_inspector_reports_while_one_types(
+    browser: Any, gateway: str, backend: FakeBackend
+) -> None:
+    backend.residual["book"] = (ResidualKeyword(pointer="/properties/tags", keyword="uniqueItems"),)
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        view(page, "Schema inspector")
+        tools, report = page.locator("#schema-tools"), page.locator("#schema-report")
+        tools.fill('[{"name": "look", "inputSchema": {"type": "object"}}')
+        expect(page.locator("#schema-state")).to_contain_text("Not JSON")
+        tools.press("End")
+        tools.press_sequentially("]")
+        expect(report).to_contain_text("look")
+        expect(report).to_contain_text("masks enforce the whole schema")
+        tools.fill('{"name": "book", "input_schema": {"type": "object"}}')
+        expect(report).to_contain_text("uniqueItems at /properties/tags")
+        tools.fill('{"type": "object", "properties": {"n": {"not": {}}}, "not": {}}')
+        expect(report).to_contain_text("refused")
+        expect(report).to_contain_text("/not")
+        tools.fill('{"type": "object", "properties": {"n": {"type": "integer"}}}')
+        page.get_by_label("Arguments to check").fill('{"n": "three"}')
+        expect(report).to_contain_text("not valid")
+        expect(report).to_contain_text("type at /n")
+
+
+@pytest.mark.parametrize("title", ["curl", "OpenAI SDK (Python)"])
+def test_a_snippet_runs_as_it_is_shown(
+    browser: Any, gateway: str, key: str, answering: FakeBackend, title: str
+) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page, key)
+        view(page, "Connect")
+        expect(page.locator("#connect-model")).to_have_value("tiny")
+        snippet = page.locator(f'[data-snippet="{title}"] code').text_content()
+        assert key not in page.content()
+    command = ["bash", "-c", snippet] if title == "curl" else [sys.executable, "-c", snippet]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "TOOLGATE_API_KEY": key, "NO_PROXY": "*"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "get_weather" in done.stdout
+    assert "Shanghai" in done.stdout
+
+
+def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(
+    browser: Any, gateway: str
+) -> None:
+    with opened(browser, gateway) as page:
+        sign_in(page)
+        view(page, "Connect")
+        shown = {
+            name: page.locator(f'[data-snippet="{title}"] code').text_content()
+            for name, title in (("claude", "Claude Code"), ("codex", "Codex CLI"))
+        }
+    for name, snippet in shown.items():
+        assert _in_shell(snippet, name) == _in_shell(_printed(gateway, name), name)
+
+
+def _printed(gateway: str, name: str) -> str:
+    command = ["-m", "toolgate_proxy", "launch", name, "--print"]
+    command += ["--url", gateway, "--model", "tiny"]
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "TOOLGATE_API_KEY": MASTER_KEY, "NO_PROXY": "*"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _in_shell(snippet: str, name: str) -> str:
+    """The arguments and the settings that the client of a snippet gets."""
+    show = (
+        f'{name}() {{ printf "%s\\n" "$@"; env | grep -E "^(ANTHROPIC|CLAUDE|ENABLE)" | sort; }}\n'
+    )
+    done = subprocess.run(
+        ["bash", "-c", show + snippet],
+        env={"PATH": os.environ["PATH"], "TOOLGATE_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "other"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_reference_has_our_paths_and_their_parameters(browser: Any, gateway: str) -> None:
+    with opened(browser, f"{gateway}/docs") as page:
+        expect(page.locator("#state")).to_have_text(re.compile(r"^\d\d paths\.$"))
+        article = page.get_by_role("article").filter(has_text="POST /v1/chat/completions")
+        article.get_by_text("Body", exact=True).click()
+        expect(article).to_contain_text("parallel_tool_calls boolean")
+        expect(article).to_contain_text("any key")
+        schema = page.get_by_role("article").filter(has_text="POST /toolgate/schema")
+        expect(schema).to_contain_text("master key")
+        page.get_by_role("link", name="Status", exact=True).click()
+        expect(page.get_by_role("heading", name="Status")).to_be_visible()
