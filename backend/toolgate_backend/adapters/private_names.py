@@ -73,6 +73,11 @@ SERVER: tuple[PrivateName, ...] = (
         ("prompt", "sampling_params", "request_id", "lora_request", "priority", "reasoning_ended"),
     ),
     PrivateName(
+        "vllm.v1.engine.async_llm:AsyncLLM.shutdown",
+        "a backend that ends refuses new requests and finishes its responses",
+        ("timeout",),
+    ),
+    PrivateName(
         "vllm.sampling_params:SamplingParams",
         "sampling parameters, including the enforcement spec and n > 1 for greedy sampling",
         ("extra_args", "structured_outputs", "skip_clone"),

@@ -22,6 +22,7 @@ from toolgate_core.errors import (
 
 from ..adapters import vllm_host
 from ..adapters.engine_watch import engine_died, while_engine_lives
+from ..adapters.shutdown import before_shutdown
 from ..enforcement.spec import Spec
 from ..errors import QuarantineUnavailable
 from ..grammars.quarantine.fork_server import ForkServer
@@ -91,6 +92,8 @@ class Service:
             from_model_config(engine_client.model_config),
             settings(),
         )
+        in_flight = service._in_flight
+        before_shutdown(engine_client, in_flight.close, in_flight.wait_until_idle)
         service._log_dialect()
         await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
         if service._vocabulary.dialect.calls:
@@ -116,6 +119,8 @@ class Service:
             )
 
     def info(self) -> wire.Info:
+        """Raises BackendUnavailable while the backend is shutting down."""
+        self._in_flight.require_open()
         return wire.Info(
             model=self._served_names()[0],
             models=(*self._served_names(), *self._models.lora_requests),
@@ -138,7 +143,9 @@ class Service:
         )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
-        """Load the new grammars on every rank. Returns when each has a verdict."""
+        """Load the new grammars on every rank. Returns when each has a verdict. Raises
+        BackendUnavailable while the backend is shutting down."""
+        self._in_flight.require_open()
         self._require_calls()
         verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
