@@ -18,9 +18,9 @@ class Client:
         self.calls.append(f"shutdown {timeout}")
 
 
-@pytest.mark.parametrize(("timeout", "waited"), [(30.0, "30.0"), (None, "0.0")])
+@pytest.mark.parametrize(("limit", "waited"), [(30.0, "30.0"), (None, "0.0")])
 async def test_new_requests_are_refused_and_active_ones_finish_first(
-    timeout: float | None, waited: str
+    limit: float | None, waited: str
 ) -> None:
     client = Client()
     before_shutdown(
@@ -28,8 +28,8 @@ async def test_new_requests_are_refused_and_active_ones_finish_first(
         lambda: client.calls.append("refuse"),
         lambda seconds: client.calls.append(f"wait {seconds}"),
     )
-    await asyncio.to_thread(client.shutdown, timeout)
-    assert client.calls == ["refuse", f"wait {waited}", f"shutdown {timeout}"]
+    await asyncio.to_thread(client.shutdown, limit)
+    assert client.calls == ["refuse", f"wait {waited}", f"shutdown {limit}"]
 
 
 async def test_the_event_loop_is_not_blocked() -> None:
