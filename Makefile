@@ -2,9 +2,9 @@
 # has changed.
 .DEFAULT_GOAL := help
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
-	test test-nightly test-fast docs trace record-streams fuzz bench bench-list bench-growth \
+	test test-nightly test-fast docs docs-demo trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site soak
+	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site soak rolling
 
 PORT ?= 4000
 ARGS ?=
@@ -83,7 +83,9 @@ test-nightly: setup ## Run all tests
 test-fast: setup ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
 	pytest $(PARALLEL) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 
-docs: tiny ## Generate the reference pages in docs/
+# DEMO=no leaves out the recording of the demo, which starts vLLM twice and takes minutes.
+DEMO ?= yes
+docs: tiny ## Generate the reference pages in docs/, and record the demo (DEMO=no: do not)
 	@python scripts/config_doc.py
 	@python scripts/dashboard.py
 	@python scripts/errors_doc.py
@@ -94,6 +96,10 @@ docs: tiny ## Generate the reference pages in docs/
 	@python scripts/settings_doc.py
 	@python scripts/verify_doc.py
 	@python -m tests.support.schemas.support_page
+	@$(if $(filter no,$(DEMO)),,$(MAKE) --no-print-directory docs-demo)
+
+docs-demo: tiny ## Record the demo: docs/demo.svg and docs/demo.md
+	@python scripts/record_demo.py
 
 site: setup ## Build the documentation as a site in .cache/site; dead links are errors
 	@uv pip install --quiet --python .venv/bin/python 'mkdocs-material>=9.6,<10'
@@ -163,6 +169,9 @@ fleet: setup ## Simulate fleets with faults under a virtual clock, and check lim
 HOURS ?= 1
 soak: tiny ## Keep a fleet under load and faults, and check responses and growth (HOURS=0.2)
 	@python -m bench soak .cache/models/tiny --hours $(HOURS) $(ARGS)
+
+rolling: tiny ## Restart each server of a fleet in turn, under load, and check every response
+	@python -m bench rolling .cache/models/tiny $(ARGS)
 
 trace: setup ## List the files that one streamed request enters (ARGS=--limits)
 	@python scripts/trace_request.py $(ARGS)

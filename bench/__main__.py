@@ -29,6 +29,7 @@ BENCHMARKS = {
     "affinity": "scenarios.affinity",
     "kept-reasoning": "scenarios.kept_reasoning",
     "replicas": "scenarios.replicas",
+    "large-fleet": "scenarios.large_fleet",
     "schemas": "scenarios.schemas",
     "stored-responses": "scenarios.stored_responses",
     "surface": "surface.run",
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
     "soak": "chaos.soak",
+    "rolling": "chaos.rolling",
     "fleet": "fleet.run",
     "scheduler": "scheduler.run",
 }

@@ -63,7 +63,14 @@ class Server:
 class Fleet:
     """A context manager. Inside it a thread starts ended servers again."""
 
-    def __init__(self, model: Path, directory: Path, backends: int = 2) -> None:
+    def __init__(
+        self,
+        model: Path,
+        directory: Path,
+        backends: int = 2,
+        backend_options: Sequence[str] = (),
+        gateway_environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.master_key = f"sk-{secrets.token_urlsafe(24)}"
         self.key_secret = secrets.token_urlsafe(24)
         self._backend_key = secrets.token_urlsafe(24)
@@ -81,7 +88,7 @@ class Fleet:
         self.backends = [
             self._server(
                 f"backend-{at}",
-                _backend_command(model, url),
+                [*_backend_command(model, url), *backend_options],
                 {"VLLM_API_KEY": self._backend_key},
                 self._responds(f"{url}/v1/toolgate/info", self._backend_key),
             )
@@ -93,6 +100,7 @@ class Fleet:
             "TOOLGATE_BACKEND_KEY": self._backend_key,
             "TOOLGATE_KEY_SECRET": self.key_secret,
             "TOOLGATE_REDIS_URL": self.redis_url,
+            **(gateway_environment or {}),
         }
         self.gateways = [
             self._server(

@@ -1,0 +1,106 @@
+"""Restart each backend and each gateway of a fleet in turn, under load.
+
+    python -m bench rolling MODEL_DIR [--logs DIR] > table.md
+
+Starts Valkey, two backends and two gateways, and restarts them as an upgrade does
+(docs/upgrading.md). Backends get a SIGTERM and finish their responses (`--shutdown-timeout`).
+Gateways first get no new requests, as from a load balancer, and then a SIGTERM. The exit status is
+1 if a request failed or a response was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench.chaos.fleet import Fleet, Server, below
+from bench.chaos.load import Load
+from bench.chaos.report import Found, table, violations
+from bench.chaos.run import CLIENTS, SETTLED_SECONDS, make_key
+from bench.support.contenders import exit_on_sigterm
+from toolgate_proxy.demo.run import closers
+
+DEREGISTERED_SECONDS = 3.0
+"""Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/manifests."""
+BACK_SECONDS = 600.0
+"""Time limit for the start of a server."""
+SHUTDOWN_SECONDS = 60
+"""Time limit for the responses of a backend that ends."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--logs", type=Path, help="directory for the servers' logs")
+    options = parser.parse_args()
+    exit_on_sigterm()
+    directory = below(options.logs or Path(tempfile.gettempdir()))
+    fleet = Fleet(
+        options.model.resolve(),
+        directory,
+        backend_options=("--shutdown-timeout", str(SHUTDOWN_SECONDS)),
+        gateway_environment={"TOOLGATE_REDIS_TIMEOUT": "5"},
+    )
+    try:
+        with fleet:
+            print("The servers are ready.", file=sys.stderr, flush=True)
+            wrong = asyncio.run(restart_all(fleet, closers(options.model)))
+        wrong += [f"left running: {each}" for each in fleet.left()]
+    finally:
+        if options.logs is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    for each, count in Counter(wrong).most_common():
+        print(f"- {each}" + (f" ({count} times)" if count > 1 else ""))
+    print(f"\n{len(wrong)} violations")
+    return bool(wrong)
+
+
+async def restart_all(fleet: Fleet, bias: dict[str, float]) -> list[str]:
+    """What is wrong. Prints the table."""
+    key = await make_key(fleet, "team")
+    await asyncio.sleep(2)  # gateways poll the keys
+    urls = list(fleet.gateway_urls)
+    load = Load(urls, [key], bias, CLIENTS)
+    loading = asyncio.create_task(load.run())
+    found: list[Found] = []
+    for server in fleet.backends:
+        await asyncio.sleep(SETTLED_SECONDS)
+        found.append(await restart(fleet, server))
+    for server, url in zip(fleet.gateways, fleet.gateway_urls, strict=True):
+        await asyncio.sleep(SETTLED_SECONDS)
+        urls.remove(url)
+        await asyncio.sleep(DEREGISTERED_SECONDS)
+        found.append(await restart(fleet, server))
+        urls.append(url)
+    await asyncio.sleep(SETTLED_SECONDS)
+    load.ended.set()
+    await loading
+    print(f"{table(found, load.outcomes)}\n")
+    counts = Counter(each.what for each in load.outcomes)
+    listed = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
+    print(f"{len(load.outcomes):,} requests: {listed}.")
+    late = [f"{each.fault}: not back in time" for each in found if each.back is None]
+    failed = [f"failed: {each.what}" for each in load.outcomes if each.what != "ok"]
+    return late + failed + violations(load.outcomes)
+
+
+async def restart(fleet: Fleet, server: Server) -> Found:
+    """Sends a SIGTERM, and waits until the server's successor accepts requests."""
+    starts = server.starts
+    began = time.monotonic()
+    server.family()[0].send_signal(signal.SIGTERM)
+    back = None
+    while back is None and time.monotonic() - began < BACK_SECONDS:
+        await asyncio.sleep(0.2)
+        if server.starts > starts and await asyncio.to_thread(fleet.is_ready):
+            back = time.monotonic() - began
+    return Found(f"restart of {server.name}", began, time.monotonic(), back)
