@@ -36,7 +36,7 @@ Places are written in the same way everywhere:
 
 | a place in | is written as | example |
 |---|---|---|
-| a request (`param`) | a path with the names of that API, indexes in brackets | `messages[0].content` |
+| a request (`param`) | a path with the names of that API | `messages[0].content` |
 | a schema, the arguments of a call (`pointer`) | a JSON Pointer (RFC 6901) | `/properties/due` |
 | a JSON file with tools | the file, and a JSON Pointer | `tools.json, /tools/0` |
 | a YAML file (configuration, keys) | the file, the line, and a path | `line 7: … models[0]` |

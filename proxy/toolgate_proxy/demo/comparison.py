@@ -103,13 +103,15 @@ def summary(samples: Samples) -> str:
 
 
 def _table(samples: Samples) -> Table:
-    table = Table("", "valid calls", "not valid because")
+    table = Table("", "valid calls", "notes")
     for name, groups in (("alone", samples.alone), ("Toolgate", samples.enforced)):
         problems = [each.problem for group in groups for each in group if each.problem]
         kinds = Counter(_category(problem) for problem in problems)
-        reasons = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+        closed = sum(each.closed for group in groups for each in group)
+        notes = [f"{number} {kind}" for kind, number in kinds.most_common()]
+        notes += [f"{closed} closed at {MAX_TOKENS} tokens"] if closed else []
         color = "red" if problems else "green"
-        table.add_row(name, f"[{color}]{_valid(groups)}", escape(reasons))
+        table.add_row(name, f"[{color}]{_valid(groups)}", escape(", ".join(notes)))
     return table
 
 
