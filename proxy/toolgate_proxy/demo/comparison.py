@@ -82,6 +82,10 @@ def show(samples: Samples, console: Console) -> int:
     """Prints the problems of each request and a table. Returns the number of invalid samples with
     enforcement."""
     console.print(f"[dim]{escape(SUMMARY)}")
+    console.print(
+        "[dim]A valid call has the form that the schema demands. Whether its values are right "
+        "depends on the model."
+    )
     for text, alone, enforced in zip(REQUESTS, samples.alone, samples.enforced, strict=True):
         console.print(f"\n[bold]{escape(text)}")
         for line in [*_problems("alone", alone), *_problems("Toolgate", enforced)]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rich.console import Console
 
 from ..stack.announcement import KEY_VARIABLE, announce
@@ -22,18 +24,18 @@ def print_usage(stack: Stack, console: Console, *, keeps_serving: bool) -> None:
         console.print(text, markup=False, soft_wrap=True)
     console.print("\n[bold]Shell")
     announce(stack, console)
-    console.print(f"Page: {stack.url}/\nPress Ctrl-C to stop everything.")
+    console.print("Press Ctrl-C to stop everything.")
 
 
 def environment(stack: Stack) -> str:
     """Lines for a shell. Clients of OpenAI read these variables."""
-    key = f'"$(cat {stack.key_file})"' if stack.key_file else f'"${KEY_VARIABLE}"'
+    key = f'"$(cat {shlex.quote(str(stack.key_file))})"' if stack.key_file else f'"${KEY_VARIABLE}"'
     return f"export OPENAI_BASE_URL={stack.url}/v1\nexport OPENAI_API_KEY={key}"
 
 
 def python(stack: Stack) -> str:
     """A program that needs only the OpenAI SDK."""
-    key = f'open("{stack.key_file}").read().strip()'
+    key = f"open({str(stack.key_file)!r}).read().strip()"
     imports = "from openai import OpenAI"
     if not stack.key_file:
         key, imports = f'os.environ["{KEY_VARIABLE}"]', f"import os\n{imports}"
