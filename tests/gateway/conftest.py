@@ -34,7 +34,7 @@ BOTH_WAYS = (
     "test_refusals",
 )
 """Modules that run on our own route and through LiteLLM's handler."""
-BOTH_ADAPTERS = ("test_cases", "test_grammars", "test_stress")
+BOTH_ADAPTERS = ("test_cases", "test_grammars", "test_stress", "test_traces")
 """Modules that run on both adapters."""
 FIRST = "images"
 """The folder has servers of its own, which have ended when the others start."""

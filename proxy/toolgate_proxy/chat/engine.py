@@ -156,7 +156,8 @@ class Engine:
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             if resample and resample.narrow:
                 loaded = await self._narrowed(deployment, plan, loaded, resample.narrow, info)
-            message = backend_request(request, plan, loaded, context.request_id)
+            narrow = resample.narrow if resample else None
+            message = backend_request(request, plan, loaded, context.request_id, narrow)
             try:
                 message = resample_request(message, resample) if resample else message
                 span, events = await spans.begun(backend, message, deadline)

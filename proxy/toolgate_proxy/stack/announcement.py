@@ -20,6 +20,7 @@ def announce(stack: Stack, console: Console) -> None:
     for name, value in (
         ("base URL", f"{stack.url}/v1"),
         ("model", stack.model),
+        ("page", f"{stack.url}/"),
         ("API key", where),
     ):
         console.print(f"{name + ':':<10}{value}", markup=False, soft_wrap=True)

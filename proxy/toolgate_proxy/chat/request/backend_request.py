@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolgate_core import grammar_key, wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan
-from toolgate_core.tools import parameters_path
+from toolgate_core.tools import narrowed_tool, parameters_path
 
 from ...grammars.service import LoadedGrammars
 
@@ -20,10 +20,14 @@ def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
 
 
 def backend_request(
-    request: ChatRequest, plan: EnforcementPlan, loaded: LoadedGrammars, request_id: str | None
+    request: ChatRequest,
+    plan: EnforcementPlan,
+    loaded: LoadedGrammars,
+    request_id: str | None,
+    narrow: str | None = None,
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
-    so the gateway's own id is appended."""
+    so the gateway's own id is appended. `narrow`: the tool whose narrowed grammar is loaded."""
     seed = request.sampling.seed
     return wire.GenerateRequest(
         request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
@@ -44,16 +48,20 @@ def backend_request(
         tokens_as_ids=request.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
-        trace=_trace(plan, loaded) if request.trace else None,
+        trace=_trace(plan, loaded, narrow) if request.trace else None,
     )
 
 
-def _trace(plan: EnforcementPlan, loaded: LoadedGrammars) -> wire.TraceRequest:
-    sources = tuple(
-        wire.GrammarSource(key=loaded.keys[tool.hash], name=tool.name, parameters=tool.parameters)
-        for tool in plan.grammars
-    )
-    return wire.TraceRequest(grammars=sources)
+def _trace(plan: EnforcementPlan, loaded: LoadedGrammars, narrow: str | None) -> wire.TraceRequest:
+    sources = []
+    for tool in plan.grammars:
+        used = narrowed_tool(tool) if tool.name == narrow else tool
+        sources.append(
+            wire.GrammarSource(
+                key=loaded.keys[tool.hash], name=used.name, parameters=used.parameters
+            )
+        )
+    return wire.TraceRequest(grammars=tuple(sources))
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:

@@ -1,0 +1,93 @@
+"""Screenshots of the gateway's page for docs/page, from a running gateway with the demo model.
+
+    toolgate demo --port 4000          # in another terminal
+    python scripts/page_screenshots.py http://127.0.0.1:4000 "$(cat ~/.config/toolgate/master_key)"
+
+Needs Playwright and Chromium.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import expect, sync_playwright
+
+FOLDER = Path(__file__).parents[1] / "docs" / "page"
+SIZES = {"wide": (1280, 860), "narrow": (390, 844)}
+SCHEMES = {"wide": "light", "narrow": "dark"}
+MAX_BYTES = 150_000
+TOKENS = 20
+"""Tokens of the response when the playground is shown."""
+REQUESTS = 30
+"""Requests before the status is shown."""
+
+
+def main(url: str, key: str) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for name, (width, height) in SIZES.items():
+            page = browser.new_page(
+                viewport={"width": width, "height": height}, color_scheme=SCHEMES[name]
+            )
+            page.goto(url)
+            page.get_by_label("API key").fill(key)
+            page.keyboard.press("Enter")
+            expect(page.locator("#models tr").first).to_be_visible()
+            _playground(page, name)
+            _inspector(page, name)
+            _status(page, name, url, key)
+        browser.close()
+
+
+def _playground(page: Any, name: str) -> None:
+    page.get_by_role("link", name="Playground").click()
+    page.get_by_label("temperature").fill("2")
+    page.get_by_role("button", name="Run").click()
+    tokens = page.locator("#play-tokens").get_by_role("option")
+    expect(tokens.nth(TOKENS)).to_be_visible(timeout=60_000)
+    page.locator("#play-results").scroll_into_view_if_needed()
+    page.evaluate("document.getElementById('play-state').scrollIntoView()")
+    _save(page, f"playground-{name}")
+    expect(page.locator("#play-state")).to_have_text("Done.", timeout=60_000)
+
+
+def _inspector(page: Any, name: str) -> None:
+    page.get_by_role("link", name="Schema inspector").click()
+    report = page.locator("#schema-report")
+    expect(report).to_contain_text("uniqueItems", timeout=60_000)
+    if name == "narrow":
+        page.evaluate("document.getElementById('schema-state').scrollIntoView()")
+    _save(page, f"inspector-{name}")
+
+
+def _status(page: Any, name: str, url: str, key: str) -> None:
+    headers = {"authorization": f"Bearer {key}"}
+    model = page.locator("#play-model").input_value()
+    body = {"model": model, "stream": True, "max_tokens": 8}
+    body["messages"] = [{"role": "user", "content": "Hello"}]
+    for _ in range(REQUESTS):
+        page.request.post(f"{url}/v1/chat/completions", headers=headers, data=body)
+    page.get_by_role("link", name="Status").click()
+    page.wait_for_timeout(4000)  # the page asks again
+    page.evaluate("scrollTo(0, 0)")
+    _save(page, f"status-{name}")
+
+
+def _save(page: Any, name: str) -> None:
+    path = FOLDER / f"{name}.png"
+    page.screenshot(path=path)
+    size = path.stat().st_size
+    print(f"{path.name}: {size:,} bytes")
+    if size > MAX_BYTES:
+        raise SystemExit(f"{path} is larger than {MAX_BYTES:,} bytes.")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    main(*sys.argv[1:])
