@@ -1,0 +1,58 @@
+"""The message to a backend: sources of the grammars whose masks are traced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.plan import make_plan
+from toolgate_core.tools import content_format, narrowed_tool, parse_tools
+from toolgate_proxy.chat.request.backend_request import backend_request
+from toolgate_proxy.grammars.service import LoadedGrammars
+
+LOOK, WALK = parse_tools(
+    [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("look", "walk")
+    ]
+)
+REQUEST = ChatRequest(
+    request_id="chatcmpl-1",
+    model="tiny",
+    messages=(),
+    tools=(LOOK, WALK),
+    content_format=content_format({"type": "object"}, param="response_format"),
+    trace=True,
+)
+PLAN = make_plan(REQUEST, QWEN3)
+LOADED = LoadedGrammars(
+    {tool.hash: f"key of {tool.hash}" for tool in PLAN.grammars}, {}, "memory", 0
+)
+
+
+def test_a_trace_has_the_source_of_each_grammar() -> None:
+    message = backend_request(REQUEST, PLAN, LOADED, None)
+    assert message.trace is not None
+    assert message.enforcement is not None
+    wanted = {candidate.key for candidate in message.enforcement.candidates}
+    assert {each.key for each in message.trace.grammars} == wanted | {message.enforcement.content}
+    by_name = {each.name: each.parameters for each in message.trace.grammars}
+    assert by_name["look"] == LOOK.parameters
+
+
+def test_the_source_of_a_narrowed_grammar_is_that_of_its_key() -> None:
+    narrow = narrowed_tool(WALK)
+    loaded = replace(LOADED, keys=LOADED.keys | {WALK.hash: f"key of {narrow.hash}"})
+    message = backend_request(REQUEST, PLAN, loaded, None, "walk")
+    assert message.trace is not None
+    found = {each.name: each for each in message.trace.grammars}
+    assert found["walk"].key == f"key of {narrow.hash}"
+    assert found["walk"].parameters == narrow.parameters
+    assert found["look"].parameters == LOOK.parameters
+
+
+def test_without_a_trace_no_sources_are_sent() -> None:
+    message = backend_request(replace(REQUEST, trace=False), PLAN, LOADED, None)
+    assert message.trace is None
+    assert b"trace" not in message.model_dump_json(exclude_none=True).encode()
