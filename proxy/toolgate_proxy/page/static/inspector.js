@@ -94,10 +94,12 @@ function card(tool) {
     element("p", {}, element("span", { class: `state ${good}-state` }, tool.status), ` – ${MEANINGS[tool.status] ?? ""}`),
   );
   const facts = [];
-  if (tool.engine) facts.push(`engine ${tool.engine}`);
+  const ready = tool.status === "masked" || tool.status === "checked";
+  // Of a tool that can be used, the reason is that for its engine.
+  if (tool.engine) facts.push(`engine ${tool.engine}${ready && tool.reason ? ` (${tool.reason})` : ""}`);
   if (tool.compile_ms !== undefined) facts.push(`compiled in ${tool.compile_ms.toFixed(1)} ms`);
   if (facts.length) made.append(element("p", { class: "quiet" }, facts.join(", ")));
-  if (tool.reason) made.append(element("p", { class: "error" }, tool.reason));
+  if (tool.reason && !ready) made.append(element("p", { class: "error" }, tool.reason));
   if (tool.pointer) made.append(element("p", {}, "At ", element("code", {}, tool.pointer)));
   for (const residual of tool.residual) {
     made.append(

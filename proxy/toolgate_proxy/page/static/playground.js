@@ -154,7 +154,8 @@ async function grammars(body, signal) {
   const made = report.backends.slice(0, 1).flatMap((backend) =>
     backend.tools.map((tool) => {
       const residual = tool.residual.map((each) => `${each.keyword} at ${each.pointer}`).join(", ");
-      const parts = [tool.engine && `engine ${tool.engine}`, tool.reason];
+      const reason = tool.engine && tool.reason ? ` (${tool.reason})` : "";
+      const parts = [tool.engine ? `engine ${tool.engine}${reason}` : tool.reason];
       parts.push(residual ? `checked: ${residual}; all other keywords are masked` : tool.status === "masked" && "all keywords are masked");
       return element("li", {}, element("code", {}, tool.name), ` ${parts.filter((part) => part).join("; ")}`);
     }),

@@ -12,6 +12,10 @@ export function show() {
 
 async function update() {
   if (by("status").hidden) return;
+  if (document.hidden) {
+    document.addEventListener("visibilitychange", update, { once: true });
+    return;
+  }
   const notice = by("status-notice");
   if (!key()) {
     by("status-content").hidden = true;
@@ -30,6 +34,7 @@ async function update() {
     notice.textContent =
       error.status === 403 ? "This key is not the master key, which the status needs." : error.message;
     if (error.status) by("status-content").hidden = true;
+    if (error.status === 401 || error.status === 403) return; // until another key is entered
   }
   clearTimeout(timer);
   timer = setTimeout(update, INTERVAL);

@@ -172,7 +172,11 @@ def test_another_key_sees_no_status_and_may_use_the_playground(
 ) -> None:
     with opened(browser, gateway) as page:
         sign_in(page, key)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
         expect(page.locator("#status-notice")).to_contain_text("not the master key")
+        page.wait_for_timeout(3500)
+        assert asked == []  # the page does not ask again
         view(page, "Playground")
         tool = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
         page.locator("#play-tools").fill(json.dumps([tool]))
