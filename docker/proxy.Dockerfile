@@ -5,10 +5,12 @@ RUN python3 -m pip install --no-cache-dir --require-hashes -r /src/requirements/
     && python3 -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels /src
 
 FROM python:3.11-slim
-COPY requirements/locked/proxy.txt /tmp/proxy.txt
-RUN python3 -m pip install --no-cache-dir --no-deps --require-hashes -r /tmp/proxy.txt
+COPY requirements/locked/proxy.txt requirements/proxy-unused.txt /tmp/
+# In one layer, so that what is removed takes no space.
+RUN python3 -m pip install --no-cache-dir --no-deps --require-hashes -r /tmp/proxy.txt \
+    && python3 -m pip uninstall --yes --requirement /tmp/proxy-unused.txt
 COPY --from=build /wheels /wheels
-RUN python3 -m pip install --no-cache-dir --no-deps /wheels/*.whl && rm -rf /wheels /tmp/proxy.txt
+RUN python3 -m pip install --no-cache-dir --no-deps /wheels/*.whl && rm -rf /wheels /tmp/*.txt
 COPY litellm_config.yaml /etc/toolgate/litellm_config.yaml
 RUN useradd --uid 10001 --create-home toolgate
 USER 10001

@@ -31,6 +31,7 @@ BROWSER_ORIGIN = "https://console.example"
 START_TIMEOUT = 400.0
 
 _PRELOADED = (
+    "tests.support.servers.unused_packages",  # first: gateways run without them
     "litellm.proxy.proxy_server",
     "toolgate_proxy.admin.routes",
     "toolgate_proxy.cli.main",

@@ -1,0 +1,48 @@
+"""Packages that a gateway must not need (requirements/proxy-unused.txt).
+
+After the import of this module, they can't be imported. The process from which the gateways of the
+tests are forked imports it first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from types import ModuleType
+
+LIST = Path(__file__).parents[3] / "requirements" / "proxy-unused.txt"
+
+
+def packages() -> list[str]:
+    lines = (line.partition("#")[0].strip() for line in LIST.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def modules(package: str) -> set[str]:
+    """The top-level modules of an installed package; none if it is not installed."""
+    try:
+        parts = [path.parts[0] for path in files(package) or () if path.suffix in (".py", ".so")]
+    except PackageNotFoundError:
+        return set()
+    return {part.partition(".")[0] for part in parts if not part.startswith(("..", "__pycache__"))}
+
+
+class Missing:
+    """A finder that behaves as if modules were not installed."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r} (proxy-unused.txt)", name=name)
+        return None
+
+
+MISSING = Missing({name for package in packages() for name in modules(package)})
+sys.meta_path.insert(0, MISSING)
