@@ -90,8 +90,6 @@ def _rewritten(
 ) -> PreparedSchema:
     """Prepare the rewritten schema, or the given one if that leaves less to validation. The
     residual occurrences are those of the given one."""
-    if _plain(schema):
-        return work(schema, False)
     document = rewritten(schema, closing=closing)
     new = document.finish()
     made = work(new, new != schema)

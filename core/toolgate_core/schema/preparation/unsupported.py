@@ -7,6 +7,7 @@ from typing import Any
 
 from ...pointer import escape
 from ..formats import BUILT_IN
+from ..pattern_samples import sample_of
 from ..strings import is_maskable
 from ..walk import pointer_of_ref, reachable
 
@@ -79,7 +80,7 @@ def _is_supported(node: dict[str, Any], keyword: str) -> bool:
     if keyword == "pattern":
         return is_maskable(value)
     if keyword == "patternProperties":
-        return all(is_maskable(pattern) for pattern in value)
+        return all(is_maskable(pattern) for pattern in value) and _have_names(node)
     if keyword in ("minProperties", "maxProperties"):
         return _are_counts_supported(node)
     if keyword == "multipleOf" and not _never_negative(node):
@@ -99,12 +100,39 @@ def _are_counts_supported(node: dict[str, Any]) -> bool:
     least = node.get("minProperties", 0) - len(required)
     most = node["maxProperties"] - len(required) if "maxProperties" in node else None
     if all(name in required or schema is False for name, schema in declared.items()):
-        return bool(least <= 1)
+        return bool(least <= 0 or (least == 1 and _has_undeclared_names(node)))
     if least <= 0 and most is None:
         return True
     # Objects that declare properties are closed by default (docs/decisions/0005).
     closed = node.get("additionalProperties", False) is False and "patternProperties" not in node
     return closed and least <= 1 and most in (None, 1)
+
+
+def _have_names(node: dict[str, Any]) -> bool:
+    """Whether there are undeclared names for each pattern. A grammar that allows a further member
+    without a name for it has a state without an end."""
+    declared = {*node.get("properties", {}), *node.get("required", ())}
+    for pattern in node["patternProperties"]:
+        found = {sample_of(pattern, choice) for choice in range(len(declared) + 1)} - {None}
+        if found and found <= declared:
+            return False
+    return True
+
+
+def _has_undeclared_names(node: dict[str, Any]) -> bool:
+    """Whether members may have other names than the declared ones. Otherwise a grammar that waits
+    for one has no end."""
+    declared = {*node.get("properties", {}), *node.get("required", ())}
+    patterns = node.get("patternProperties", {})
+    if node.get("additionalProperties", not node.get("properties")) is not False:
+        return True
+    samples = (
+        sample_of(pattern, choice)
+        for pattern, schema in patterns.items()
+        if schema is not False
+        for choice in range(len(declared) + 2)
+    )
+    return any(name is not None and name not in declared for name in samples)
 
 
 def _never_negative(node: dict[str, Any]) -> bool:

@@ -327,3 +327,16 @@ def test_the_engine_form_is_idempotent() -> None:
     schema = {"properties": {"a": {"$ref": "#/properties/b"}, "b": {"format": "email"}}}
     once = to_engine_form(schema, PropertyOrder(schema))
     assert to_engine_form(once, PropertyOrder(once)) == once
+
+
+def test_a_member_that_can_have_no_name_is_not_waited_for() -> None:
+    """The grammar would have a state without an end."""
+    closed = {
+        "type": "object",
+        "patternProperties": {"^[ab]$": True},
+        "additionalProperties": False,
+    }
+    two = {"required": ["a"], "minProperties": 2}
+    assert not prepare(closed | two | {"properties": {"c": False}}).residual
+    assert prepare(closed | {"required": ["a", "b"], "minProperties": 3}).residual
+    assert not prepare(closed | {"minProperties": 1}).residual

@@ -18,7 +18,7 @@ from ..rewrites.document import Document
 from ..rewrites.emptiness import Node
 from . import arrays, objects, scalars
 
-ROUNDS = 3
+ROUNDS = 4
 """Maximum number of times that a schema is narrowed where its masks are still incomplete."""
 
 Rule = Callable[[Document, str, Node], None]
@@ -37,23 +37,41 @@ def narrowed(schema: Any) -> Any:
 def narrow_at(schema: Any, occurrences: Collection[Occurrence]) -> Any:
     """Narrow a schema at these occurrences of keywords only."""
     document = Document(schema, closing=True, narrowing=True)
+    outer = dict.fromkeys(_outermost(document, each) for each in occurrences)
     for pointer, node in document.places():
-        for occurrence in occurrences:
+        for occurrence in outer:
             keyword = occurrence.keyword
             if occurrence.owner == pointer and keyword in node and keyword in RULES:
                 RULES[keyword](document, pointer, node)
     return document.finish()
 
 
+def _outermost(document: Document, occurrence: Occurrence) -> Occurrence:
+    """The keyword to narrow. A narrower schema inside `not`, `if` or `oneOf` would mean more values
+    outside."""
+    pointer = ""
+    for keyword in occurrence.pointer.split("/")[1:]:
+        if keyword in ("if", "not", "oneOf") and document.node_at(pointer) is not None:
+            return Occurrence(f"{pointer}/{keyword}", keyword)
+        pointer = f"{pointer}/{keyword}"
+    return occurrence
+
+
 def _one_of(document: Document, pointer: str, node: Node) -> None:
     one_of.rewrite(document, pointer, node)
     one_of.split(document, pointer, node)
+    if "oneOf" in node and objects.close(document, pointer, node):
+        one_of.split(document, pointer, node)
+    if "oneOf" in node:
+        scalars.narrow_numbers(document, pointer, node)
     if "oneOf" in node:
         document.replace(node, "oneOf", "anyOf", node["oneOf"][:1])
 
 
 def _not(document: Document, pointer: str, node: Node) -> None:
     conditions.rewrite_not(document, pointer, node)
+    if "not" in node and objects.close(document, pointer, node):
+        conditions.rewrite_not(document, pointer, node)
     if "not" in node:
         scalars.narrow_values(document, pointer, node)
 

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+from itertools import combinations, islice
 from typing import Any
 
 from ..rewrites.document import Document
 from ..rewrites.emptiness import Node, members
+from ..rewrites.facts import types_of
+from .samples import names_in
 
-NAMES = ("a", "b", "c", "name", "key", "id", "ab", "A", "A1", "1", "2", "x-a", "a.b", "abc", "b1")
-"""Names of members of objects that declare none."""
-MAX_INVENTED = 4
+EACH = 3
+"""Number of invented names of each kind, at least."""
+MAX_NAMES = 64
+MAX_TRIES = 300
+ABOUT_NAMES = ("patternProperties", "propertyNames")
+
+
+def close(document: Document, pointer: str, node: Node) -> bool:
+    """Declare all members of a node that does not say which ones there are. The result is whether
+    this has changed it."""
+    if "object" not in types_of(node) or document.emptiness.names([document.beside(node)]):
+        return False
+    narrow_names(document, pointer, node)
+    return True
 
 
 def narrow_names(document: Document, pointer: str, node: Node) -> None:
     """Declare all members. Replaces the keywords about their names."""
-    node["properties"] = _members(document, node, node.get("minProperties", 0))
+    node["properties"] = _members(document, pointer, node)
     node["additionalProperties"] = False
-    for keyword in ("patternProperties", "propertyNames"):
+    for keyword in ABOUT_NAMES:
         node.pop(keyword, None)
 
 
 def narrow_counts(document: Document, pointer: str, node: Node) -> None:
     """Require as many members as there must be, and declare no more than there may be."""
     least, most = node.pop("minProperties", 0), node.pop("maxProperties", None)
-    declared = _members(document, node, least)
+    declared = _members(document, pointer, node, max(EACH, least))
     required = [*node.get("required", ())]
     optional = [name for name in declared if name not in required]
+    beside = document.beside(node, *ABOUT_NAMES) | {
+        "type": "object",
+        "properties": declared,
+        "additionalProperties": False,
+    }
     missing = max(0, least - len(required))
-    required, optional = required + optional[:missing], optional[missing:]
+    for more in islice(combinations(optional, missing), MAX_TRIES):
+        if not document.emptiness.never(beside, {"required": [*more]}):
+            required += more
+            break
+    optional = [name for name in optional if name not in required]
     if most is not None:
         optional = optional[: max(0, most - len(required))]
     kept = {*required, *optional}
@@ -35,24 +58,24 @@ def narrow_counts(document: Document, pointer: str, node: Node) -> None:
     node["additionalProperties"] = False
     if required:
         node["required"] = sorted(required)
-    for keyword in ("patternProperties", "propertyNames"):
+    for keyword in ABOUT_NAMES:
         node.pop(keyword, None)
 
 
-def _members(document: Document, node: Node, least: int) -> dict[str, Any]:
-    """The schemas of the declared members, and of some others if these are too few."""
+def _members(document: Document, pointer: str, node: Node, each: int = EACH) -> dict[str, Any]:
+    """The schemas of the declared members, and of others if the node allows them."""
     never = document.emptiness.never
-    names = dict.fromkeys([*node.get("properties", {}), *node.get("required", ())])
+    declared = {*node.get("properties", {}), *node.get("required", ())}
+    beside = document.beside(node)
     found: dict[str, Any] = {}
     invented = 0
-    for name in [*names, *(each for each in NAMES if each not in names)]:
-        if name not in names and (len(found) >= least and (names or invented >= MAX_INVENTED)):
-            break
-        schemas = members(node, name)
-        allowed = not never(node.get("propertyNames", True), {"const": name})
-        if allowed and not never(*schemas):
-            found[name] = _all(document, schemas)
-            invented += name not in names
+    for name in names_in(document, pointer, node, max(each, node.get("minProperties", 0))):
+        if name not in declared and invented >= MAX_NAMES:
+            continue
+        if never(beside, {"type": "object", "required": [name]}):
+            continue
+        found[name] = _all(document, members(node, name))
+        invented += name not in declared
     return found
 
 

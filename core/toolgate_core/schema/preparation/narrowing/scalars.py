@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fractions import Fraction
+from math import lcm
 from typing import Any
 
 from ..rewrites.document import Document
 from ..rewrites.emptiness import Node
 from ..rewrites.facts import types_of
 from ..unsupported import EXACT
+from .samples import parts_of
 
 TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("^[a-z][a-z0-9]*$", ("a", "ab", "b1", "name", "customer2", "z" * 20)),
@@ -21,6 +25,8 @@ TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Patterns, and strings of each."""
 NUMBERS = (*range(0, 41), *range(50, 1_001, 10), *range(-1, -21, -1), 0.5, 1.5, 2.25, 6.75, -0.5)
+MULTIPLES = (*range(0, 30), -1, -2, -3)
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 MAX_LISTED = 16
 
 
@@ -36,10 +42,41 @@ def narrow_values(document: Document, pointer: str, node: Node) -> None:
                 node |= {"minLength": least} if least else {}
                 node |= {"maxLength": most} if most < 100 else {}
                 return
-    if "number" in types:
-        found = [number for number in NUMBERS if accepts(number)]
-        if found:
-            _replace(node, {"enum": found[:MAX_LISTED]})
+    narrow_numbers(document, pointer, node)
+
+
+def narrow_numbers(document: Document, pointer: str, node: Node) -> None:
+    """Numbers that the validator accepts."""
+    if "number" not in types_of(node):
+        return
+    accepts = document.accepts(pointer)
+    found = [number for number in _candidates(document, node) if accepts(number)]
+    if found:
+        _replace(node, {"enum": found[:MAX_LISTED]})
+
+
+def _candidates(document: Document, node: Node) -> Iterator[float]:
+    """Multiples of what is named at this place, bounds, and small numbers."""
+    factors = set[Fraction]()
+    near = set[float]()
+    for part in parts_of(document, node):
+        if "multipleOf" in part:
+            factors.add(Fraction(str(part["multipleOf"])))
+        near |= {part[each] for each in BOUNDS if each in part}
+    common = lcm(*(f.numerator for f in factors)) if factors else 1
+    steps = [Fraction(common), *sorted(factors)]
+    for step in steps:
+        yield from (_number(step * times) for times in MULTIPLES)
+    for bound in sorted(near):
+        yield from (bound, bound + 1, bound - 1)
+        for step in steps:
+            times = Fraction(str(bound)) // step
+            yield from (_number(step * (times + more)) for more in (-2, -1, 0, 1, 2))
+    yield from NUMBERS
+
+
+def _number(value: Fraction) -> float:
+    return int(value) if value.denominator == 1 else float(value)
 
 
 def narrow_multiples(document: Document, pointer: str, node: Node) -> None:
@@ -52,7 +89,7 @@ def narrow_multiples(document: Document, pointer: str, node: Node) -> None:
 
 def narrow_bounds(document: Document, pointer: str, node: Node) -> None:
     """Bounds that double precision represents exactly."""
-    for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+    for keyword in BOUNDS:
         if keyword in node:
             node[keyword] = max(-EXACT, min(EXACT, node[keyword]))
 

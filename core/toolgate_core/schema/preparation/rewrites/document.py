@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 
 from ....pointer import escape, joined
+from ...keywords import ASSERTIONS
 from ...refs import find_references
 from ...walk import deep_copy, pointer_of_ref, reachable, ref_to, trails
 from ..relaxation import Occurrence
@@ -36,11 +37,40 @@ class Document:
         self._renamed: dict[tuple[int, str], str] = {}
         self._made: dict[int, tuple[Node, Occurrence]] = {}
         """By identity: nodes that a rule made, and the occurrence that they stand for."""
+        self._extended = self._find_extended() if closing else set[int]()
         self.emptiness = Emptiness(self.target)
 
     def places(self) -> list[tuple[str, Node]]:
         """The nodes with their JSON Pointers in the given schema, inner ones first."""
         return [*reversed(self._nodes)]
+
+    def node_at(self, pointer: str) -> Node | None:
+        """The node at this place of the given schema."""
+        return next((node for at, node in self._nodes if at == pointer), None)
+
+    def is_extended(self, node: Node) -> bool:
+        """Whether other schemas may describe the same values as a node of the given schema."""
+        return id(node) in self._extended
+
+    def _find_extended(self) -> set[int]:
+        found: set[int] = set()
+        pending = [(node, False) for _, node in self._nodes]
+        while pending:
+            node, extended = pending.pop()
+            if extended:
+                if id(node) in found:
+                    continue
+                found.add(id(node))
+            single = len(node.keys() & ASSERTIONS) <= 1 and len(node.get("allOf", ())) <= 1
+            if single and not extended:
+                continue
+            inside = [self.target(node)] if "$ref" in node else []
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                inside += node.get(keyword, [])
+            inside += [node[keyword] for keyword in ("if", "then", "else") if keyword in node]
+            inside += node.get("dependentSchemas", {}).values()
+            pending += [(each, True) for each in inside if isinstance(each, dict)]
+        return found
 
     def target(self, node: Node) -> Any:
         """The target of the node's reference; `true` if it has none that is known."""

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema_rs
 
 from ...canonical import canonical_json
+from ...pattern_samples import matches
 from .facts import TYPES, bounds, prefix_of, types_of
 
 MAX_STEPS = 4_000
@@ -173,6 +174,13 @@ class Emptiness:
                 for name in names
             } - required
         for node in nodes:
+            negated = node.get("not")
+            if (
+                isinstance(negated, dict)
+                and negated.keys() == {"required"}
+                and required.issuperset(negated["required"])
+            ):
+                return True
             dependent += [s for n, s in node.get("dependentSchemas", {}).items() if n in required]
         least, most = _counts(nodes, "Properties")
         if most is not None and max(least, len(required)) > most:
@@ -236,11 +244,6 @@ def members(node: Node, name: str) -> list[Any]:
     if not found and "additionalProperties" in node:
         found.append(node["additionalProperties"])
     return found
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of JSON Schema matches a text; true if it can't be parsed."""
-    return _is_valid(canonical_json({"pattern": pattern}), canonical_json(text))
 
 
 def same(one: Any, other: Any) -> bool:

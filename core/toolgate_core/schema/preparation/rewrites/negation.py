@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from ...formats import BUILT_IN, CHECKED, PATTERNS
+from ...pattern_samples import matches
 from ...walk import subschemas
 from .document import Document
-from .emptiness import Node, matches, members
+from .emptiness import Node, members
 from .facts import TYPES, types_of
 
 MAX_ALTERNATIVES = 40

@@ -28,7 +28,7 @@ def split(document: Document, pointer: str, node: Node) -> None:
     made = []
     for at in range(len(options)):
         try:
-            made.append(_alone(document, beside, options, at))
+            made.append(_alone(document, node, beside, options, at))
         except NotExpressible:
             if not document.narrowing:
                 return
@@ -42,7 +42,7 @@ def split(document: Document, pointer: str, node: Node) -> None:
     document.replace(node, "oneOf", "anyOf", alone or [False])
 
 
-def _alone(document: Document, beside: Node, options: list[Any], at: int) -> Any:
+def _alone(document: Document, node: Node, beside: Node, options: list[Any], at: int) -> Any:
     """A schema of the values of this option that no other one has."""
     never, option = document.emptiness.never, options[at]
     if never(beside, option):
@@ -54,7 +54,8 @@ def _alone(document: Document, beside: Node, options: list[Any], at: int) -> Any
     try:
         return any_of(negation.of_all(overlapping, beside, option))
     except NotExpressible:
-        closed = _closed(document, [beside, option]) if document.closing else None
+        may_close = document.closing and not document.is_extended(node)
+        closed = _closed(document, [beside, option]) if may_close else None
         if closed is None:
             raise
         return both(closed, any_of(negation.of_all(overlapping, beside, option, closed)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..relaxation import UNEVALUATED
-from . import conditions, one_of
+from . import conditions, counts, finite_patterns, one_of
 from .document import Document
 from .emptiness import Node
 
@@ -17,6 +17,8 @@ RULES: tuple[Rule, ...] = (
     conditions.rewrite_not,
     conditions.rewrite_if,
     conditions.rewrite_dependent_schemas,
+    counts.rewrite_min_properties,
+    counts.rewrite_max_properties,
 )
 
 
@@ -27,6 +29,9 @@ def rewritten(schema: Any, *, closing: bool = False) -> Document:
     places = document.places()
     # These count what the alternatives of a schema describe, and a rewrite adds alternatives.
     evaluated = any(node.keys() & UNEVALUATED for _, node in places)
+    if not evaluated:
+        for pointer, node in places:
+            finite_patterns.rewrite(document, pointer, node)
     for pointer, node in places:
         for rule in RULES[:1] if evaluated else RULES:
             rule(document, pointer, node)

@@ -48,6 +48,7 @@ def never(*given: Any) -> bool:
         [KIND, {"propertyNames": {"pattern": "^x"}}],
         [KIND, {"dependentRequired": {"kind": ["b"]}}, CLOSED | {"properties": {"kind": {}}}],
         [KIND, {"dependentSchemas": {"kind": OTHER}}],
+        [KIND, {"dependentSchemas": {"kind": {"not": {"required": ["kind"]}}}}],
         [{"type": "object", "required": ["xa"]}, {"patternProperties": {"^x": False}}],
         [
             {"type": "array", "minItems": 1, "items": {"type": "null"}},

@@ -101,3 +101,20 @@ def test_undeclared_members_may_be_what_alternatives_differ_in() -> None:
     assert not accepts({"a": "", "b": [1]})
     opened = prepare_closed(with_open_objects(schema))
     assert [each.keyword for each in opened.residual] == ["oneOf"]
+
+
+def test_objects_that_other_schemas_extend_are_not_closed() -> None:
+    """Their members are declared elsewhere, too."""
+    more = {"type": "array", "items": {"type": "integer"}}
+    left: dict[str, Any] = {"type": "object", "properties": {"a": S}, "required": ["a"]}
+    right: dict[str, Any] = {"properties": {"b": more}, "required": ["b"], "type": "object"}
+    base = {"$ref": "#/$defs/base"}
+    extension = {"properties": {"c": S}}
+    schema = canonical_schema(
+        {
+            "$defs": {"base": {"oneOf": [left, right]}},
+            "properties": {"v": {"allOf": [base, extension]}},
+        },
+        param="schema",
+    )
+    assert [each.pointer for each in prepare_closed(schema).residual] == ["/$defs/base/oneOf"]
