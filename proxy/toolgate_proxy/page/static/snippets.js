@@ -1,5 +1,5 @@
-// Settings and calls of the clients in docs/clients.md. tests/gateway/page runs those that need no
-// further package.
+// Settings and calls of the clients in docs/clients.md. tests/proxy/process/page/test_browser.py runs
+// the calls, and compares the settings with those of `toolgate launch`.
 
 const QUESTION = "What's the weather in Beijing and Shanghai?";
 

@@ -8,12 +8,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.support.agents.client_packages import client_python, node_folder
 from tests.support.browser.axe import violations
 from tests.support.browser.chromium import NARROW, WIDE, chromium, opened
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
@@ -279,7 +280,23 @@ def test_the_inspector_reports_while_one_types(
         expect(report).to_contain_text("type at /n")
 
 
-@pytest.mark.parametrize("title", ["curl", "OpenAI SDK (Python)"])
+def _in_node(snippet: str) -> list[str]:
+    """The folder has the packages. Node looks for them where the program is."""
+    (program := node_folder() / "snippet.mjs").write_text(snippet)
+    return ["node", str(program)]
+
+
+COMMANDS: dict[str, Callable[[str], list[str]]] = {
+    "curl": lambda snippet: ["bash", "-c", snippet],
+    "OpenAI SDK (Python)": lambda snippet: [sys.executable, "-c", snippet],
+    "OpenAI SDK (JavaScript)": _in_node,
+    "LangChain": lambda snippet: [str(client_python()), "-c", snippet],
+    "Vercel AI SDK": _in_node,
+    "Anthropic SDK (Python)": lambda snippet: [sys.executable, "-c", snippet],
+}
+
+
+@pytest.mark.parametrize("title", COMMANDS)
 def test_a_snippet_runs_as_it_is_shown(
     browser: Any, gateway: str, key: str, answering: FakeBackend, title: str
 ) -> None:
@@ -289,9 +306,8 @@ def test_a_snippet_runs_as_it_is_shown(
         expect(page.locator("#connect-model")).to_have_value("tiny")
         snippet = page.locator(f'[data-snippet="{title}"] code').text_content()
         assert key not in page.content()
-    command = ["bash", "-c", snippet] if title == "curl" else [sys.executable, "-c", snippet]
     done = subprocess.run(
-        command,
+        COMMANDS[title](snippet),
         env={**os.environ, "TOOLGATE_API_KEY": key, "NO_PROXY": "*"},
         capture_output=True,
         text=True,
