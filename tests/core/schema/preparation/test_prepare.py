@@ -333,7 +333,7 @@ def test_a_member_that_can_have_no_name_is_not_waited_for() -> None:
     """The grammar would have a state without an end."""
     closed = {
         "type": "object",
-        "patternProperties": {"^[ab]$": True},
+        "patternProperties": {"^[ab]{1}$": True},
         "additionalProperties": False,
     }
     two = {"required": ["a"], "minProperties": 2}
