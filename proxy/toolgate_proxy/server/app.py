@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import inspect
 import multiprocessing
 import os
 import signal
@@ -21,6 +22,9 @@ from ..settings import settings
 KEEP_ALIVE_SECONDS = 75
 """Seconds that a client's idle connection is kept open. uvicorn's default of 5 s is shorter than
 that of SDKs and load balancers. Their request would fail on a connection that is just closing."""
+WORKER_SECONDS = 60
+"""Time after which a worker process that does not respond is replaced. uvicorn's default of 5 s is
+shorter than importing LiteLLM takes on busy cores: workers would be killed and started for ever."""
 
 CONFIG = Path(__file__).with_name("litellm_config.yaml")
 """LiteLLM's configuration. `make docs` copies it to the repository's root and into the guide."""
@@ -81,9 +85,17 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         ws_max_size=settings().max_body_bytes,
+        **worker_options(),
         http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
         access_log=False,  # access_log.py writes one line for each request
     )
+
+
+def worker_options() -> dict[str, Any]:
+    """Older releases of uvicorn, which older releases of LiteLLM require, have no such option."""
+    known = inspect.signature(uvicorn.Config).parameters
+    options = {"timeout_worker_healthcheck": WORKER_SECONDS}
+    return {name: value for name, value in options.items() if name in known}
 
 
 def prepare(config: Path) -> None:
