@@ -42,7 +42,8 @@ Places are written in the same way everywhere:
 | a YAML file (configuration, keys) | the file, the line, and a path | `line 7: … models[0]` |
 
 Paths are those of OpenAI's `param`. Anthropic's errors have no such field, so the Messages API has
-the same paths, with its own names: `tools[0].input_schema`. `param` ends at the schema or at the
+the same paths, with its own names: `tools[0].input_schema`. A name that is no identifier is quoted:
+`tools[0]["a b"]`. `param` ends at the schema or at the
 arguments, and `pointer` begins at their root. The root itself is `""`, in messages "the root".
 
 | code | status | type | when | what to do | extra fields | class |

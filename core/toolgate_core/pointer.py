@@ -7,6 +7,7 @@ Pointer (RFC 6901), because their names are any text: `/properties/due`. The roo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -29,11 +30,16 @@ def request_path(steps: Iterable[str | int]) -> str:
     """The path of names and indexes in a request."""
     path = ""
     for step in steps:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        else:
-            path += f".{step}" if path else step
+        path = f"{path}[{step}]" if isinstance(step, int) else member_path(path, step)
     return path
+
+
+def member_path(path: str, name: str) -> str:
+    """The path of a member of the object at `path`; "" is the request itself. Clients send any
+    names; those that are no identifiers are quoted: `tools[0]["a b"]`."""
+    if not path:
+        return name
+    return f"{path}.{name}" if name.isidentifier() else f"{path}[{json.dumps(name)}]"
 
 
 def joined(trail: Trail) -> str:

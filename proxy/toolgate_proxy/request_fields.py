@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
+from toolgate_core.pointer import member_path
 
 MAX_SHOWN = 10**18
 """Largest integer that error messages show. Python refuses to print integers of any length."""
@@ -28,7 +29,7 @@ class Fields:
         return self._path
 
     def path(self, name: str) -> str:
-        return f"{self._path}.{name}" if self._path else name
+        return member_path(self._path, name)
 
     def wrong(self, name: str, expected: str) -> InvalidRequest:
         return invalid_value(self.path(name), expected, self.values.get(name))

@@ -18,6 +18,9 @@ from toolgate_core.pointer import pointer_of, request_path
         (("messages", 0, "content", 1, "text"), "messages[0].content[1].text"),
         (("tools", 2), "tools[2]"),
         ((0, 1), "[0][1]"),
+        (("tools", 0, "a b"), 'tools[0]["a b"]'),
+        (("tools", 0, ""), 'tools[0][""]'),
+        (("tools", 0, "\ud800"), 'tools[0]["\\ud800"]'),
     ],
 )
 def test_places_in_requests_have_indexes_in_brackets(

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from toolgate_core.errors import InvalidRequest
+from toolgate_core.pointer import request_path
 from toolgate_core.wire import MAX_INSTANCES
 
 from ..litellm_host.administrator import IsAdministrator
@@ -99,7 +100,7 @@ async def _targets(
         body = kind.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors()[0]
-        param = ".".join(map(str, first["loc"])) or None
+        param = request_path(first["loc"]) or None
         return refusal(400, "invalid_request", f"Invalid {param or 'body'}: {first['msg']}.", param)
     deployments = deployments_of(body.model)
     if not deployments:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,8 @@ from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_proxy.api.surface import Surface
 
 REQUESTS = 2000
+PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\]|\[\".*?\"\])*")
+STEP = re.compile(r"\[\".*?\"\]|\w+")
 SURFACES: dict[str, Surface] = {
     "chat": ChatCompletions(),
     "responses": Responses(),
@@ -40,6 +44,20 @@ def outcome(surface: Surface, request: Request) -> str:
     except InvalidRequest as error:
         return error.param or "no parameter"
     return "valid"
+
+
+def is_path(param: str, body: dict[str, Any]) -> bool:
+    """Whether `param` leads to a value of the request, or to a field that is missing there."""
+    if not PATH.fullmatch(param):
+        return False
+    value: Any = body
+    *parents, _ = STEP.findall(param)
+    for step in parents:
+        try:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        except (LookupError, TypeError, ValueError):
+            return False
+    return True
 
 
 def drawn(api: str, number: int) -> Request:
@@ -61,6 +79,23 @@ def test_fuzzed_requests_are_valid_unless_marked(api: str) -> None:
         found["invalid" if request.invalid else result] += 1
     assert found["invalid"] > REQUESTS / 100
     assert REQUESTS / 2 < found["valid"] < REQUESTS
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_param_of_a_refusal_is_a_path_in_the_request(api: str) -> None:
+    refused = 0
+    for number in range(REQUESTS):
+        request = drawn(api, number)
+        param = outcome(SURFACES[api], request)
+        if param not in ("valid", "no parameter"):
+            assert is_path(param, request.body), (param, request.body)
+            refused += 1
+    assert refused > REQUESTS / 100
+
+
+@pytest.mark.parametrize("param", ["/messages/0", "messages.0.content", "tools[3].name", "a b", ""])
+def test_other_notations_are_no_paths(param: str) -> None:
+    assert not is_path(param, {"messages": [{"content": "x"}], "tools": []})
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
+from toolgate_core.pointer import request_path
 
 from ...api.chat_completions.request import parse_request
 from ...chat.unconstrained import Unconstrained
@@ -56,7 +57,8 @@ async def tools_route(request: Request, administrator: IsAdministrator) -> Respo
     except ValidationError as error:
         return refusal(400, "invalid_request", f"Invalid body: {error.errors()[0]['msg']}.", None)
     except UnknownForm as error:
-        place = f"tools{error.place}"
+        steps = error.place.split("/")[1:]
+        place = request_path(["tools", *(int(each) if each.isdigit() else each for each in steps)])
         return refusal(400, "invalid_tools", f"{place}: {error}", place)
     response = ToolsResponse(tools=found.tools, omitted=[kind for _, kind in found.hosted])
     return JSONResponse(response.model_dump())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.pointer import member_path
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
@@ -190,10 +191,11 @@ def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
     known = FIELDS[kind]
     for name, value in entry.items():
         if name not in (*known, *IGNORED_FIELDS) and value not in (None, False):
+            place = member_path(path, name)
             raise UnsupportedParameter(
-                f"{f'{path}.{name}'!r} is not supported. A tool of the type {kind!r} has "
+                f"{place!r} is not supported. A tool of the type {kind!r} has "
                 f"{', '.join(known[:-1])} and {known[-1]}.",
-                param=f"{path}.{name}",
+                param=place,
             )
     callers = entry.get("allowed_callers")
     if callers is not None and (not isinstance(callers, list) or "direct" not in callers):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.pointer import member_path
 
 from ...request_fields import as_integer, as_number, invalid_value
 from .value_types import INT32_MAX, POWERS, ValueType
@@ -242,7 +243,7 @@ class Object:
                 raise UnsupportedParameter(
                     f"{path!r} has an unknown member {name!r}. Remove it; the known members are "
                     f"{', '.join(self.members)}.",
-                    param=f"{path}.{name}",
+                    param=member_path(path, name),
                 )
             if given is not None:
                 parsed[name] = member.parse(given, f"{path}.{name}")

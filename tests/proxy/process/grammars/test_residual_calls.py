@@ -147,7 +147,7 @@ async def test_strict_tool_with_residual_keyword_returns_400(
     assert response.status_code == 400
     error = response.json()["error"]
     assert error["code"] == "schema_not_enforceable"
-    assert error["param"] == "/tools/1/function/parameters/properties/tags/uniqueItems"
+    assert error["param"] == "tools[1].function.parameters"
     assert error["pointer"] == "/properties/tags/uniqueItems"
     assert backend.requests == []
 

@@ -126,7 +126,7 @@ async def test_instances_are_walked_and_validated(
         ([{"arguments": {}, "tool": "refused"}], "instances[0].tool"),
         ([{"arguments": "x" * 200_000, "tool": "plain"}], "instances[0]"),
         ([{"arguments": {}}] * 65, "instances"),
-        ([{"args": {}}], "instances.0.arguments"),
+        ([{"args": {}}], "instances[0].arguments"),
     ],
 )
 async def test_instances_out_of_bounds_are_refused_by_name(

@@ -60,7 +60,7 @@ async def test_pasted_tools_become_those_of_chat_completions(
 async def test_what_is_no_tool_is_refused_with_its_place(http: httpx.AsyncClient) -> None:
     response = await http.post("/toolgate/tools", json={"tools": [MCP, {"mcpServers": {}}]})
     assert response.status_code == 400
-    assert response.json()["error"]["param"] == "tools/1"
+    assert response.json()["error"]["param"] == "tools[1]"
     hosted = {"tools": [MCP, {"type": "web_search"}]}
     assert (await http.post("/toolgate/tools", json=hosted)).json()["omitted"] == ["web_search"]
 
