@@ -24,8 +24,9 @@ def demo(
 ) -> None:
     """Show enforced tool calls with the demo model.
 
-    Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Requires the
-    extra [demo], or a model directory."""
+    Runs six cases and a tool loop with the OpenAI SDK, and checks every property. Then it samples a
+    tool 50 times, without enforcement and with it. Requires the extra [demo], or a model
+    directory."""
     require("demo", "proxy", "backend", "demo")
     from ...demo.model import NAME, directory, is_shipped, missing
 
