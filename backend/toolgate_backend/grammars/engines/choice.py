@@ -116,7 +116,7 @@ def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
             return "llguidance", f"more than {MAX_NODES} subschemas"
         objection = _objection(node)
         if objection:
-            return "llguidance", f"{objection} at {pointer or '/'}"
+            return "llguidance", f"{objection} at {pointer or 'the root'}"
     return "xgrammar", "every keyword is in xgrammar's sound subset"
 
 
