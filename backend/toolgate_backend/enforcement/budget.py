@@ -129,7 +129,7 @@ class Budget:
                 known = [known[spare.index(max(spare))]]
         found: list[tuple[int, tuple[int, ...]]] = []
         for grammar, matcher in candidates.matchers(known):
-            path = self._static.completion.path(matcher, scan)
+            path = self._static.completion.path(matcher, scan, grammar.hints)
             if path is not None:
                 after = self._tokens.after_grammar(grammar.name)
                 found.append((remaining - len(path) - after - grammar.growth, tuple(path)))

@@ -11,6 +11,7 @@ from toolgate_core.schema.walk import subschemas
 
 from .completion import Completion, Scan
 from .engines.engine import CompiledGrammar, Matcher
+from .hints import NO_HINTS, Hints, hints_of
 from .usual_length import extra_tokens
 
 UNKNOWN_VALUE_BYTES = 24
@@ -31,6 +32,8 @@ class MeasuredGrammar:
     """The tool's name; `grammar_key.CONTENT` for the content."""
     extra_tokens: int = 0
     """By how many tokens a usual call is longer than the shortest one (usual_length.py)."""
+    hints: Hints = NO_HINTS
+    """For the search for completions."""
 
     @property
     def fixed_prefix(self) -> bytes:
@@ -45,10 +48,11 @@ def measure(
 ) -> MeasuredGrammar:
     """Takes as long as a compile, or longer for some schemas. Called in the quarantine process."""
     scan = Scan() if name == grammar_key.CONTENT else completion.call_scan
-    path = completion.path(compiled.matcher(), scan)
+    hints = hints_of(parameters)
+    path = completion.path(compiled.matcher(), scan, hints)
     least_tokens = None if path is None else len(path)
     extra = extra_tokens(parameters)
-    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra)
+    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra, hints)
 
 
 def growth(parameters: dict[str, Any]) -> int:

@@ -2,29 +2,36 @@
 text.
 
 The search is greedy and works on masks. It writes forced text in the longest tokens, and prefers
-tokens that close a JSON value to tokens that continue it. The result may not be the shortest
+tokens that close a JSON value to tokens that continue it. Where several members or strings are
+possible, it tries those that the schema needs (hints.py). The result may not be the shortest
 completion, but it is one that a sequence can be forced to take. Budgets need no more than that.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
+
+from toolgate_core.dialects.codecs import Json
 
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, words_per_row
 from ..tokens.token_index import TokenIndex
 from .engines.engine import Matcher
+from .hints import NO_HINTS, Hints
 
-MAX_STEPS = 512
+MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""
-MAX_BRANCHES = 96
+MAX_BRANCHES = 192
 """Maximum number of positions at which several tokens are tried. Each costs a mask."""
 MAX_CHAIN_TOKENS = 64
 """Masks with more tokens than this are not searched for forced text."""
+MAX_RESTS = 24
+"""Number of rests of a hint that are tried inside a string."""
 TRIED_TOKENS = 8
 """Number of short and of long tokens that are tried for one after which a value can be closed."""
 
@@ -51,6 +58,33 @@ class Scan:
         return Scan(in_string, escaped)
 
 
+class Needs:
+    """The hints that remain in one search. A member is written once in each object, which are told
+    apart by their depth."""
+
+    def __init__(self, hints: Hints) -> None:
+        self._names, self.texts = hints.names, hints.texts
+        self.opened = False
+        """Whether the text ends with the quotation mark that opens a string."""
+        self._written: list[set[str]] = [set()]
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [name for name in self._names if name not in self._written[-1]]
+
+    def write(self, name: str) -> None:
+        self._written[-1].add(name)
+
+    def follow(self, text: bytes, in_string: bool) -> None:
+        """Advance by `text`, which begins inside a string or not."""
+        self.opened = not in_string and text.endswith(b'"') and text.count(b'"') % 2 == 1
+        for byte in text if not in_string else b"":
+            if byte in b"{[":
+                self._written.append(set())
+            elif byte in b"}]" and len(self._written) > 1:
+                self._written.pop()
+
+
 class Completion:
     """The completion search for one vocabulary."""
 
@@ -65,6 +99,7 @@ class Completion:
         be part of the fixed text before a grammar."""
         size = len(token_bytes)
         self._bytes = token_bytes
+        self.key_separator = Json().key_separator
         self.call_scan = Scan()
         """The position in JSON at which the grammars of calls begin."""
         self._all_special = special
@@ -79,26 +114,48 @@ class Completion:
             True: self._row(i for i, text in ordinary if _closes_string(text)),
             False: self._row(i for i, text in ordinary if _closes_value(text)),
         }
+        self._brackets = self._row(i for i, text in ordinary if _closes_container(text))
+        self._separators = self._row(i for i, text in ordinary if _separates(text))
+        self._member_texts = lru_cache(4096)(self.member_texts)
+        self._string_texts = lru_cache(1024)(self.string_texts)
 
     @cached_property
     def token_index(self) -> TokenIndex:
         return TokenIndex(self._bytes, self._all_special, self._marks)
 
-    def path(self, matcher: Matcher, scan: Scan = Scan()) -> list[int] | None:  # noqa: B008 - frozen
+    def member_texts(self, name: str) -> list[bytes]:
+        """The texts with which a member of this name can begin."""
+        written = json.dumps(name, ensure_ascii=False)
+        return [f"{written}{self.key_separator}".encode(errors="replace")]
+
+    def string_texts(self, text: str, in_string: bool) -> list[bytes]:
+        """The texts of a whole string, or of the rests of one that has begun."""
+        rests = range(len(text[:MAX_RESTS])) if in_string else (0,)
+        written = (json.dumps(text[at:], ensure_ascii=False)[int(in_string) :] for at in rests)
+        return [each.encode(errors="replace") for each in written]
+
+    def path(
+        self,
+        matcher: Matcher,
+        scan: Scan = Scan(),  # noqa: B008 - frozen
+        hints: Hints = NO_HINTS,
+    ) -> list[int] | None:
         """The tokens to the end of the matcher's text; None if none were found. The matcher is
         unchanged."""
         taken: list[int] = []
+        needs = Needs(hints)
         branches = 0
         try:
             while not matcher.finished:
                 if len(taken) == MAX_STEPS or branches == MAX_BRANCHES:
                     return None
-                tokens, branched = self._next(matcher, scan)
+                tokens, branched = self._next(matcher, scan, needs)
                 branches += branched
                 for token in tokens:
                     if not matcher.accept(token):
                         return None
                     taken.append(token)
+                    needs.follow(self._bytes[token], scan.in_string)
                     scan = scan.after(self._bytes[token])
                 if not tokens:
                     return None
@@ -107,21 +164,74 @@ class Completion:
             if taken:
                 matcher.rollback(len(taken))
 
-    def _next(self, matcher: Matcher, scan: Scan) -> tuple[list[int], bool]:
+    def _next(self, matcher: Matcher, scan: Scan, needs: Needs) -> tuple[list[int], bool]:
         """The next tokens of the completion, and whether several were tried; no tokens if there
         are none."""
         row = self._mask(matcher)
-        closing = row & self._closing[scan.in_string]
+        if needs.opened and (member := self._member(matcher, row, needs)):
+            return member, False
+        closing = row & (self._closing[True] if scan.in_string else self._brackets)
         if closing.any():
             return [self._longest(masks.unpack(closing))], False
         allowed = masks.unpack(row)
         if not len(allowed):
             return self._forced(matcher), False
+        if len(allowed) == 1:
+            return [int(allowed[0])], False
+        if not scan.in_string and (member := self._member(matcher, row, needs)):
+            return member, False
+        if not scan.in_string:
+            for ends in (self._closing[False], self._separators):
+                if (row & ends).any():
+                    return [self._longest(masks.unpack(row & ends))], False
         longest = self._longest(allowed)
-        if len(allowed) == 1 or self._is_chain(allowed, longest):
+        if self._is_chain(allowed, longest):
             return [longest], False
+        if text := self._text(matcher, row, scan, needs):
+            return text, False
         closable = self._closable(matcher, scan, allowed)
         return [longest if closable is None else closable], True
+
+    def _member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:
+        """The tokens with which a member begins that the schema requires; none if none can begin
+        here. `row` is the matcher's mask."""
+        for name in needs.names:
+            for whole in self._member_texts(name):
+                text = whole.removeprefix(b'"') if needs.opened else whole
+                if tokens := self._accepted(matcher, text, row):
+                    matcher.rollback(len(tokens))
+                    needs.write(name)
+                    return tokens
+        return []
+
+    def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
+        """The tokens of a string of the hints with its end; none if none is allowed here."""
+        for text in needs.texts:
+            for whole in self._string_texts(text, scan.in_string):
+                if tokens := self._accepted(matcher, whole, row):
+                    matcher.rollback(len(tokens))
+                    return tokens
+        return []
+
+    def _accepted(self, matcher: Matcher, text: bytes, row: BitmaskRow | None = None) -> list[int]:
+        """The tokens of `text`, which the matcher has accepted; none if it does not accept it.
+        `row` is its mask."""
+        taken: list[int] = []
+        while text:
+            prefixes = self.token_index.prefixes_of(text)
+            if row is not None and not taken:
+                prefixes = [each for each in prefixes if row[each >> 5] >> (each & 31) & 1]
+            token = next((each for each in reversed(prefixes) if matcher.accept(each)), None)
+            if token is None:
+                if taken:
+                    matcher.rollback(len(taken))
+                return []
+            taken.append(token)
+            text = text[len(self._units(token)) :]
+        return taken
+
+    def _units(self, token: int) -> bytes:
+        return self._bytes[token]
 
     def _forced(self, matcher: Matcher) -> list[int]:
         """The longest token of the forced text: a special token may hide it from the mask, as in
@@ -138,7 +248,10 @@ class Completion:
                 continue
             try:
                 after = scan.after(self._bytes[token])
-                if matcher.finished or (self._mask(matcher) & self._closing[after.in_string]).any():
+                ends = self._closing[after.in_string]
+                if not after.in_string:
+                    ends = ends | self._separators
+                if matcher.finished or (self._mask(matcher) & ends).any():
                     return token
             finally:
                 matcher.rollback(1)
@@ -166,6 +279,16 @@ class Completion:
 def _closes_string(text: bytes) -> bool:
     """Whether the text ends the string that it is written in, and perhaps the values around it."""
     return text.startswith(b'"') and not text[1:].strip(b"}]\n")
+
+
+def _closes_container(text: bytes) -> bool:
+    """Whether the text, outside a string, ends values."""
+    return bool(text) and not text.strip(b"}]\n") and text != b"\n"
+
+
+def _separates(text: bytes) -> bool:
+    """Whether the text, outside a string, ends a value before another one."""
+    return text in (b",", b", ")
 
 
 def _closes_value(text: bytes) -> bool:

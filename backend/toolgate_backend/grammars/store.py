@@ -25,6 +25,7 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
+from .hints import hints_of
 from .usual_length import extra_tokens
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
@@ -147,8 +148,16 @@ class GrammarStore:
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
         measurements = {"least_tokens": least_tokens, "growth": growth}
         verdict = outcome.verdict.model_copy(update=measurements)
-        extra = extra_tokens(json.loads(parameters))
-        return verdict, MeasuredGrammar(outcome.grammar, least_tokens, growth or 0, name, extra)
+        schema = json.loads(parameters)
+        measured = MeasuredGrammar(
+            outcome.grammar,
+            least_tokens,
+            growth or 0,
+            name,
+            extra_tokens(schema),
+            hints_of(schema),
+        )
+        return verdict, measured
 
 
 def _lower_priority() -> None:

@@ -49,7 +49,7 @@ def test_completion_from_any_position_is_valid(
     rng = random.Random(7)
     matcher, taken, scan = grammar.matcher(), [], Scan()
     while not matcher.finished and len(taken) < 120:
-        path = static_masks.completion.path(matcher, scan)
+        path = static_masks.completion.path(matcher, scan, grammar.hints)
         assert path is not None
         jsonschema.validate(arguments(vocabulary, [*taken, *path]), tool.parameters)
         if not taken:
@@ -60,10 +60,10 @@ def test_completion_from_any_position_is_valid(
         token = rng.choice(choices)
         assert matcher.accept(token)
         taken.append(token)
-        after = static_masks.completion.path(matcher, scan.after(vocabulary.token_bytes[token]))
+        scan = scan.after(vocabulary.token_bytes[token])
+        after = static_masks.completion.path(matcher, scan, grammar.hints)
         assert after is not None
         assert len(after) - len(path) <= grammar.growth
-        scan = scan.after(vocabulary.token_bytes[token])
 
 
 def test_completion_spells_special_token_text_in_ordinary_tokens(

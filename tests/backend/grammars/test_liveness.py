@@ -40,7 +40,7 @@ def test_a_completion_exists_from_every_state_of_a_walk(name: str, tool: dict[st
             if matcher.finished:
                 break
             if length % CHECKED_EVERY == 0:
-                path = completion.path(matcher, scan)
+                path = completion.path(matcher, scan, grammar.hints)
                 assert path is not None, f"no way to the end after {length} tokens"
                 _assert_ends(matcher, path)
             row = np.empty(words_per_row(found.vocabulary.size), dtype=np.int32)

@@ -62,7 +62,7 @@ class CallPhases(PhaseSteps):
         of the call. Unchanged if no completion was found."""
         completion = self._static.completion
         matchers = candidates.matchers(candidates.grammars)
-        found = [completion.path(matcher, state.scan) for _, matcher in matchers]
+        found = [completion.path(matcher, state.scan, each.hints) for each, matcher in matchers]
         path = min((path for path in found if path is not None), key=len, default=None)
         if not path:
             return state

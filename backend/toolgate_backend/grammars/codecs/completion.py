@@ -18,8 +18,9 @@ from toolgate_core.dialects.dialect import ARGUMENTS, Slot
 from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.units import mark_unit, units
-from ..completion import Completion, Scan
+from ..completion import MAX_RESTS, Completion, Needs, Scan
 from ..engines.engine import Matcher
+from .pythonic import python_string
 
 FREE_TEXT = 0.25
 """Share of the vocabulary from which on a mask is that of free text."""
@@ -40,11 +41,11 @@ def closers(form: CallForm) -> tuple[bytes, ...]:
         case Tagged(end=end, cdata=cdata):
             inner = (end, CDATA_END + end, *_JSON_ENDS) if cdata else (end, *_JSON_ENDS)
         case GemmaValues(quote=quote):
-            inner = (quote, *_JSON_ENDS)
+            inner = (quote, *_JSON_ENDS, ",")
         case NestedTags(namespace=namespace):
             inner = (f"{namespace}</",)
         case Pythonic():
-            inner = ("'", *_JSON_ENDS)
+            inner = ("'", *_JSON_ENDS, ", ")
     texts = [text for text in (after, *inner) if text]
     return tuple(units(form.marks.encode(text), form.marks) for text in dict.fromkeys(texts))
 
@@ -59,10 +60,12 @@ def make_completion(
     found = closers(form)
     if not found:
         completion = Completion(token_bytes, special, form.grammar_marks, marks)
+        if isinstance(form.codec, Json):
+            completion.key_separator = form.codec.key_separator
         head = form.marks.decode(form.begin + form.head("name", "id"))
         completion.call_scan = Scan().after(head.encode())
         return completion
-    return CodecCompletion(token_bytes, special, form.grammar_marks, marks, found)
+    return CodecCompletion(form, token_bytes, special, form.grammar_marks, marks, found)
 
 
 class CodecCompletion(Completion):
@@ -70,6 +73,7 @@ class CodecCompletion(Completion):
 
     def __init__(
         self,
+        form: CallForm,
         token_bytes: Sequence[bytes],
         special: frozenset[int],
         grammar_marks: frozenset[int],
@@ -77,19 +81,52 @@ class CodecCompletion(Completion):
         closers: Sequence[bytes],
     ) -> None:
         super().__init__(token_bytes, special, grammar_marks, marks)
+        self._form = form
         self._closers = closers
+        self._ends = [*closers, b"'", b'"']
         self._mark_units = {token: mark_unit(token) for token in marks | grammar_marks}
 
-    def _next(self, matcher: Matcher, scan: Scan) -> tuple[list[int], bool]:
+    def member_texts(self, name: str) -> list[bytes]:
+        form, codec = self._form, self._form.codec
+        texts: list[str] = []
+        match codec:
+            case Tagged():
+                key = name
+                for char, written in codec.escapes:
+                    key = key.replace(char, written)
+                texts.append(codec.begin + key + codec.middle.partition("{type}")[0])
+            case NestedTags(namespace=namespace):
+                texts += [f"{namespace}<{name}>", f"<{name}>"]
+            case GemmaValues(quote=quote):
+                texts += [f"{name}:", f"{quote}{name}{quote}:"]
+            case Pythonic():
+                texts += [f"{name}=", f"{python_string(name, chr(39))}: "]
+        encoded = [units(form.marks.encode(text), form.marks) for text in texts]
+        return encoded + super().member_texts(name)
+
+    def string_texts(self, text: str, in_string: bool) -> list[bytes]:
+        """Also as raw text, with an end."""
+        rests = [text[at:].encode() for at in range(len(text[:MAX_RESTS]))]
+        return [*super().string_texts(text, False), *(r + e for r in rests for e in self._ends)]
+
+    def _next(self, matcher: Matcher, scan: Scan, needs: Needs) -> tuple[list[int], bool]:
         row = self._mask(matcher)
         allowed = masks.unpack(row)
         if not len(allowed):
             return self._forced(matcher), False
         longest = self._longest(allowed)
-        if len(allowed) == 1 or self._is_chain(allowed, longest):
+        chain = len(allowed) == 1 or self._is_chain(allowed, longest)
+        free = len(allowed) > FREE_TEXT * len(self._bytes)
+        if chain and len(allowed) == 1:
             return [longest], False
-        if ending := self._ending(matcher):
+        if not chain and (ending := self._ending(matcher)):
             return ending, True
+        if not free and (member := self._member(matcher, row, needs)):
+            return member, False
+        if chain:
+            return [longest], False
+        if text := self._text(matcher, row, scan, needs):
+            return text, False
         for token in self._tried(allowed):
             if not matcher.accept(token):
                 continue
@@ -116,20 +153,6 @@ class CodecCompletion(Completion):
             if ends:
                 return tokens
         return []
-
-    def _accepted(self, matcher: Matcher, text: bytes) -> list[int]:
-        """The tokens of `text`, which the matcher has accepted; none if it does not accept it."""
-        taken: list[int] = []
-        while text:
-            prefixes = self.token_index.prefixes_of(text)
-            token = next((each for each in reversed(prefixes) if matcher.accept(each)), None)
-            if token is None:
-                if taken:
-                    matcher.rollback(len(taken))
-                return []
-            taken.append(token)
-            text = text[len(self._units(token)) :]
-        return taken
 
     def _units(self, token: int) -> bytes:
         return self._mark_units.get(token, self._bytes[token])
