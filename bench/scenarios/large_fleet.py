@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from toolgate_proxy.routing.prefix_hash import PrefixHashes
 from toolgate_proxy.routing.rendezvous import RankedDeployment, Rendezvous
 
+HISTORY = 1_000
+"""Earlier requests of each gateway, from which it knows the frequencies of heads."""
 WARM_UP = 0.4
 """Part of the time before figures are collected."""
 TURNS = 5
@@ -87,6 +89,11 @@ class Simulation:
         self._weights = list(itertools.accumulate(1 / at for at in range(1, fleet.heads + 1)))
         self._known: set[tuple[int, int]] = set()
         self._numbers = itertools.count()
+        in_flight = round(fleet.utilization * fleet.slots * fleet.backends)
+        own = in_flight if reported else in_flight // fleet.gateways
+        for rendezvous in self._rendezvous:
+            for _ in range(HISTORY):
+                rendezvous._note(b"%d" % self._head(), own)
 
     def run(self, seconds: float) -> Counts:
         fleet, drawn = self.fleet, self._random
