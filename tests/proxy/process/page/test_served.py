@@ -36,6 +36,7 @@ async def test_the_page_needs_no_key(gateway: str, path: str, media_type: str) -
     assert int(head.headers["content-length"]) == len(response.content)
 
 
+@pytest.mark.parametrize("route", ["own"], indirect=True)
 async def test_litellms_documentation_has_moved_and_needs_a_key(
     gateway: str, http: httpx.AsyncClient
 ) -> None:
