@@ -256,7 +256,8 @@ class Compiler:
             except NotRepresentable:
                 raise
             except GrammarRefused as refused:
-                if first is not None and UNSATISFIABLE in refused.reason:
+                is_looser = first is not None and not choice.as_given
+                if is_looser and UNSATISFIABLE in refused.reason:
                     break
                 first = first or refused
         assert first is not None

@@ -9,7 +9,7 @@ is sound or refuses. Both engines get the schema as rewritten by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
@@ -17,6 +17,7 @@ from toolgate_core.schema.preparation.narrowing.narrowing import narrowed
 from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
+    prepare_as_given,
     prepare_canonical,
     prepare_closed,
     prepare_type_only,
@@ -55,6 +56,8 @@ class Choice:
     """The schema for the engine. It accepts every value that the tool's schema accepts."""
     residual: tuple[ResidualKeyword, ...] = ()
     """The keywords of the tool's schema that `schema` does not enforce."""
+    as_given: bool = False
+    """Whether this is another form of the previous choice, not a looser one."""
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
@@ -70,6 +73,9 @@ def fallback_choices(
     previous. `compiles`: whether llguidance compiles a schema."""
     first = _prepared(parameters)
     yield _choice(first)
+    given = prepare_as_given(parameters)
+    if given.schema != first.schema:
+        yield replace(_choice(given), as_given=True)
     if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
     if (rest := prepare_without_refused(parameters, compiles)) is not None:

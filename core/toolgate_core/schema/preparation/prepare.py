@@ -70,6 +70,12 @@ def prepare(schema: Any) -> PreparedSchema:
     return _rewritten(schema, _prepare) if whole is None else PreparedSchema(whole, ())
 
 
+def prepare_as_given(schema: Any) -> PreparedSchema:
+    """Prepare a schema without the rewrites of single keywords, for an engine that refuses the
+    rewritten form."""
+    return _prepare(without_year_zero(schema), changed=False)
+
+
 def prepare_closed(schema: Any) -> PreparedSchema:
     """Prepare a schema of which `prepare` leaves a part to validation. The result may exclude
     undeclared members of objects that declare properties."""

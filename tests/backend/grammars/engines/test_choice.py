@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 
 from tests import tools
-from toolgate_backend.grammars.engines.choice import MAX_OPTIONAL_PROPERTIES, choose
+from toolgate_backend.grammars.engines.choice import (
+    MAX_OPTIONAL_PROPERTIES,
+    choose,
+    fallback_choices,
+)
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.walk import find_keyword
 
@@ -69,3 +73,16 @@ def test_find_keyword_ignores_properties_named_like_a_keyword() -> None:
     schema = {"properties": {"not": {"type": "string"}, "a/b": {"not": {}}}}
     assert find_keyword(schema, "not") == "/properties/a~1b/not"
     assert find_keyword(schema, "contains") is None
+
+
+def test_an_engine_that_refuses_rewritten_keywords_gets_the_given_ones() -> None:
+    """Of looser schemas, the one without rewrites comes first. It is not looser itself."""
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    left = {"properties": {"a": {"type": "string"}}, "required": ["a"], "type": "object"}
+    right = {"properties": {"b": numbers}, "required": ["b"], "type": "object"}
+    schema = {"type": "object", "properties": {"v": {"oneOf": [left, right]}}}
+    first, second, *looser = fallback_choices(schema, lambda _: True)
+    assert not first.as_given
+    assert len(first.residual) < len(second.residual)
+    assert second.as_given
+    assert not any(choice.as_given for choice in looser)
