@@ -7,10 +7,11 @@ scripts send the key that a person types in to the routes that have data.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -84,11 +85,19 @@ def answer(scope: Scope, path: str) -> Response | None:
 
 @cache
 def _files() -> Mapping[str, File]:
-    folder = resources.files(__package__) / "static"
+    """By path below the folder."""
     return {
-        each.name: File.of(each.read_bytes(), MEDIA_TYPES[each.name.rpartition(".")[2]])
-        for each in folder.iterdir()
+        name: File.of(each.read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
+        for name, each in _below(resources.files(__package__) / "static", "")
     }
+
+
+def _below(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _below(each, f"{path}{each.name}/")
+        else:
+            yield f"{path}{each.name}", each
 
 
 @cache

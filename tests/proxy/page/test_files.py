@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
+from pathlib import Path
 
 import pytest
 from starlette.responses import Response
@@ -11,8 +11,8 @@ from starlette.types import Scope
 
 from toolgate_proxy.page import files
 
-STATIC = resources.files("toolgate_proxy.page") / "static"
-NAMES = sorted(each.name for each in STATIC.iterdir())
+STATIC = Path(files.__file__).with_name("static")
+NAMES = sorted(str(each.relative_to(STATIC)) for each in STATIC.rglob("*") if each.is_file())
 ELSEWHERE = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9.-]+\.[a-z]{2,}""", re.I)
 """An address of another host. The name of SVG's namespace is none that is loaded."""
 
@@ -71,9 +71,11 @@ def test_files_name_no_other_host_and_have_no_inline_code(name: str) -> None:
 @pytest.mark.parametrize("name", [each for each in NAMES if each.endswith((".js", ".html"))])
 def test_files_refer_to_files_that_exist(name: str) -> None:
     text = (STATIC / name).read_text(encoding="utf-8")
-    imported = re.findall(r'from "\./([^"]+)"', text)
+    folder = (STATIC / name).parent
+    for imported in re.findall(r'from "(\.\.?/[^"]+)"', text):
+        assert (folder / imported).resolve().relative_to(STATIC).as_posix() in NAMES
     linked = re.findall(r'"toolgate/page/([^"]+)"', text)
-    assert {*imported, *linked} <= {*NAMES}
+    assert {*linked} <= {*NAMES}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import { key, models, setKey } from "./api.js";
-import { show as showConnect } from "./connect.js";
+import { show as showConnect } from "./connect/connect.js";
 import { by, fill } from "./dom.js";
 import { show as showSchema } from "./inspector.js";
-import { show as showPlayground } from "./playground.js";
+import { show as showPlayground } from "./playground/playground.js";
 import { show as showStatus } from "./status.js";
 
 const VIEWS = { status: showStatus, playground: showPlayground, schema: showSchema, connect: showConnect };

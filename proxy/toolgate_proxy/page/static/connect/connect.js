@@ -1,5 +1,5 @@
-import { address } from "./api.js";
-import { by, element } from "./dom.js";
+import { address } from "../api.js";
+import { by, element } from "../dom.js";
 import { snippets } from "./snippets.js";
 
 let started = false;

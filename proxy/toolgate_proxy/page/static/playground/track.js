@@ -1,5 +1,5 @@
 // The tokens of a response: whether each was forced, masked or free, and the automaton's phase.
-import { by, element } from "./dom.js";
+import { by, element } from "../dom.js";
 
 const KINDS = {
   forced: "forced: one token was allowed",

@@ -1,5 +1,5 @@
-import { ask, events, key, send } from "./api.js";
-import { by, element } from "./dom.js";
+import { ask, events, key, send } from "../api.js";
+import { by, element } from "../dom.js";
 import { Message } from "./message.js";
 import { Track } from "./track.js";
 

@@ -1,5 +1,5 @@
 // The message of a streamed chat completion, as far as it has arrived.
-import { element } from "./dom.js";
+import { element } from "../dom.js";
 
 export class Message {
   constructor(place) {
