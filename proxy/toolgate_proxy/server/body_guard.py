@@ -209,5 +209,5 @@ def _objects(fields: Fields, name: str) -> list[dict[str, Any]]:
     items = fields.items(name) or []
     for at, item in enumerate(items):
         if not isinstance(item, dict):
-            raise fields.wrong(f"{name}[{at}]", "an object")
+            raise invalid_value(f"{fields.path(name)}[{at}]", "an object", item)
     return items

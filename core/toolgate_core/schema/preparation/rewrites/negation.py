@@ -241,9 +241,10 @@ def _flat(node: Node) -> Iterator[Any]:
     """The violations of keywords without schemas inside."""
     if "type" in node:
         yield from _other_types(node)
-    listed = node.get("enum", [node["const"]] if "const" in node else None)
-    if listed is not None:
-        yield from _other_values(listed)
+    if "enum" in node:
+        yield from _other_values(node["enum"])
+    if "const" in node:
+        yield from _other_values([node["const"]])
     for keyword, (kind, violated) in _BOUNDS.items():
         if keyword in node:
             value = node[keyword]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema_rs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.schemas.strategies import instances, schemas
@@ -20,6 +20,7 @@ SOME = settings(
 
 
 @SOME
+@example({"not": {"const": 1, "enum": [None, 1]}}, [None, 1, 2, "x"])
 @given(schemas(), st.lists(instances, min_size=10, max_size=20))
 def test_rewritten_schemas_accept_the_same_values(
     schema: dict[str, Any], values: list[Any]
