@@ -2,6 +2,7 @@
 
     python -m bench scheduler --seeds 200 --steps 5000 --out FILE     # 1,000,000 steps
     python -m bench scheduler --seed 13 --steps 5000                  # one of them again
+    python -m bench scheduler --seed 13 --hash-seed 7                 # in another order of sets
 
 Each seed is an engine of its own: an adapter, a shape of drafts, sync or async scheduling, 1 to 64
 rows, scarce blocks. Real parts of vLLM: Scheduler and AsyncScheduler with their KV-cache manager,
@@ -30,7 +31,8 @@ from pathlib import Path
 from .simulation import Outcome, simulate
 
 HASH_SEED = "0"
-"""vLLM iterates over sets of request ids. They have the same order in each run."""
+"""vLLM iterates over sets of request ids. They have the same order in each run with one seed of
+Python's hashes."""
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
@@ -70,12 +72,6 @@ def earlier(path: Path | None, steps: int) -> dict[int, Outcome]:
 
 
 def main() -> int:
-    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        # Threads of small tensor operations only wait for each other.
-        quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
-        environment = {**quiet, **os.environ, "PYTHONHASHSEED": HASH_SEED}
-        command = [sys.executable, "-m", "bench", "scheduler", *sys.argv[1:]]
-        os.execve(sys.executable, command, environment)
     parser = argparse.ArgumentParser(
         prog="python -m bench scheduler",
         description=__doc__,
@@ -87,7 +83,14 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=500, help="steps of each engine")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
+    parser.add_argument("--hash-seed", default=HASH_SEED, help="PYTHONHASHSEED; 0 by default")
     options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != options.hash_seed:
+        # Threads of small tensor operations only wait for each other.
+        quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
+        environment = {**quiet, **os.environ, "PYTHONHASHSEED": options.hash_seed}
+        command = [sys.executable, "-m", "bench", "scheduler", *sys.argv[1:]]
+        os.execve(sys.executable, command, environment)
     seeds = list(range(options.first, options.first + options.seeds))
     if options.seed is not None:
         seeds = [options.seed]
