@@ -218,6 +218,13 @@ class _CompiledText(_Compiled):
 
 
 class _Matcher:
+    """Masks are computed by a copy, which is thrown away.
+
+    llguidance (1.7.6) keeps the parser's rows of a mask and may take them for those of other
+    tokens, above all after a rollback: after a mask at `{"`, the mask at `["` is that of a member's
+    name.
+    """
+
     def __init__(self, matcher: llguidance.LLMatcher, failed: Callable[[], None]) -> None:
         """`failed` is called when the matcher exceeds a limit."""
         self._matcher = matcher
@@ -232,10 +239,11 @@ class _Matcher:
             raise BackendError(self._matcher.get_error())
 
     def fill(self, row: BitmaskRow) -> None:
-        llguidance.numpy.fill_next_token_bitmask(self._matcher, row.reshape(1, -1))
-        if self._matcher.is_error():  # a limit was exceeded, so the mask is not valid
+        copied = self._matcher.deep_copy()
+        llguidance.numpy.fill_next_token_bitmask(copied, row.reshape(1, -1))
+        if copied.is_error():  # a limit was exceeded, so the mask is not valid
             self._failed()
-            raise BackendError(self._matcher.get_error())
+            raise BackendError(copied.get_error())
 
     def forced(self) -> bytes:
         return bytes(self._matcher.compute_ff_bytes())

@@ -222,3 +222,29 @@ value[lazy]: VALUE
     other = grammar.matcher()
     other.fill(row)
     assert other.accept(vocabulary.encode("x")[0])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(("draft", "text"), [('["', '{"'), ('{"', '["')])
+def test_the_mask_after_a_rollback_is_that_of_a_matcher_without_drafts(
+    engines: dict[str, Engine], vocabulary: Vocabulary, name: str, draft: str, text: str
+) -> None:
+    """llguidance takes the parser's rows of an earlier mask for those of other tokens."""
+    parameters = canonical_parameters({"properties": {"any": {"type": "object"}}})
+    compiled = engines[name].compile(FORM, "look_up", parameters)
+    before, _ = FORM.grammar_texts("look_up")
+    drafting, other = compiled.matcher(), compiled.matcher()
+    rows = np.zeros((2, words_per_row(vocabulary.size)), dtype=np.int32)
+    for token in vocabulary.encode(before + '{"any": {"tags": '):
+        assert drafting.accept(token)
+        assert other.accept(token)
+    drafts = vocabulary.encode(draft)
+    assert all(map(drafting.accept, drafts))
+    drafting.fill(rows[0])
+    drafting.rollback(len(drafts))
+    for token in vocabulary.encode(text):
+        assert drafting.accept(token)
+        assert other.accept(token)
+    drafting.fill(rows[0])
+    other.fill(rows[1])
+    assert np.array_equal(rows[0], rows[1])
