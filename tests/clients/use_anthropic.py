@@ -103,12 +103,17 @@ def check_cut() -> None:
 
 
 def check_eager() -> None:
-    """Tools with early input stream it as it is generated."""
+    """Tools with early input stream it as it is generated. What the gateway receives at once, it
+    sends at once, so a short input may have one part on busy cores."""
     tools = shared.message_tools(eager_input_streaming=True)
-    with client.messages.stream(**COMMON, tools=tools, tool_choice=NAMED) as stream:
-        parts = [event.partial_json for event in stream if event.type == "input_json"]
-        final = stream.get_final_message()
-    assert final.stop_reason == "max_tokens" or len(parts) > 1
+
+    def is_early() -> bool:
+        with client.messages.stream(**COMMON, tools=tools, tool_choice=NAMED) as stream:
+            parts = [event.partial_json for event in stream if event.type == "input_json"]
+            final = stream.get_final_message()
+        return final.stop_reason == "max_tokens" or len(parts) > 1
+
+    assert any(is_early() for _ in range(10))
     shared.done("input streamed early")
 
 
