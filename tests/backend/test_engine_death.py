@@ -68,6 +68,7 @@ class Loading(threading.Thread):
         return {"grammars": [{"key": key, "name": "f", "parameters": parameters}]}
 
 
+@pytest.mark.slow
 def test_the_server_ends_and_its_requests_fail_at_once(tmp_path: Path) -> None:
     with httpx.Client(trust_env=False) as client:
         port = free_port()

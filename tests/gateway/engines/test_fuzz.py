@@ -9,7 +9,7 @@ from bench.fuzz.run import APIS, fuzz, left_in_gateway
 from tests.gateway.conftest import status
 from tests.gateway.stack import Stack
 
-REQUESTS = {"chat": 250, "responses": 150, "messages": 150}
+REQUESTS = {"chat": 120, "responses": 80, "messages": 80}
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -106,6 +106,7 @@ async def test_a_schema_that_crashes_two_workers_is_refused(quarantine: Quaranti
     assert (verdict.status, verdict.code) == ("refused", "schema_too_complex")
 
 
+@pytest.mark.slow
 async def test_killed_workers_are_a_503_that_the_registry_does_not_keep(
     quarantine: Quarantine, vocabulary: Vocabulary
 ) -> None:

@@ -296,7 +296,14 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("title", COMMANDS)
+SLOW = ("OpenAI SDK (JavaScript)", "LangChain")
+"""Their libraries start slowly. Other tests use them, too."""
+
+
+@pytest.mark.parametrize(
+    "title",
+    [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in COMMANDS],
+)
 def test_a_snippet_runs_as_it_is_shown(
     browser: Any, gateway: str, key: str, answering: FakeBackend, title: str
 ) -> None:
