@@ -56,6 +56,7 @@ async def one(client: openai.AsyncOpenAI, request: dict[str, Any], hang_up: floa
     return len(found)
 
 
+@pytest.mark.slow
 async def test_mixed_requests_with_random_cancellation_are_valid_and_leave_nothing_behind(
     async_client: openai.AsyncOpenAI, backend: httpx.Client, common: dict[str, Any]
 ) -> None:

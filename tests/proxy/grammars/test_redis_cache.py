@@ -87,6 +87,7 @@ async def test_a_second_request_does_not_compile_what_another_gateway_compiles(
 
 
 @pytest.mark.exhaustive
+@pytest.mark.slow
 async def test_a_compile_of_another_gateway_may_take_many_seconds(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
