@@ -8,9 +8,10 @@ in memory for the connection, so that it can be continued with `store: false`.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
 
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,7 +23,8 @@ from ...litellm_host.deployments.router import are_all_ours
 from ...response_store.connection_turns import ConnectionTurns
 from ...state import gateway
 from ..authorization import authenticate, route_path
-from ..transport.body import from_json
+from ..body_guard import check_bounds
+from ..transport.body import LARGE, from_json
 from .turn import Turn, error_message
 
 PATH = re.compile(r"(?:/openai)?(?:/v1)?/responses")
@@ -101,15 +103,15 @@ class _Connection:
             self._pending.put_nowait(None)
 
     async def _answer(self, message: bytes) -> None:
+        large = len(message) > LARGE
         try:
-            body = request_of(message)
+            request = await asyncio.to_thread(read, message) if large else read(message)
         except ToolgateError as error:
             await self._text(error_message(error.status, error.body()))
             return
-        turn = Turn(body, self._turns, self._text, self._gone)
+        turn = Turn(request.body, self._turns, self._text, self._gone)
         await turn.run(self._app, self._scope)
-        previous = body.get("previous_response_id")
-        if turn.failed and isinstance(previous, str) and self._turns.before(previous):
+        if turn.failed and request.previous is not None and self._turns.before(request.previous):
             self._turns.forget()
 
     async def _text(self, text: str) -> None:
@@ -129,8 +131,16 @@ class _Connection:
             await self._send({"type": "websocket.close", "code": closing})
 
 
-def request_of(message: bytes) -> dict[str, Any]:
-    """The body of the request. `stream` has no effect: clients send either value. Raises
+@dataclass(frozen=True)
+class Request:
+    body: bytes
+    """Of `POST /v1/responses`."""
+    previous: str | None
+    """`previous_response_id`."""
+
+
+def read(message: bytes) -> Request:
+    """The request of a message. `stream` has no effect: clients send either value. Raises
     InvalidRequest and RequestTooLarge."""
     event = from_json(message)
     if not isinstance(event, dict) or event.pop("type", None) != "response.create":
@@ -139,7 +149,11 @@ def request_of(message: bytes) -> dict[str, Any]:
             "request to create a response.",
             param="type",
         )
-    return {**event, "stream": True}
+    check_bounds(event)
+    # orjson writes no integers above 64 bits.
+    body = json.dumps({**event, "stream": True}).encode()
+    previous = event.get("previous_response_id")
+    return Request(body, previous if isinstance(previous, str) else None)
 
 
 def _is_at(scope: Scope, path: re.Pattern[str]) -> bool:

@@ -6,7 +6,6 @@ The request goes through the whole gateway: authentication, limits, log, metrics
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -28,9 +27,9 @@ class Turn:
     """`body`: of `POST /v1/responses`. `gone`: is set when the client has disconnected."""
 
     def __init__(
-        self, body: dict[str, Any], turns: ConnectionTurns, send: SendText, gone: asyncio.Event
+        self, body: bytes, turns: ConnectionTurns, send: SendText, gone: asyncio.Event
     ) -> None:
-        self._content = json.dumps(body).encode()  # orjson has no integers above 64 bits
+        self._content = body
         self._turns = turns
         self._send_text = send
         self._gone = gone

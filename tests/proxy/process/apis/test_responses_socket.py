@@ -142,6 +142,7 @@ async def test_a_failed_continuation_evicts_the_response(gateway: str) -> None:
             "background",
         ),
         ('{"type": "response.create", "model": "tiny", "input": 5}', "input"),
+        (f'{{"type": "response.create", "input": {"[" * 1_010}{"]" * 1_010}}}', None),
         ('{"type": "response.create", "model": "unknown", "input": "x"}', "model"),
     ],
 )
