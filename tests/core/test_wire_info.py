@@ -5,19 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
-
-INFO = wire.Info(
-    model="tiny",
-    models=("tiny",),
-    vllm_version="0",
-    adapter="logits_processor",
-    dialect="qwen3",
-    marks=wire.MarkIds(),
-    tokenizer="0",
-    grammar_format="1",
-    limits=wire.Limits(max_model_len=1, max_logprobs=1, max_grammars=1),
-)
 
 
 def test_version_of_a_newer_backend_is_read_although_fields_are_unknown() -> None:

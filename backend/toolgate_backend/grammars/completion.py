@@ -59,8 +59,8 @@ class Scan:
 
 
 class Needs:
-    """The hints that remain in one search. A member is written once in each object, which are told
-    apart by their depth."""
+    """The hints that remain in one search. Each object has a member once, so a name that was
+    written is left out until the object ends."""
 
     def __init__(self, hints: Hints) -> None:
         self._names, self.texts = hints.names, hints.texts
