@@ -52,6 +52,13 @@ def table(found: Sequence[Found], outcomes: Sequence[Outcome]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def counted(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """How many requests there were, of each kind."""
+    counts = Counter(each.what for each in outcomes)
+    listed = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
+    return f"{len(outcomes):,} requests in {seconds / 60:.1f} minutes: {listed}."
+
+
 def violations(outcomes: Sequence[Outcome]) -> list[str]:
     found = [f"{each.what}: {what}" for each in outcomes for what in each.violations]
     return found + [

@@ -10,22 +10,16 @@ Gateways first get no new requests, as from a load balancer, and then a SIGTERM.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import shutil
 import signal
-import sys
-import tempfile
 import time
-from collections import Counter
-from pathlib import Path
+from functools import partial
 
-from bench.chaos.fleet import Fleet, Server, below
+from bench.chaos.fleet import Fleet, Server
 from bench.chaos.load import Load
-from bench.chaos.report import Found, table, violations
+from bench.chaos.report import Found, counted, table, violations
 from bench.chaos.run import CLIENTS, SETTLED_SECONDS, make_key
-from bench.support.contenders import exit_on_sigterm
-from toolgate_proxy.demo.run import closers
+from bench.chaos.session import conduct, parser_of
 
 DEREGISTERED_SECONDS = 3.0
 """Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/manifests."""
@@ -36,32 +30,12 @@ SHUTDOWN_SECONDS = 60
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--logs", type=Path, help="directory for the servers' logs")
-    options = parser.parse_args()
-    exit_on_sigterm()
-    directory = below(options.logs or Path(tempfile.gettempdir()))
-    fleet = Fleet(
-        options.model.resolve(),
-        directory,
+    make = partial(
+        Fleet,
         backend_options=("--shutdown-timeout", str(SHUTDOWN_SECONDS)),
         gateway_environment={"TOOLGATE_REDIS_TIMEOUT": "5"},
     )
-    try:
-        with fleet:
-            print("The servers are ready.", file=sys.stderr, flush=True)
-            wrong = asyncio.run(restart_all(fleet, closers(options.model)))
-        wrong += [f"left running: {each}" for each in fleet.left()]
-    finally:
-        if options.logs is None:
-            shutil.rmtree(directory, ignore_errors=True)
-    for each, count in Counter(wrong).most_common():
-        print(f"- {each}" + (f" ({count} times)" if count > 1 else ""))
-    print(f"\n{len(wrong)} violations")
-    return bool(wrong)
+    return conduct(parser_of(__doc__).parse_args(), make, restart_all)
 
 
 async def restart_all(fleet: Fleet, bias: dict[str, float]) -> list[str]:
@@ -72,6 +46,7 @@ async def restart_all(fleet: Fleet, bias: dict[str, float]) -> list[str]:
     load = Load(urls, [key], bias, CLIENTS)
     loading = asyncio.create_task(load.run())
     found: list[Found] = []
+    began = time.monotonic()
     for server in fleet.backends:
         await asyncio.sleep(SETTLED_SECONDS)
         found.append(await restart(fleet, server))
@@ -85,9 +60,7 @@ async def restart_all(fleet: Fleet, bias: dict[str, float]) -> list[str]:
     load.ended.set()
     await loading
     print(f"{table(found, load.outcomes)}\n")
-    counts = Counter(each.what for each in load.outcomes)
-    listed = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
-    print(f"{len(load.outcomes):,} requests: {listed}.")
+    print(counted(load.outcomes, time.monotonic() - began))
     late = [f"{each.fault}: not back in time" for each in found if each.back is None]
     failed = [f"failed: {each.what}" for each in load.outcomes if each.what != "ok"]
     return late + failed + violations(load.outcomes)

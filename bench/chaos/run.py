@@ -15,26 +15,20 @@ on the loopback address only.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 from pydantic import SecretStr
 
 from bench.chaos.faults import FAULTS, Fault
-from bench.chaos.fleet import Fleet, below
+from bench.chaos.fleet import Fleet
 from bench.chaos.load import Load
-from bench.chaos.report import Found, table, violations
-from bench.support.contenders import exit_on_sigterm
-from toolgate_proxy.demo.run import closers
+from bench.chaos.report import Found, counted, table, violations
+from bench.chaos.session import conduct, parser_of
 from toolgate_proxy.keys.hashing import Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
 from toolgate_proxy.keys.redis_store import RedisStore
@@ -51,29 +45,13 @@ APPEAR_SECONDS = 30.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", type=Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--minutes", type=float, default=12, help="no fault begins later")
     parser.add_argument("--only", default="", help="faults whose names contain this text")
-    parser.add_argument("--logs", type=Path, help="directory for the servers' logs")
     options = parser.parse_args()
-    exit_on_sigterm()
     faults = [fault for fault in FAULTS if options.only in fault.name]
-    directory = below(options.logs or Path(tempfile.gettempdir()))
-    fleet = Fleet(options.model.resolve(), directory)
-    try:
-        with fleet:
-            print("The servers are ready.", file=sys.stderr, flush=True)
-            bias = closers(options.model)
-            wrong = asyncio.run(run(fleet, faults, bias, options.minutes * 60))
-        wrong += [f"left running: {each}" for each in fleet.left()]
-    finally:
-        if options.logs is None:
-            shutil.rmtree(directory, ignore_errors=True)
-    for each, count in Counter(wrong).most_common():
-        print(f"- {each}" + (f" ({count} times)" if count > 1 else ""))
-    print(f"\n{len(wrong)} violations")
-    return bool(wrong)
+    seconds = options.minutes * 60
+    return conduct(options, Fleet, lambda fleet, bias: run(fleet, faults, bias, seconds))
 
 
 async def run(
@@ -102,11 +80,8 @@ async def run(
         print(" | ".join(result.row(load.outcomes)), file=sys.stderr, flush=True)
     load.ended.set()
     await loading
-    minutes = (time.monotonic() - began) / 60
     print(f"{table(found, load.outcomes)}\n")
-    counts = Counter(each.what for each in load.outcomes)
-    listed = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
-    print(f"{len(load.outcomes):,} requests in {minutes:.1f} minutes: {listed}.")
+    print(counted(load.outcomes, time.monotonic() - began))
     return wrong + violations(load.outcomes)
 
 

@@ -11,24 +11,18 @@ failed outside of a fault, or if a server grows.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
-import shutil
-import sys
-import tempfile
 import time
-from collections import Counter
-from pathlib import Path
+from functools import partial
 
 from bench.chaos.faults import FAULTS
-from bench.chaos.fleet import Fleet, below
+from bench.chaos.fleet import Fleet
 from bench.chaos.growth import Sample, report, sample
 from bench.chaos.load import Load
-from bench.chaos.report import Found, table, violations
+from bench.chaos.report import Found, counted, table, violations
 from bench.chaos.run import CLIENTS, inflict, make_key
-from bench.support.contenders import exit_on_sigterm
-from toolgate_proxy.demo.run import closers
+from bench.chaos.session import conduct, parser_of
 
 STEADY = ("backend-1", "gateway-2")
 TARGETS = (
@@ -47,28 +41,13 @@ AFTER = 15.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", type=Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--hours", type=float, default=1.0)
-    parser.add_argument("--logs", type=Path, help="directory for the servers' logs")
     options = parser.parse_args()
-    exit_on_sigterm()
-    directory = below(options.logs or Path(tempfile.gettempdir()))
-    fleet = Fleet(options.model.resolve(), directory, backends=1)
-    try:
-        with fleet:
-            print("The servers are ready.", file=sys.stderr, flush=True)
-            wrong = asyncio.run(soak(fleet, closers(options.model), options.hours * 3600))
-        wrong += [f"left running: {each}" for each in fleet.left()]
-    finally:
-        if options.logs is None:
-            shutil.rmtree(directory, ignore_errors=True)
-    for each, count in Counter(wrong).most_common():
-        print(f"- {each}" + (f" ({count} times)" if count > 1 else ""))
-    print(f"\n{len(wrong)} violations")
-    return bool(wrong)
+    seconds = options.hours * 3600
+    return conduct(
+        options, partial(Fleet, backends=1), lambda fleet, bias: soak(fleet, bias, seconds)
+    )
 
 
 async def soak(fleet: Fleet, bias: dict[str, float], seconds: float) -> list[str]:
@@ -93,10 +72,7 @@ async def soak(fleet: Fleet, bias: dict[str, float], seconds: float) -> list[str
         sampling.cancel()
     grown, growing = report(samples)
     print(f"{table(found, load.outcomes)}\n\n{grown}\n")
-    counts = Counter(each.what for each in load.outcomes)
-    listed = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
-    minutes = (time.monotonic() - began) / 60
-    print(f"{len(load.outcomes):,} requests in {minutes:.1f} minutes: {listed}.")
+    print(counted(load.outcomes, time.monotonic() - began))
     late = [f"{each.fault}: not back in time" for each in found if each.back is None]
     return late + growing + violations(load.outcomes) + unexplained(load, found)
 
