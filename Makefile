@@ -9,6 +9,8 @@
 PORT ?= 4000
 ARGS ?=
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Tests and commands start dozens of processes, which would each compile our packages again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

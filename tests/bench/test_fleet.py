@@ -29,6 +29,7 @@ def found(profile: Profile, seeds: Sequence[int] = range(1, 9)) -> Outcome:
     return outcome
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, 2])
 def test_limits_keys_and_grammars_hold_with_faults(seed: int) -> None:
     outcome = simulate(seed, SHORT)

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "vllm", "xgrammar", "llguidance"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("module", ["toolgate_core.segmenter", "toolgate_proxy.provider"])
 def test_importing_core_or_proxy_loads_no_engine(module: str) -> None:
     """Covers indirect imports: the gateway must run on a machine without torch."""

@@ -84,6 +84,8 @@ class _Reader:
 
     def __init__(self, definition: str) -> None:
         loaded, _ = load_grammar(definition, "definition", [], False)  # type: ignore[no-untyped-call]
+        if any(tree is None for _, (tree, _) in loaded.term_defs):
+            raise _NotRead  # `%declare` names a terminal without a pattern
         terminals, rules, ignored = loaded.compile([START], "*")
         regexes = {each.name: _regex(each) for each in terminals}
         self.patterns = [*regexes.values()]

@@ -15,6 +15,7 @@ from toolgate_core.dialects.registry import DIALECTS
 FAMILIES = ("deepseek_v32", "gigachat35", "minimax_m3", "glm47", "mistral_v13", "gemma4")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FAMILIES)
 def test_calls_are_valid_with_marks_that_are_not_special(name: str) -> None:
     model = DialectModel(DIALECTS[name], special_tokens(DIALECTS[name]), special=False)

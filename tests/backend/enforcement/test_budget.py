@@ -71,6 +71,7 @@ def bodies(compile_tool: Callable[[Tool], Any]) -> dict[str, int]:
     return {tool.name: compile_tool(tool).least_tokens for tool in parse_tools(tools.ALL)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
 @pytest.mark.parametrize("name", [None, *SCHEMAS])
 def test_close_at_budget_gives_a_valid_call_from_the_minimum_budget_up(

@@ -73,6 +73,7 @@ def test_valid_proposed_drafts_are_kept_and_extended(
     assert forecast.drafts(machine, wrong, 64) == known
 
 
+@pytest.mark.exhaustive
 def test_drafts_are_allowed_by_the_masks_and_do_not_change_the_state(
     automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
 ) -> None:

@@ -33,6 +33,7 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
 @pytest.mark.parametrize("choice", ["none", "auto"])
 @pytest.mark.parametrize("name", FORMATS)

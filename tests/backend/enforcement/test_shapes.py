@@ -69,6 +69,7 @@ def test_random_walks_give_valid_calls(
         assert several or not found.shape.dialect.calls.parallel  # type: ignore[union-attr]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SHAPES)
 def test_one_call_at_most(model: Callable[[str], Model], name: str) -> None:
     found = model(name)
@@ -92,6 +93,7 @@ def test_no_call_without_permission(model: Callable[[str], Model], name: str) ->
     assert not all(machine.accept_tokens([token]) for token in begins)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("reasoning", ["open", "must"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_reasoning_ends_at_its_budget_and_a_call_follows(
@@ -115,6 +117,7 @@ def test_reasoning_ends_at_its_budget_and_a_call_follows(
             assert calls_of(found, rest.removeprefix(thoughts.after))[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("choice", ["none", "auto"])
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "bare"])
 def test_content_of_a_format_or_calls(
@@ -139,6 +142,7 @@ def test_content_of_a_format_or_calls(
     assert kinds == ({False} if choice == "none" else {False, True})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SHAPES)
 def test_calls_close_at_the_budget(model: Callable[[str], Model], name: str) -> None:
     found = model(name)

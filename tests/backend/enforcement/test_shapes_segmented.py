@@ -55,6 +55,7 @@ def test_the_segmenter_finds_the_calls_of_the_reader(
     assert seen or choice == "auto"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SHAPES)
 def test_reasoning_is_apart(model: Callable[[str], Model], name: str) -> None:
     found = model(name)

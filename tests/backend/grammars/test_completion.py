@@ -37,6 +37,7 @@ def arguments(vocabulary: Vocabulary, tokens: list[int]) -> Any:
     return json.loads(text)["arguments"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("definition", HARD, ids=lambda t: t["function"]["name"])
 def test_completion_from_any_position_is_valid(
     compile_tool: Callable[[Tool], MeasuredGrammar],

@@ -33,6 +33,7 @@ def test_a_changed_character_is_rejected_or_without_effect(at: int, character: s
     assert text == '{"grammar": "x"}'
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("megabytes", [17, 400])
 def test_decompression_bombs_are_rejected(megabytes: int) -> None:
     compressor = zlib.compressobj(9)

@@ -87,6 +87,7 @@ def test_a_value_that_an_engine_refuses_leaves_the_others_masked(
     assert all(re.fullmatch("[a-c]{3}", value["id"]) for value in values)
 
 
+@pytest.mark.exhaustive
 @FEW
 @given(schema=schemas(), data=st.data())
 def test_grammars_accept_valid_instances(

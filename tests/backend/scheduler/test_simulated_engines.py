@@ -28,6 +28,7 @@ BASE = Profile(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "profile",
     [

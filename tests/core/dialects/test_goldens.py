@@ -45,6 +45,7 @@ def test_the_segmenter_finds_the_message(dialect: Dialect, golden: Golden, speci
     assert events[-1] == finish_of(golden)
 
 
+@pytest.mark.exhaustive
 @MARKS
 @pytest.mark.parametrize(("dialect", "golden"), CASES)
 def test_events_do_not_depend_on_the_tokens(

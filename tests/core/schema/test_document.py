@@ -136,6 +136,7 @@ def test_deeply_nested_schemas_are_normalised() -> None:
     assert sum(1 for _ in reachable(found)) == 20_001
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "schema",
     [

@@ -64,6 +64,7 @@ def drawn(api: str, number: int) -> Request:
     return APIS[api].make_request(Random(number), "tiny", {"5": 100.0})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("api", APIS)
 def test_fuzzed_requests_are_valid_unless_marked(api: str) -> None:
     found: Counter[str] = Counter()
@@ -81,6 +82,7 @@ def test_fuzzed_requests_are_valid_unless_marked(api: str) -> None:
     assert REQUESTS / 2 < found["valid"] < REQUESTS
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("api", APIS)
 def test_param_of_a_refusal_is_a_path_in_the_request(api: str) -> None:
     refused = 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +176,7 @@ RICH = NeutralRequest(
 """With all features that all APIs have."""
 
 
+@pytest.mark.exhaustive
 @example(RICH)
 @example(dataclasses.replace(RICH, named="look", thinking=Thinking(on=True, budget=9)))
 @example(dataclasses.replace(RICH, allowed=("look",), top_logprobs=2, thinking=Thinking(on=False)))

@@ -26,6 +26,7 @@ def call(_body: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"message": {"role": "assistant", "content": None, "tool_calls": calls}}]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_python_program_runs(serve: Serve, tmp_path: Path, kept: bool) -> None:
     gateway = serve(ScriptedServer(call))

@@ -68,6 +68,7 @@ def test_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
     refused_or_read(tmp_path / "keys.yaml", content)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "content",
     [

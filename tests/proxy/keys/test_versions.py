@@ -146,6 +146,7 @@ async def test_concurrent_writes_of_different_keys_are_all_in_the_mark(
     assert len(set(mark.keys.values())) == len(keys)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [EPOCH, VERSION, CHANGES, RECORDS, MARK])
 async def test_entries_of_a_wrong_type_are_reported_once_and_polled_at_the_usual_pace(
     redis_at_hand: RedisServer, key_sync: KeySync, name: str, caplog: pytest.LogCaptureFixture

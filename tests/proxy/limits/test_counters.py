@@ -78,6 +78,7 @@ ACTIONS = st.lists(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kinds", [KINDS, KINDS + MORE_KINDS])
 @hypothesis(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

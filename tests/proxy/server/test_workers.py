@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from toolgate_proxy.stack.processes import free_port
 
@@ -29,6 +30,7 @@ uvicorn.run("slow:create", factory=True, port=int(sys.argv[1]), workers=2, **wor
 """
 
 
+@pytest.mark.exhaustive
 def test_worker_that_starts_slowly_is_not_killed(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(APP)
     port, log = free_port(), tmp_path / "log"

@@ -60,6 +60,7 @@ def processes(temporary: Path) -> list[str]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_leaves_no_processes_and_no_files(tmp_path: Path, number: signal.Signals) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolgate_core.custom_tools import Grammar, read_grammar
@@ -83,7 +84,9 @@ grammars = definitions(REGEX).map(lambda text: Grammar("regex", text)) | (
 ).map(lambda text: Grammar("lark", text))
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=400)
+@example(Grammar("lark", "%declare A\nstart: A"), "a")
 @given(grammars, st.text("ab1 x", max_size=12))
 def test_any_grammar_is_read_or_not_read(grammar: Grammar, text: str) -> None:
     matches = grammar_reader.read_grammar(grammar)

@@ -337,6 +337,7 @@ def test_a_length_beyond_what_masks_count_is_left_to_validation() -> None:
     assert [one.pointer for one in verdict.residual] == ["/properties/a/maxLength"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(FORMS))
 def test_counted_texts_with_parts_of_the_end_do_not_exceed_a_limit_of_the_engine(name: str) -> None:
     made = model(name)

@@ -12,6 +12,7 @@ from toolgate_core.wire import ResidualKeyword
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.exhaustive
 async def test_the_quarantine_compiles_arguments_in_tags() -> None:
     either = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 3}]}
     schema = {"properties": {"a": {"type": "string"}, "b": either}, "required": ["a"]}

@@ -97,6 +97,7 @@ def arguments(text: str, marks: Marks = NO_MARKS) -> Any:
     return json.loads(written)
 
 
+@pytest.mark.exhaustive
 @EITHER
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_string_is_raw_text(value: str, marks: Marks) -> None:

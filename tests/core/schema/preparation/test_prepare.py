@@ -44,6 +44,7 @@ def validator(schema: Any) -> Any:
     return jsonschema_rs.validator_for(schema, validate_formats=True)
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY)
 def test_normalised_schemas_accept_the_same_instances(
@@ -75,6 +76,7 @@ def test_prepared_schemas_accept_the_same_instances(
             assert not after.is_valid(value)
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY, st.randoms(use_true_random=False))
 @example(
@@ -101,6 +103,7 @@ def test_relaxed_schemas_accept_all_valid_instances(
     assert {o.pointer for o in gone} <= {o.pointer for o in removed_occurrences(schema, gone)}
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY)
 def test_fallback_schemas_accept_all_valid_instances(
@@ -272,6 +275,7 @@ def test_properties_keep_their_order() -> None:
     assert list(prepare(schema).schema["properties"]) == ["z", "a", "m"]
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(
     st.lists(st.sampled_from([*TEXTS, "abd", "-]^"]) | st.text(max_size=4), max_size=5), st.text()
@@ -287,6 +291,7 @@ def test_pattern_excluding_returns_none_for_long_texts() -> None:
     assert pattern_excluding(["x" * 1_000]) is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_format_patterns_accept_valid_strings_only(name: str) -> None:
     check = validator({"format": name})

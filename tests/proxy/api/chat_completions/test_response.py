@@ -70,6 +70,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ANSWERS)
 @settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, 80), max_size=12))

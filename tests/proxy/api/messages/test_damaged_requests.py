@@ -108,6 +108,7 @@ def _check_refusal(error: InvalidRequest) -> None:
     check_error(Messages().error(error, None, "req_1"))
 
 
+@pytest.mark.exhaustive
 @settings(deadline=None, max_examples=600)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JSON, st.booleans()), min_size=1, max_size=3))
 def test_a_damaged_request_is_parsed_or_refused(

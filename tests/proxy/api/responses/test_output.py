@@ -63,6 +63,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ANSWERS)
 @settings(deadline=None, max_examples=25)
 @given(cuts=st.lists(st.integers(0, 80), max_size=8))

@@ -65,6 +65,7 @@ def test_contradictions_are_found(contradiction: list[Any]) -> None:
             assert not never(contradiction[at])
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(schemas(), schemas(), st.lists(instances, min_size=10, max_size=30))
 def test_no_value_satisfies_a_contradiction(

@@ -69,6 +69,7 @@ def test_what_has_no_positive_keywords(schema: Any) -> None:
         negated(schema)
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(schemas(), schemas(), st.lists(instances, min_size=10, max_size=20))
 def test_either_the_schema_or_an_alternative_accepts_a_value(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ SOME = settings(
 )
 
 
+@pytest.mark.exhaustive
 @SOME
 @example({"not": {"const": 1, "enum": [None, 1]}}, [None, 1, 2, "x"])
 @given(schemas(), st.lists(instances, min_size=10, max_size=20))
