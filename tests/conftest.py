@@ -1,15 +1,34 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.agents.client_packages import prepare
 
+HERE = Path(__file__).parent
+FOLDERS = {"vllm": HERE / "gateway", "litellm_process": HERE / "proxy" / "process"}
+"""Folders whose conftest.py marks all their tests."""
+
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("toolgate", deadline=None)
 settings.load_profile("toolgate")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules without a test of the mark that -m names are not imported, which takes half a minute
+    for all of them."""
+    selected = config.option.markexpr
+    for mark, folder in FOLDERS.items():
+        inside = collection_path.is_relative_to(folder)
+        if inside and f"not {mark}" in selected:
+            return True
+        is_module = collection_path.suffix == ".py"
+        if is_module and not inside and selected.split(" ")[0] == mark:
+            return f"pytest.mark.{mark}" not in collection_path.read_text() or None
+    return None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

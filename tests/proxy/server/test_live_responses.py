@@ -64,6 +64,13 @@ async def get(gateway: Gateway, rest: str = "", method: str = "GET", **query: An
     )  # fmt: skip
 
 
+async def waiting(live: LiveResponse) -> None:
+    """Returns when a reader has read all events so far."""
+    async with asyncio.timeout(10):
+        while live._change is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def body_of(response: Response) -> bytes:
     """Without keep-alives, which depend on the time."""
     return b"".join(each for each in response.bodies if not each.startswith(b":"))
@@ -171,9 +178,9 @@ async def test_readers_see_that_the_client_disconnected(gateway: Gateway, script
     """The request is cancelled, as without readers, and not stored."""
     leaves = asyncio.Event()
     asked = await asking(gateway, leave_after=leaves)
-    await in_flight(gateway)
+    live = await in_flight(gateway)
     reader = asyncio.create_task(get(gateway, stream="true"))
-    await asyncio.sleep(0.05)
+    await waiting(live)
     leaves.set()
     events = read_events(body_of(await reader))
     sent = read_events(body_of(await asked))
@@ -188,11 +195,11 @@ async def test_readers_see_that_the_client_disconnected(gateway: Gateway, script
 
 
 async def test_readers_see_that_the_response_failed(gateway: Gateway, script: Script) -> None:
-    script.error_after = TOKENS
+    script.error_after = TOKENS + 1
     asked = await asking(gateway)
-    await in_flight(gateway)
+    live = await in_flight(gateway)
     reader = asyncio.create_task(get(gateway, stream="true"))
-    await asyncio.sleep(0.05)
+    await waiting(live)
     script.hang_after = None
     sent = body_of(await asked)
     assert read_events(sent)[-1]["response"]["error"]["code"] == "enforcement_failed"
@@ -212,7 +219,7 @@ async def test_a_reader_whose_key_is_revoked_gets_no_more(
     live = await in_flight(gateway, "team a")
     number = len(live.log.events()) if live.log is not None else 0
     reader = asyncio.create_task(get(gateway, stream="true", key=keys["mate"]))
-    await asyncio.sleep(0.1)
+    await waiting(live)
     gateway.here.key_sync.key_cache.replace([made[0]])
     script.hang_after = None
     assert read_events(body_of(await asked))[-1]["type"] == "response.completed"
@@ -235,9 +242,10 @@ async def test_events_that_are_too_large_can_not_be_followed(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = await asking(gateway)
-    monkeypatch.setattr(await in_flight(gateway), "_left", 500)
+    live = await in_flight(gateway)
+    monkeypatch.setattr(live, "_left", 500)
     reader = asyncio.create_task(get(gateway, stream="true"))
-    await asyncio.sleep(0.05)
+    await waiting(live)
     script.hang_after = None
     last = read_events(body_of(await asked))[-1]["response"]
     *events, error = read_events(body_of(await reader))
