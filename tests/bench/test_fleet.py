@@ -39,6 +39,7 @@ def test_limits_keys_and_grammars_hold_with_faults(seed: int) -> None:
     assert {"requests per minute", "requests at once", "keys", "verdicts"} <= outcome.checks.keys()
 
 
+@pytest.mark.exhaustive
 def test_a_seed_can_be_replayed() -> None:
     first, again, other = (simulate(seed, Profile(days=0.2)) for seed in (3, 3, 4))
     assert first == again

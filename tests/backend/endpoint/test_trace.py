@@ -73,6 +73,7 @@ async def traced(trace: Trace, ids: list[int], size: int, choice: int = 0) -> li
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SPECS)
 async def test_a_trace_has_the_masks_and_phases_of_the_engine(
     tracer: Tracer, automaton: MakeAutomaton, vocabulary: Vocabulary, name: str

@@ -175,6 +175,7 @@ def test_rolled_back_tokens_do_not_count() -> None:
     assert allowed(machine, found) == other
 
 
+@pytest.mark.exhaustive
 def test_without_a_length_nothing_is_closed() -> None:
     found = model("qwen3", True)
     machine = found.automaton(choice="required")

@@ -113,6 +113,7 @@ async def test_a_failure_of_a_rank_is_no_verdict_on_the_schema(
     assert all(store.get(tool.key) for store in ranks.stores)
 
 
+@pytest.mark.exhaustive
 async def test_a_load_that_fails_after_its_client_left_is_not_reported(
     registry: GrammarRegistry, bench: Bench
 ) -> None:

@@ -88,6 +88,7 @@ def test_the_command_line_converts_its_transcripts(golden: Golden) -> None:
     assert calls == [(call.name, call.arguments, call.id) for call in golden.calls]
 
 
+@pytest.mark.exhaustive
 @MARKS
 @pytest.mark.parametrize("golden", SANDPIPER.goldens)
 def test_the_segmenter_reads_its_transcripts_at_every_split(

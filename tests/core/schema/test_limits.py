@@ -62,6 +62,7 @@ def test_the_error_has_the_pointer_of_the_exceeding_value() -> None:
     assert error.pointer == "/properties/a~1b"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("properties", [{}, {"a": {"$ref": "#/$defs/b"}}])
 def test_a_long_property_name_is_not_copied_for_each_nested_value(
     properties: dict[str, Any],

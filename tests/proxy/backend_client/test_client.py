@@ -260,6 +260,7 @@ async def test_events_received_together_are_one_batch() -> None:
         await stream.aclose()
 
 
+@pytest.mark.exhaustive
 async def test_response_without_events_times_out_despite_keep_alives(backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
     client = Backend(backend.url, SecretStr(KEY), QUICK)
@@ -292,6 +293,7 @@ async def test_dead_engine_raises_backend_lost_before_and_during_a_stream() -> N
                 await events(client, request("x"))
 
 
+@pytest.mark.exhaustive
 async def test_keep_alives_do_not_extend_the_first_token_timeout(backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=0)
     backend.scripts["slow"] = Script(("Hello you",), pause=0.5)

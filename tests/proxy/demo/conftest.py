@@ -64,7 +64,7 @@ def serve() -> Iterator[Callable[[ScriptedServer], ScriptedServer]]:
 
         server = HTTPServer(("127.0.0.1", 0), Handler)
         running.append(server)
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         script.url = f"http://127.0.0.1:{server.server_port}"
         return script
 

@@ -128,6 +128,7 @@ async def test_each_exchange_is_measured_with_those_that_fail(redis_at_hand: Red
     await redis.aclose()
 
 
+@pytest.mark.exhaustive
 async def test_hung_redis_does_not_fail_commands_with_a_longer_timeout(
     redis_at_hand: RedisServer,
 ) -> None:

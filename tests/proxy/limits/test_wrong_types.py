@@ -76,6 +76,7 @@ async def test_limits_with_a_wrong_counter_follow_the_policy_for_a_missing_redis
     await limiter.aclose()
 
 
+@pytest.mark.exhaustive
 async def test_updates_that_redis_refuses_do_not_stop_those_of_other_requests(
     redis_at_hand: RedisServer,
 ) -> None:

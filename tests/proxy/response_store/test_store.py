@@ -140,6 +140,7 @@ async def test_events_that_are_too_large_are_left_out(make_store: MakeStore) -> 
     assert await store.events(OWNER, "resp_1") is None
 
 
+@pytest.mark.exhaustive
 async def test_responses_expire(make_store: MakeStore) -> None:
     store = make_store(responses_ttl=1, responses_quota=2)
     await store.put(OWNER, response("resp_1"), log())

@@ -79,6 +79,7 @@ def test_a_signal_leaves_no_processes_and_no_files(tmp_path: Path, number: signa
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.exhaustive
 def test_logs_of_a_failed_start_are_kept_at_the_printed_path(tmp_path: Path) -> None:
     process = start(tmp_path, failing="gateway")
     output, _ = process.communicate(timeout=SECONDS)

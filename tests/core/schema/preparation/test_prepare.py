@@ -54,6 +54,7 @@ def test_normalised_schemas_accept_the_same_instances(
     assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
 
 
+@pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY)
 def test_prepared_schemas_accept_the_same_instances(

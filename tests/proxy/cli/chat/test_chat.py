@@ -83,7 +83,7 @@ class Gateway:
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     made = Gateway()
-    thread = threading.Thread(target=made.server.serve_forever)
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
     thread.start()
     yield made
     made.server.shutdown()

@@ -41,7 +41,7 @@ class Models(BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     server = HTTPServer(("127.0.0.1", 0), Models)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
