@@ -61,7 +61,7 @@ def check_package(what: str, package: str) -> None:
 
 def package_command(package: str) -> str:
     """The shell command that installs one package."""
-    return shlex.join([*_installer(torch_on_cpu=False), package])
+    return _install(package)
 
 
 def install_command(*extras: str) -> str:
@@ -71,7 +71,6 @@ def install_command(*extras: str) -> str:
     if clone is not None and Path(sys.prefix) == clone / ".venv":
         return f"make -C {shlex.quote(str(clone))} setup"  # chooses vLLM's build for the machine
     chosen = [f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras]
-    command = _installer(torch_on_cpu=on_cpu)
     named = ",".join(chosen)
     if clone is not None:
         paths = [f"{clone}[{named}]"]
@@ -79,15 +78,23 @@ def install_command(*extras: str) -> str:
             paths.append(str(clone / "demo_model"))
     else:
         paths = [_requirement(named)]
-    return shlex.join([*command, *paths])
+    return _install(*paths, torch_on_cpu=on_cpu)
 
 
-def _installer(*, torch_on_cpu: bool) -> list[str]:
-    if find_spec("pip") is not None and not torch_on_cpu:
-        return [sys.executable, "-m", "pip", "install"]
+def _install(*packages: str, torch_on_cpu: bool = False) -> str:
+    python = [sys.executable, "-m"]
+    pip = [*python, "pip", "install"] if find_spec("pip") is not None else None
+    if pip is not None and not torch_on_cpu:
+        return shlex.join([*pip, *packages])
     # Only uv chooses PyTorch's package index. Without pip, uv has made this environment.
+    first, uv = "", ["uv"]
+    if pip is not None and shutil.which("uv") is None:
+        uv = [*python, "uv"]
+        if find_spec("uv") is None:
+            first = shlex.join([*pip, "uv"]) + " && "
     backend = ["--torch-backend", "cpu"] if torch_on_cpu else []
-    return ["uv", "pip", "install", "--python", sys.executable, *backend]
+    options = ["--python", sys.executable, *backend]
+    return first + shlex.join([*uv, "pip", "install", *options, *packages])
 
 
 def _clone() -> Path | None:

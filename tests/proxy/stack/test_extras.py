@@ -103,14 +103,29 @@ def test_sources_without_an_installation_are_a_clone(
     assert shlex.split(install_command("proxy"))[-1] == "toolgate[proxy]"
 
 
-def test_without_a_gpu_the_cpu_build_is_installed(
-    origin: Origin, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("commands", "packages", "beginning"),
+    [
+        (["uv"], ["pip"], ["uv"]),
+        (["uv"], [], ["uv"]),
+        ([], [], ["uv"]),
+        ([], ["pip", "uv"], [sys.executable, "-m", "uv"]),
+        ([], ["pip"], [*PIP, "uv", "&&", sys.executable, "-m", "uv"]),
+    ],
+)
+def test_without_a_gpu_uv_installs_the_cpu_build(
+    commands: list[str],
+    packages: list[str],
+    beginning: list[str],
+    origin: Origin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     origin(None)
-    monkeypatch.setattr(extras.shutil, "which", lambda _: None)
+    monkeypatch.setattr(extras.shutil, "which", lambda name: name if name in commands else None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: name if name in packages else None)
     command = shlex.split(install_command("backend"))
-    assert command[:3] == ["uv", "pip", "install"]
-    assert command[-3:] == ["--torch-backend", "cpu", "toolgate[backend-cpu]==0.1.0"]
+    expected = ["pip", "install", "--python", sys.executable, "--torch-backend", "cpu"]
+    assert command == [*beginning, *expected, "toolgate[backend-cpu]==0.1.0"]
 
 
 @pytest.mark.parametrize(
