@@ -113,6 +113,21 @@ async def test_the_check_of_keys_needs_a_key() -> None:
     assert made.requests == 0
 
 
+@pytest.mark.parametrize("api", Api)
+async def test_the_check_of_keys_needs_a_server_that_checks_keys(api: Api) -> None:
+    server = ReferenceServer()
+
+    async def open_to_all(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"authorization", f"Bearer {KEY}".encode())]
+        await server({**scope, "headers": headers}, receive, send)
+
+    [check] = select([api], only=["errors.wrong_key"])
+    made = await run(client_of(open_to_all), [check])
+    assert made.results[0].verdict == Verdict.SKIP
+    assert "does not check keys" in made.results[0].message
+    assert made.requests == 2
+
+
 async def test_fields_that_the_server_does_not_know_are_left_out() -> None:
     server, seen = ReferenceServer(), list[str]()
 

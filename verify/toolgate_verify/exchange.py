@@ -18,7 +18,7 @@ class Request:
     raw: str | None = None
     """Sent instead of the body, for bodies that are not JSON."""
     key: str | None = None
-    """Sent instead of the key of the run."""
+    """Sent instead of the key of the run. Empty: no key is sent."""
     headers: dict[str, str] = field(default_factory=dict)
     leave_after: int | None = None
     """The client closes the connection after this number of events."""

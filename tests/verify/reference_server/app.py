@@ -61,7 +61,8 @@ class ReferenceServer:
         path: str = scope["path"]
         api = PATHS.get(path) or COUNTS.get(path) or Api.RESPONSES
         form = FORMS[api]
-        if not fault.accepts and headers.get("authorization") != f"Bearer {KEY}":
+        key = headers.get("authorization", "")
+        if not key or (not fault.accepts and key != f"Bearer {KEY}"):
             return Reply(401, form.error("", "The key is not valid.", 401))
         if path not in PATHS and path not in COUNTS:
             return fault.state(self, self._state(scope["method"], path))

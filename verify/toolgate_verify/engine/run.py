@@ -14,6 +14,7 @@ from ..terms import Failed, Refused, Skipped, Verdict
 from .client import BudgetSpent, Client
 
 NO_KEY = "not run: it needs a run with a key"
+NOT_RUN = "not run"
 NOT_SENT = "not run: the limit of requests (--max-requests) was reached"
 
 
@@ -74,9 +75,9 @@ def scenarios_of(checks: Iterable[Check]) -> list[Scenario]:
 async def perform(client: Client, scenario: Scenario, *, one_by_one: bool = False) -> Evidence:
     """The answers of a scenario. Empty if the limit of requests was reached before its end."""
     evidence = Evidence(scenario)
-    groups: list[Sequence[Request]] = [
-        [each for each in scenario.requests if client.target.key or not each.key]
-    ]
+    if not client.target.key and any(each.key is not None for each in scenario.requests):
+        return Evidence(scenario, reason=NO_KEY)
+    groups: list[Sequence[Request]] = [scenario.requests]
     followed = False
     try:
         while groups:
@@ -122,7 +123,7 @@ def judge(check: Check, evidence: Evidence | None) -> Result:
     """The verdict of one check on the answers."""
     if evidence is None or not evidence.exchanges:
         reason = "" if evidence is None else evidence.reason
-        return Result(check, Verdict.SKIP, reason or NO_KEY)
+        return Result(check, Verdict.SKIP, reason or NOT_RUN)
     evidence.shown = None
     try:
         check.judge(evidence)

@@ -39,7 +39,7 @@ class Target:
         return replace(request, body={**self.extra, **body})
 
     def headers(self, request: Request, api: Api) -> dict[str, str]:
-        key = request.key or self.key
+        key = self.key if request.key is None else request.key
         made = {"authorization": f"Bearer {key}"} if key else {}
         if api == Api.MESSAGES:
             made |= {"anthropic-version": ANTHROPIC_VERSION}

@@ -22,8 +22,8 @@ def curl(target: Target, api: Api, request: Request) -> str:
     if request.method != "POST":
         parts += ["-X", request.method]
     parts.append(shlex.quote(f"{target.url}{request.path}"))
-    if request.key or target.key:
-        key = request.key or KEY
+    key = (KEY if target.key else "") if request.key is None else request.key
+    if key:
         parts += ["-H", f'"Authorization: Bearer {key}"']
     if api == Api.MESSAGES:
         parts += ["-H", shlex.quote(f"anthropic-version: {ANTHROPIC_VERSION}")]
