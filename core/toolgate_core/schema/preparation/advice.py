@@ -66,8 +66,8 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Declare all properties and use `additionalProperties: false`.",
     ),
     "uniqueItems": (
-        _COUNTING,
-        "Use one boolean property for each possible item, or allow duplicates.",
+        "Its items are not few listed values, and a grammar can't compare items with earlier ones.",
+        "List at most four values in `enum`, or use one boolean property for each possible item.",
     ),
     "": (
         "The grammar engines do not support it in this place.",

@@ -81,7 +81,7 @@ class Emptiness:
     def listed(self, schemas: Sequence[Any]) -> list[Any] | None:
         """The values that an enumeration in all these schemas has; None if there is none."""
         nodes = self.conjuncts(schemas)
-        values = _listed(nodes)
+        values = listed_in(nodes)
         return values and [value for value in values if not self._excluded(nodes, value, 0)]
 
     def most_items(self, schemas: Sequence[Any]) -> int | None:
@@ -134,7 +134,7 @@ class Emptiness:
         types = set(TYPES)
         for node in nodes:
             types &= types_of(node)
-        values = _listed(nodes)
+        values = listed_in(nodes)
         if values is not None:
             return all(self._excluded(nodes, value, depth) for value in values)
         return all(self._type_empty(kind, nodes, depth) for kind in types)
@@ -157,7 +157,7 @@ class Emptiness:
         if most is not None and least > most:
             return True
         return any(
-            self._never([], [], [_item(node, at) for node in nodes], depth + 1)
+            self._never([], [], [item_of(node, at) for node in nodes], depth + 1)
             for at in range(min(least, MAX_ITEMS))
         )
 
@@ -207,7 +207,7 @@ class Emptiness:
         """Whether one of the nodes excludes a value."""
         for node in nodes:
             flat = {k: v for k, v in node.items() if k in _FLAT}
-            listed = _listed([node])
+            listed = listed_in([node])
             if listed is not None and not any(same(value, each) for each in listed):
                 return True
             if "not" in node and self._satisfies(value, node["not"]):
@@ -221,7 +221,7 @@ class Emptiness:
                 for name, each in value.items()
             )
         elif isinstance(value, list):
-            parts = ((each, [_item(node, at) for node in nodes]) for at, each in enumerate(value))
+            parts = ((each, [item_of(node, at) for node in nodes]) for at, each in enumerate(value))
         return any(
             self._never([], [], [{"const": each}, *schemas], depth + 1) for each, schemas in parts
         )
@@ -259,13 +259,13 @@ def _is_valid(schema: str, value: str) -> bool:
         return True
 
 
-def _item(node: Node, at: int) -> Any:
+def item_of(node: Node, at: int) -> Any:
     """The schema that a node has for the item at this place."""
     first = node.get("prefixItems", [])
     return first[at] if at < len(first) else node.get("items", True)
 
 
-def _listed(nodes: list[Node]) -> list[Any] | None:
+def listed_in(nodes: list[Node]) -> list[Any] | None:
     """The values of the shortest enumeration; None if there is none."""
     lists = [node["enum"] for node in nodes if "enum" in node]
     lists += [[node["const"]] for node in nodes if "const" in node]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..relaxation import UNEVALUATED
-from . import conditions, counts, finite_patterns, one_of
+from . import conditions, counts, finite_patterns, one_of, unique_items
 from .document import Document
 from .emptiness import Node
 
@@ -19,6 +19,7 @@ RULES: tuple[Rule, ...] = (
     conditions.rewrite_dependent_schemas,
     counts.rewrite_min_properties,
     counts.rewrite_max_properties,
+    unique_items.rewrite,
 )
 
 
