@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_COUNTING = "A grammar can't compare items with earlier ones, or count them."
+_COUNTING = (
+    "Arrays can have many items of which only some satisfy it, and a grammar can't count them."
+)
 _CONDITION = "The negation of its condition can't be written in keywords that grammars support."
 _NUMBERS = "It has numbers beyond 2^53, which double precision can't represent exactly."
 _UNEVALUATED = "It depends on other keywords that masks can't enforce."
@@ -15,7 +17,7 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Follow the advice for `patternProperties`.",
     ),
     "const": (_NUMBERS, "Use a string."),
-    "contains": (_COUNTING, "Declare a property for the required item."),
+    "contains": (_COUNTING, "Add a small `maxItems`, or declare a property for the required item."),
     "dependentRequired": (
         "Its combination with the other keywords can't be written as alternatives.",
         "Write the alternatives as `anyOf`, each with its own `required`.",
@@ -25,12 +27,12 @@ ADVICE: dict[str, tuple[str, str]] = {
     "enum": (_NUMBERS, "Use strings."),
     "format": ("The grammar engines do not support this format.", "Use `pattern`."),
     "if": (_CONDITION, _CASES),
-    "maxContains": (_COUNTING, "Remove it."),
+    "maxContains": (_COUNTING, "Add a small `maxItems`."),
     "maxProperties": (
         "A grammar can't count optional properties.",
         "Declare the properties, or use an array with `maxItems`.",
     ),
-    "minContains": (_COUNTING, "Remove it."),
+    "minContains": (_COUNTING, "Add a small `maxItems`."),
     "minProperties": (
         "A grammar can't require more than one of several optional properties.",
         "Use `required`, or an array with `minItems`.",

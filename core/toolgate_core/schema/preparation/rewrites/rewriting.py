@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..relaxation import UNEVALUATED
-from . import conditions, counts, finite_patterns, one_of, unique_items
+from . import conditions, contains, counts, finite_patterns, one_of, unique_items
 from .document import Document
 from .emptiness import Node
 
@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     counts.rewrite_min_properties,
     counts.rewrite_max_properties,
     unique_items.rewrite,
+    contains.rewrite,
 )
 
 
