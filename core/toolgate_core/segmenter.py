@@ -69,6 +69,12 @@ class Segmenter:
         self._cut_call = False
         self._has_mark = False  # whether withheld text may contain a mark
         self.reasoning_tokens = 0
+        self.call_tokens: tuple[int, ...] = ()
+        """About the number of tokens of each complete call: of tokens that arrive together, up to
+        `RUN` before and after the call count as the call's."""
+        self._tokens = 0
+        self._tokens_before = 0  # before those that are read now
+        self._call_began = 0
 
     def copy(self) -> Segmenter:
         """An independent copy with the same state."""
@@ -130,13 +136,18 @@ class Segmenter:
             return ()
         if self._phase is _Phase.REASONING:
             self.reasoning_tokens += len(texts)
+        self._count(len(texts))
         return self._text("".join(texts), logprob)
 
     def _mark(self, symbol: str) -> Iterable[Event]:
         if self._phase is _Phase.REASONING:
             self.reasoning_tokens += 1
+        self._count(1)
         self._has_mark = True
         return self._text(symbol, None)
+
+    def _count(self, tokens: int) -> None:
+        self._tokens_before, self._tokens = self._tokens, self._tokens + tokens
 
     # --- text ---
 
@@ -311,6 +322,7 @@ class Segmenter:
 
     def _begin_call(self, parts: tuple[Any, ...], events: list[Event]) -> None:
         self._phase = _Phase.CALL
+        self._call_began = self._tokens_before
         self._reader = CallReader(self._form, parts, self._schemas, self._calls)
 
     def _read_call(
@@ -321,6 +333,7 @@ class Segmenter:
         events += reader.feed(text, logprobs)
         if reader.finished:
             self._calls += 1
+            self.call_tokens += (self._tokens - self._call_began,)
             self._phase, self._between = _Phase.AFTER_CALL, ""
             self._has_mark = False
             if reader.rest:

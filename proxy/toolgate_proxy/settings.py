@@ -244,6 +244,16 @@ class GrammarSettings(Section):
     `additionalProperties`. `true` follows JSON Schema. `false` follows OpenAI's strict mode."""
 
 
+class BudgetSettings(Section):
+    """Token budgets"""
+
+    required_call_tokens: Literal["learnt", "schema"] | Annotated[int, Field(ge=0)] = "learnt"
+    """Tokens of `max_tokens` that reasoning leaves for a required call, at most half of them.
+    `schema`: as many as the tool's schema suggests. `learnt`: also as many as 95 % of the earlier
+    calls of the tool needed. A number: that many. The parameter `toolgate.call_tokens` overrides
+    it."""
+
+
 class ValidationSettings(Section):
     """Validation of calls"""
 
@@ -286,6 +296,7 @@ class Settings(
     KeySettings,
     LimitSettings,
     GrammarSettings,
+    BudgetSettings,
     ValidationSettings,
     ImageSettings,
     SchemaLimitSettings,

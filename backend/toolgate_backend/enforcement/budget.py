@@ -39,12 +39,13 @@ class Budget:
         return self._tokens.shortest_call(grammar.name, grammar.least_tokens or 0, first=first)
 
     def _usual(self) -> int:
-        """Tokens to leave for a required call: as many as the longest of the tools' usual calls, or
-        as requested, but not more than half of the budget, and not less than the shortest call."""
+        """Tokens to leave for a required call: as many as the longest of the tools' usual calls,
+        by their schemas or by earlier calls, or as requested. Not more than half of the budget, and
+        not less than the shortest call."""
         wanted = self._spec.call_tokens
         if wanted is None:
             calls = (self._shortest(g, first=True) + g.extra_tokens for g in self.grammars)
-            wanted = max(calls, default=0)
+            wanted = max(*calls, self._spec.seen_call_tokens, 0)
         if self._spec.budget is not None:
             wanted = min(wanted, self._spec.budget // 2)
         return max(wanted, self._shortest_first)

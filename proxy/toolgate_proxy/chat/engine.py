@@ -27,6 +27,7 @@ from toolgate_core.tools import narrowed_tool
 from .. import tracing
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
+from ..grammars.call_lengths import CallLengths
 from ..grammars.service import LoadedGrammars
 from ..receipts.keys import read_key
 from ..routing.deployments import Deployment
@@ -38,6 +39,7 @@ from .receipt_log import ReceiptLog
 from .request import request_bounds
 from .request.backend_request import backend_request, chat_prompt, schema_params
 from .request.call_history import with_family_ids
+from .request.call_room import with_room_for_call
 from .request.images import Images
 from .request.reasoning_switch import with_reasoning_switch
 from .response import ChatResponse, ResponseEvent
@@ -57,6 +59,9 @@ class Generation:
     plan: EnforcementPlan
     residual: Mapping[str, tuple[wire.ResidualKeyword, ...]]
     """By tool hash: keywords that the masks do not enforce."""
+    keys: Mapping[str, str]
+    """Grammar keys by tool name."""
+    call_lengths: CallLengths
     events: EventStream
     span: tracing.Span = tracing.NONE
 
@@ -67,6 +72,7 @@ class Engine:
         self._images = Images(settings)
         self._resamples = settings.resamples
         self._token_traces = settings.token_traces
+        self._call_tokens = settings.required_call_tokens
         key = settings.receipt_key
         self._receipt_key = None if key is None else read_key(key.get_secret_value())
 
@@ -157,6 +163,10 @@ class Engine:
             if resample and resample.narrow:
                 loaded = await self._narrowed(deployment, plan, loaded, resample.narrow, info)
             narrow = resample.narrow if resample else None
+            keys = {tool.name: loaded.keys[tool.hash] for tool in plan.candidates}
+            plan = with_room_for_call(
+                plan, request.sampling, self._call_tokens, deployment.call_lengths, keys.values()
+            )
             message = backend_request(request, plan, loaded, context.request_id, narrow)
             try:
                 message = resample_request(message, resample) if resample else message
@@ -165,7 +175,9 @@ class Engine:
                 grammars.forget(unknown.keys)
                 continue
             context.note_enforcement(request.tools or request.content_format, loaded.residual)
-            return Generation(info, dialect, plan, loaded.residual, events, span)
+            return Generation(
+                info, dialect, plan, loaded.residual, keys, deployment.call_lengths, events, span
+            )
         raise BackendUnavailable(
             f"The backend evicted grammars of this request {MAX_SENDS} times before the request "
             "could start. Try again in a second. If this persists, raise TOOLGATE_MAX_GRAMMARS of "
@@ -204,7 +216,9 @@ class Engine:
                     generation.span.first("first output")
                 yield events
                 if response.complete:
-                    return
+                    break
+        for name, tokens in response.call_lengths:
+            generation.call_lengths.note(generation.keys[name], tokens)
 
 
 def _has_master_key(context: RequestContext) -> bool:

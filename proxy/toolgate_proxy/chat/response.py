@@ -65,13 +65,16 @@ class TokenCounts:
 class CallIds:
     """Generates the ids of the calls of one response."""
 
-    def __init__(self, info: wire.Info, request: ChatRequest) -> None:
+    def __init__(self, info: wire.Info, request: ChatRequest, dialect: Dialect) -> None:
+        ids = dialect.calls.ids if dialect.calls else None
+        # Those that each turn counts anew do not identify a call in the conversation.
+        self._written = ids is not None and ids.kind != "turn"
         self._numbered = info.call_ids == "kimi_k2"
         # As in vLLM (renderers/chat_utils.py), numbering continues through a conversation.
         self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
 
     def id_of(self, start: CallStart) -> str:
-        if start.id is not None:
+        if start.id is not None and self._written:
             return start.id
         if self._numbered:
             return f"functions.{start.name}:{self._before + start.index}"
@@ -103,7 +106,7 @@ class ChatResponse:
         self._dialect = dialect
         self._marks = info.marks
         self._schemas = {tool.name: tool.parameters for tool in plan.candidates}
-        self._call_ids = CallIds(info, request)
+        self._call_ids = CallIds(info, request, dialect)
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
         self._choices: list[Choice] = []
@@ -164,6 +167,13 @@ class ChatResponse:
         choices = self._choices
         ended_here = any(c.stopped or c.resample for c in choices)
         return ended_here and all(c.finished or c.resample for c in choices)
+
+    @property
+    def call_lengths(self) -> list[tuple[str, int]]:
+        """The name and the number of tokens of each complete call, once all choices have ended."""
+        if not all(choice.finished for choice in self._choices):
+            return []
+        return [call for choice in self._choices for call in choice.call_lengths]
 
     def take_resample(self) -> Resample | None:
         """Returns a choice that must be sampled again, or None. The next events that are fed must

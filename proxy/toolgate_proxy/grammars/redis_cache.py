@@ -67,7 +67,7 @@ class RedisCache:
         settings: Settings,
         today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date(),
     ) -> None:
-        self._redis = redis
+        self.redis = redis
         self._seal = seal
         self._settings = settings
         self._today = today
@@ -93,7 +93,7 @@ class RedisCache:
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
         """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
         so the longer timeout applies."""
-        replies = await self._redis.run([("MGET", *map(_record, keys))], patient=patient)
+        replies = await self.redis.run([("MGET", *map(_record, keys))], patient=patient)
         return self._open(keys, _values(replies))
 
     async def claim(self, keys: Sequence[str]) -> Claim:
@@ -103,7 +103,7 @@ class RedisCache:
         commands: list[Command] = [
             ("SET", _lock(key), token, "NX", "PX", self._lock_ms) for key in keys
         ]
-        replies = await self._redis.run([*commands, ("MGET", *map(_record, keys))])
+        replies = await self.redis.run([*commands, ("MGET", *map(_record, keys))])
         if replies is None:
             return Claim(token, tuple(keys), {})
         records = self._open(keys, _values(replies))
@@ -113,7 +113,7 @@ class RedisCache:
         needless = [key for key in locked if key in records]
         if needless:
             self._in_background(
-                self._redis.run([self._script(RELEASE, needless, token)], patient=True)
+                self.redis.run([self._script(RELEASE, needless, token)], patient=True)
             )
         return Claim(token, tuple(key for key in locked if key not in records), records)
 
@@ -141,7 +141,7 @@ class RedisCache:
     async def most_used(self, limit: int) -> list[GrammarRecord]:
         """The records of today's and yesterday's grammars, the most used first."""
         days = [self._today() - datetime.timedelta(days=ago) for ago in range(USE_DAYS)]
-        replies = await self._redis.run(
+        replies = await self.redis.run(
             [("ZREVRANGE", _used(day), 0, limit - 1, "WITHSCORES") for day in days], patient=True
         )
         uses: Counter[str] = Counter()
@@ -164,16 +164,16 @@ class RedisCache:
 
     async def aclose(self) -> None:
         await self.flush()
-        await self._redis.aclose()
+        await self.redis.aclose()
 
     @property
     def available(self) -> bool:
         """Whether Redis responds at the moment."""
-        return self._redis.available
+        return self.redis.available
 
     async def wait_until_connected(self) -> None:
         """Waits for the first connection to Redis, so that no request waits for it."""
-        await self._redis.connected()
+        await self.redis.connected()
 
     # --- records ------------------------------------------------------------------------------
 
@@ -203,14 +203,14 @@ class RedisCache:
     async def _renew(self, claim: Claim) -> None:
         while True:
             await asyncio.sleep(self._settings.grammar_lock_ttl / 3)
-            await self._redis.run(
+            await self.redis.run(
                 [self._script(RENEW, claim.won, claim.token, self._lock_ms)], patient=True
             )
 
     async def _finish(self, claim: Claim) -> None:
         writes = [self._write_command(record) for record in claim.results]
         release = self._script(RELEASE, claim.won, claim.token)
-        await self._redis.run([*writes, release], patient=True)
+        await self.redis.run([*writes, release], patient=True)
 
     def _script(self, script: str, keys: Sequence[str], *arguments: str | int) -> Command:
         return ("EVAL", script, len(keys), *map(_lock, keys), *arguments)
@@ -232,7 +232,7 @@ class RedisCache:
         # Gateways that have a grammar in memory do not read its record, which must not expire.
         commands += [("PEXPIRE", _record(key), ttl) for key in uses]
         commands += [("ZREMRANGEBYRANK", day, 0, -MAX_USED - 1), ("EXPIRE", day, USE_DAYS * 86_400)]
-        await self._redis.run(commands, patient=True)
+        await self.redis.run(commands, patient=True)
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Starts a task. The set keeps a reference, so that the task is not garbage-collected."""

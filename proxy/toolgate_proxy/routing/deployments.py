@@ -13,6 +13,7 @@ import httpx
 from pydantic import SecretStr
 
 from ..backend_client.client import Backend
+from ..grammars.call_lengths import CallLengths
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -124,6 +125,7 @@ class Deployment:
     backend: Backend
     grammars: GrammarService
     state: BackendState
+    call_lengths: CallLengths
     load: Load = field(default_factory=Load)
 
 
@@ -133,6 +135,8 @@ class Deployments:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
+        redis = self.shared_cache.redis if self.shared_cache is not None else None
+        self.call_lengths = CallLengths(redis, settings.grammar_ttl)
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
@@ -144,7 +148,8 @@ class Deployments:
             label = _without_password(url)
             backend = Backend(url, key, self._settings)
             grammars = GrammarService(backend, self._settings, self.shared_cache, label=label)
-            self._deployments[name] = Deployment(label, backend, grammars, BackendState(label))
+            state, lengths = BackendState(label), self.call_lengths
+            self._deployments[name] = Deployment(label, backend, grammars, state, lengths)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:

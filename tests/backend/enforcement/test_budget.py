@@ -119,8 +119,14 @@ def test_reasoning_leaves_room_for_the_call(
 
 
 @pytest.mark.parametrize(
-    ("budget", "call_tokens", "expected"),
-    [(400, None, 400 - 64), (100, None, 50), (400, 0, 400), (400, 150, 250), (100, 90, 50)],
+    ("budget", "call_tokens", "seen", "expected"),
+    [
+        *((400, None, 0, 400 - 64), (100, None, 0, 50)),
+        *((400, 0, 0, 400), (400, 150, 0, 250), (100, 90, 0, 50)),
+        # Earlier calls were shorter, longer, much longer. The request sets another length.
+        *((400, None, 20, 400 - 64), (400, None, 150, 250), (400, None, 900, 200)),
+        (400, 0, 150, 400),
+    ],
 )
 def test_reasoning_leaves_room_for_a_call_of_usual_length(
     automaton: MakeAutomaton,
@@ -128,6 +134,7 @@ def test_reasoning_leaves_room_for_a_call_of_usual_length(
     bodies: dict[str, int],
     budget: int,
     call_tokens: int | None,
+    seen: int,
     expected: int,
 ) -> None:
     """At most half of the budget, and the shortest call in any case."""
@@ -137,6 +144,7 @@ def test_reasoning_leaves_room_for_a_call_of_usual_length(
         reasoning="open",
         budget=budget,
         call_tokens=call_tokens,
+        seen_call_tokens=seen,
     )
     [mark] = [vocabulary.marks.tokens["</think>"]]
     [text] = vocabulary.encode("a")
@@ -147,7 +155,8 @@ def test_reasoning_leaves_room_for_a_call_of_usual_length(
     name = tools.WEATHER["function"]["name"]
     shortest = vocabulary.call_tokens.shortest_call(name, bodies[name], first=True)
     left = budget - reasoned - vocabulary.call_tokens.reasoning_end_count
-    wanted = budget - expected + (shortest if call_tokens is None and budget == 400 else 0)
+    by_schema = call_tokens is None and expected == 400 - 64
+    wanted = budget - expected + (shortest if by_schema else 0)
     assert left == max(wanted, shortest)
 
 

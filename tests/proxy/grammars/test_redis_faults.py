@@ -33,7 +33,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def up(gateway: Gateway) -> bool:
-    return gateway.fleet._redis.available
+    return gateway.fleet.redis.available
 
 
 async def test_grammars_load_while_redis_is_down_and_are_shared_after_its_restart(
