@@ -28,7 +28,10 @@ Part = str | Slot
 
 @dataclass(frozen=True)
 class CallIds:
-    """Ids that the family writes at `ID`. The gateway passes them to the client."""
+    """Ids that the family writes at `ID`.
+
+    The gateway passes them to the client, except those that each turn counts anew: ids of the API
+    identify a call in the conversation."""
 
     kind: Literal["conversation", "turn", "random"]
     """`conversation` and `turn` count the calls; `random` is a string of letters and digits."""

@@ -6,10 +6,14 @@ import pytest
 
 from tests.support.apis.chat_events import answer_to, events, fed, request, responses
 from tests.support.apis.read_responses import of_whole
+from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, NamedTool
+from toolgate_core.deltas import CallStart
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
+from toolgate_proxy.chat.response import CallIds
 
 
 def test_stop_strings_in_all_choices_complete_the_response_early() -> None:
@@ -72,3 +76,19 @@ def test_cached_tokens_are_counted_when_the_response_ends_early() -> None:
     fed(answer, sent[:2])
     assert answer.complete
     assert answer.counts.cached == 4
+
+
+@pytest.mark.parametrize(
+    ("dialect", "passed_on"),
+    [("mistral_v3", True), ("kimi_k2", True), ("cohere_r7b", False), ("kimi_k3", False)],
+)
+def test_ids_that_each_turn_counts_anew_are_not_those_of_the_api(
+    dialect: str, passed_on: bool
+) -> None:
+    ids = CallIds(INFO, request(), DIALECTS[dialect])
+    found = [ids.id_of(CallStart(0, "look", id="1")) for _ in range(2)]
+    if passed_on:
+        assert found == ["1", "1"]
+    else:
+        assert len({*found}) == 2
+        assert all(each.startswith("call_") for each in found)

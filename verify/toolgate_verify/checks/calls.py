@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import cache
 
-from ..asking.ask import Ask, User
+from ..asking import request
+from ..asking.ask import Ask, Assistant, CallTurn, Result, User
+from ..exchange import Request
 from ..reading.answer import Answer
 from ..registry import rule
-from ..scenario import Evidence
-from ..terms import Failed, Severity, Skipped, require
+from ..scenario import Evidence, Scenario
+from ..terms import Api, Failed, Severity, Skipped, require
 from ..tools.everyday import LIGHT, NOTE
 from .common import (
     arguments_of,
@@ -22,10 +26,8 @@ from .common import (
 )
 
 LIGHTS = (User("Switch on the light in the kitchen."),)
-CALL = paired(
-    "call",
-    Ask(LIGHTS, tools=(LIGHT, NOTE), choice="required", parallel=False, max_tokens=300),
-)
+ONE_CALL = Ask(LIGHTS, tools=(LIGHT, NOTE), choice="required", parallel=False, max_tokens=300)
+CALL = paired("call", ONE_CALL)
 UNSTRICT = paired(
     "unstrict",
     Ask(LIGHTS, tools=(LIGHT,), strict=False, choice="required", parallel=False, max_tokens=300),
@@ -100,17 +102,33 @@ def _ids(evidence: Evidence) -> None:
     )
 
 
+def _next(evidence: Evidence) -> tuple[Request, ...]:
+    """The next turn of the conversation."""
+    call = some_calls(evidence.answer(0))[0]
+    before = (Assistant(calls=(CallTurn(call.id, call.name, arguments_of(call)),)),)
+    turns = (*LIGHTS, *before, Result(call.id, "done"), User("And the one in the hall."))
+    return (request(evidence.api, replace(evidence.ask, turns=turns)),)
+
+
+@cache
+def _conversation(api: Api) -> Scenario:
+    first = (request(api, ONE_CALL),)
+    return Scenario(f"{api}.next_call", api, first, ONE_CALL, follow=_next, followers=1)
+
+
 @rule(
     "calls.ids_fresh",
-    "IDs of calls of two answers differ",
+    "IDs of calls in a conversation differ",
     "The ID of a call identifies it in the conversation.",
     topic="calls",
-    scenario=CALL,
-    severity=Severity.MINOR,
+    scenario=_conversation,
 )
 def _fresh(evidence: Evidence) -> None:
-    first, second = some_calls(evidence.whole)[0].id, some_calls(evidence.streamed)[0].id
-    require(first != second, f"calls of two answers have the ID {first!r}")
+    first = some_calls(evidence.answer(0))[0].id
+    require(
+        all(call.id != first for call in some_calls(evidence.answer(1))),
+        f"the calls of two turns have the ID {first!r}",
+    )
 
 
 @rule(

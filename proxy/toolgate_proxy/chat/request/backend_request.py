@@ -29,6 +29,7 @@ def backend_request(
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
     so the gateway's own id is appended. `narrow`: the tool whose narrowed grammar is loaded."""
     seed = request.sampling.seed
+    earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
     return wire.GenerateRequest(
         request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
         model=request.model,
@@ -36,8 +37,9 @@ def backend_request(
         sampling=request.sampling,
         enforcement=plan.wire(
             loaded.keys,
-            earlier_calls=sum(len(m.get("tool_calls") or ()) for m in request.messages),
-            id_seed=request.request_id if seed is None else f"seed {seed}",
+            earlier_calls=earlier_calls,
+            # A client may send the same seed in each turn; the ids of a conversation differ.
+            id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
         ),
         # Only a stream can be closed at a stop string or an invalid call. Otherwise one response
         # with all tokens costs less.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
@@ -50,6 +52,22 @@ def test_the_source_of_a_narrowed_grammar_is_that_of_its_key() -> None:
     assert found["walk"].key == f"key of {narrow.hash}"
     assert found["walk"].parameters == narrow.parameters
     assert found["look"].parameters == LOOK.parameters
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_ids_of_turns_with_the_same_seed_differ(seed: int | None) -> None:
+    def id_seed(*calls: int, request_id: str) -> str:
+        messages = tuple({"role": "assistant", "tool_calls": [{}] * each} for each in calls)
+        sampling = REQUEST.sampling.model_copy(update={"seed": seed})
+        request = replace(REQUEST, request_id=request_id, messages=messages, sampling=sampling)
+        enforcement = backend_request(request, PLAN, LOADED, None).enforcement
+        assert enforcement is not None
+        return enforcement.id_seed
+
+    turns = [id_seed(*[2] * number, request_id=f"chatcmpl-{number}") for number in range(3)]
+    assert len({*turns}) == 3
+    again = id_seed(2, request_id="chatcmpl-9")
+    assert (again == turns[1]) is (seed is not None)
 
 
 def test_without_a_trace_no_sources_are_sent() -> None:
