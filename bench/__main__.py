@@ -40,6 +40,7 @@ BENCHMARKS = {
     "custom-tools": "custom_tools.run",
     "exactness": "exactness.run",
     "scoreboard": "scoreboard.run",
+    "dialects-verify": "dialects_verify.run",
     "fuzz": "fuzz.run",
     "chaos": "chaos.run",
     "soak": "chaos.soak",

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 from bench.support.contenders import exit_on_sigterm
 from bench.support.data import ROOT
+from bench.support.verification import read, verify
 
 from . import report
-from .servers import Endpoint, Entry, entries, versions
+from .servers import Entry, entries, versions
 
 CACHE = ROOT / ".cache" / "scoreboard"
 
@@ -42,7 +41,8 @@ def main() -> int:
     for name, entry in known.items():
         if options.only is None or name in options.only:
             with entry.start(options.model.resolve()) as endpoint:
-                _verify(name, endpoint, options.suite)
+                print(f"{name}: {endpoint.url}", flush=True)
+                verify(endpoint.url, endpoint.model, endpoint.key, options.suite, CACHE / name)
             _note(name, entry, options.llama_version)
     found = [_result(name) for name in (*known, "llama.cpp") if (CACHE / f"{name}.json").exists()]
     results = list({each.name: each for each in found}.values())
@@ -54,18 +54,6 @@ def main() -> int:
     return 0
 
 
-def _verify(name: str, endpoint: Endpoint, suite: str) -> None:
-    command = [
-        *(str(Path(sys.executable).with_name("toolgate")), "verify", endpoint.url),
-        *("--model", endpoint.model, "--suite", suite, "--timeout", "120"),
-        *("--json", str(CACHE / f"{name}.json"), "--html", str(CACHE / f"{name}.html")),
-    ]
-    environment = {**os.environ, "TOOLGATE_VERIFY_KEY": endpoint.key}
-    print(f"{name}: {' '.join(command[1:6])}", flush=True)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    print(done.stdout[-1500:], done.stderr[-500:], flush=True)
-
-
 def _note(name: str, entry: Entry, built: str) -> None:
     about = {"name": entry.name, "versions": versions(entry, built), "how": entry.how}
     (CACHE / f"{name}.about.json").write_text(json.dumps(about))
@@ -73,7 +61,7 @@ def _note(name: str, entry: Entry, built: str) -> None:
 
 def _result(name: str) -> report.Result:
     about = json.loads((CACHE / f"{name}.about.json").read_text())
-    return report.Result(**about, report=json.loads((CACHE / f"{name}.json").read_text()))
+    return report.Result(**about, report=read(CACHE / name))
 
 
 if __name__ == "__main__":
