@@ -61,23 +61,31 @@ def make_spec(
 
 def check_budget(
     spec: Spec,
-    least_tokens: Callable[[str], int],
+    least_tokens: Callable[[str], int | None],
     vocabulary: Vocabulary,
     *,
     asked_for: int | None,
     names: Sequence[str] = (),
 ) -> None:
-    """Raises BudgetTooSmall if no required call fits the budget. `names` are the tools' names, as
-    `spec.keys` are their grammars' keys. `asked_for` is the request's
-    max_tokens if that determines the budget."""
-    if spec.choice != "required" or spec.budget is None:
-        return
+    """Raises BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
+    of a tool can't be closed at the budget. `names` are the tools' names, as `spec.keys` are their
+    grammars' keys. `asked_for` is the request's max_tokens if that determines the budget."""
     if spec.accepted:
         return  # the request was checked when it was first sent
+    named = zip(spec.keys, names or spec.keys, strict=True)
+    least_of = {name: least_tokens(key) for key, name in named}
+    if spec.close_at_budget and None in least_of.values():
+        name = next(name for name, least in least_of.items() if least is None)
+        raise UnsupportedParameter(
+            f"Calls of the tool {name!r} can't be closed at max_tokens, because no shortest call of "
+            "its schema is known. Remove `on_budget`, or the tool.",
+            param="toolgate.on_budget",
+        )
+    if spec.choice != "required" or spec.budget is None:
+        return
     tokens = vocabulary.call_tokens
     shortest = tokens.shortest_call
-    named = zip(spec.keys, names or spec.keys, strict=True)
-    least = min(shortest(name, least_tokens(key), first=True) for key, name in named)
+    least = min(shortest(name, least or 0, first=True) for name, least in least_of.items())
     if spec.reasoning in ("open", "must"):
         least += tokens.reasoning_end_count
     if spec.reasoning == "must":

@@ -154,9 +154,9 @@ class GrammarRegistry:
             self._pinned.subtract(list(keys))
             self._pinned += Counter()  # removes the zeros
 
-    def least_tokens(self, key: str) -> int:
-        """The shortest call body of a loaded grammar, in tokens; 0 if unknown."""
-        return self._verdicts[key].least_tokens or 0
+    def least_tokens(self, key: str) -> int | None:
+        """The shortest call body of a loaded grammar, in tokens; None if unknown."""
+        return self._verdicts[key].least_tokens
 
     def with_verdict(self, source: GrammarSource) -> GrammarSource:
         """The source of a loaded grammar as the workers loaded it. Raises InvalidRequest if its key

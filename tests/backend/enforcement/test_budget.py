@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -21,7 +22,7 @@ from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import Event, Finish, ReasoningDelta
-from toolgate_core.errors import BudgetTooSmall
+from toolgate_core.errors import BudgetTooSmall, UnsupportedParameter
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
 
@@ -64,6 +65,23 @@ def least(vocabulary: Vocabulary, bodies: dict[str, int], spec: dict[str, Any]) 
         )
     assert refused.value.param == "max_tokens"
     return refused.value.least
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_calls_without_a_known_shortest_one_are_not_promised_to_close(
+    vocabulary: Vocabulary, choice: Any
+) -> None:
+    known = {"first key": 9, "second key": None}
+    spec = Spec(choice=choice, keys=tuple(known), budget=500)
+
+    def check(spec: Spec) -> None:
+        check_budget(spec, known.get, vocabulary, asked_for=500, names=["first", "second"])
+
+    check(spec)
+    check(replace(spec, close_at_budget=True, accepted=(1, 2)))
+    with pytest.raises(UnsupportedParameter, match="tool 'second' can't be closed") as refused:
+        check(replace(spec, close_at_budget=True))
+    assert refused.value.param == "toolgate.on_budget"
 
 
 @pytest.fixture(scope="session")
