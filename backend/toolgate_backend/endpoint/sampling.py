@@ -77,8 +77,8 @@ def check_budget(
     if spec.close_at_budget and None in least_of.values():
         name = next(name for name, least in least_of.items() if least is None)
         raise UnsupportedParameter(
-            f"Calls of the tool {name!r} can't be closed at max_tokens, because no shortest call of "
-            "its schema is known. Remove `on_budget`, or the tool.",
+            f"Calls of the tool {name!r} can't be closed at max_tokens, because the shortest call "
+            "of its schema is not known. Remove `on_budget`, or the tool.",
             param="toolgate.on_budget",
         )
     if spec.choice != "required" or spec.budget is None:
