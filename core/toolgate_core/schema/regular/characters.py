@@ -1,0 +1,99 @@
+"""Sets of characters as sorted ranges of code points, without surrogates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Ranges = tuple[tuple[int, int], ...]
+"""Disjoint ranges, both ends included, that do not touch each other."""
+
+_LAST = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
+
+
+def ranges_of(parts: Iterable[tuple[int, int]]) -> Ranges:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(_without_surrogates(parts)):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _without_surrogates(parts: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    first, last = _SURROGATES
+    for low, high in parts:
+        for start, end in ((low, min(high, first - 1)), (max(low, last + 1), high)):
+            if start <= end:
+                yield start, end
+
+
+def other_than(ranges: Ranges) -> Ranges:
+    """All other characters."""
+    found, start = [], 0
+    for low, high in ranges:
+        found.append((start, low - 1))
+        start = high + 1
+    found.append((start, _LAST))
+    return ranges_of((low, high) for low, high in found if low <= high)
+
+
+def only(character: str) -> Ranges:
+    return ranges_of([(ord(character), ord(character))])
+
+
+def partition(sets: Iterable[Ranges]) -> list[Ranges]:
+    """The largest sets of characters of which each is either inside or outside all of `sets`."""
+    distinct = [*dict.fromkeys(sets)]
+    borders: dict[int, list[int]] = {0: []}
+    for at, ranges in enumerate(distinct):
+        for low, high in ranges:
+            borders.setdefault(low, []).append(at)
+            borders.setdefault(high + 1, []).append(at)
+    inside = 0
+    parts: dict[int, list[tuple[int, int]]] = {}
+    places = sorted(borders)
+    for start, end in zip(places, [*places[1:], _LAST + 1], strict=True):
+        for at in borders[start]:
+            inside ^= 1 << at
+        if start < end:
+            parts.setdefault(inside, []).append((start, end - 1))
+    return [ranges for each in parts.values() if (ranges := ranges_of(each))]
+
+
+ANY = other_than(())
+DIGIT = ranges_of([(0x30, 0x39)])
+WORD = ranges_of([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+SPACE = ranges_of(
+    [
+        *((0x9, 0xD), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
+        *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),
+        (0xFEFF, 0xFEFF),
+    ]
+)
+DOT = other_than(only("\n"))
+"""What jsonschema-rs and the engines read as `.`. ECMA-262 excludes three more characters."""
+
+
+def written(ranges: Ranges) -> str:
+    """A character or a class of a pattern."""
+    if ranges == ANY:
+        return r"[\s\S]"
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return escaped(chr(ranges[0][0]))
+    inside = _inside(ranges)
+    outside = "^" + _inside(other_than(ranges))
+    return f"[{min(inside, outside, key=len)}]"
+
+
+def _inside(ranges: Ranges) -> str:
+    return "".join(
+        escaped(chr(low)) if low == high else f"{escaped(chr(low))}-{escaped(chr(high))}"
+        for low, high in ranges
+    )
+
+
+def escaped(character: str) -> str:
+    plain = character.isalnum() or ord(character) > 0x9F
+    return character if plain else rf"\x{ord(character):02x}"

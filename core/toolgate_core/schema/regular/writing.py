@@ -1,0 +1,102 @@
+"""The pattern of an automaton: its states are taken out one by one, and their ways become parts of
+the pattern."""
+
+from __future__ import annotations
+
+from .algebra import Algebra, Expression
+from .automaton import Automaton
+from .characters import Ranges, ranges_of, written
+from .syntax import Unsupported
+
+MAX_PATTERN = 8_000
+"""Maximum length of a pattern, in characters."""
+
+
+def pattern_of(automaton: Automaton, parts: list[Ranges]) -> str:
+    """A pattern of the whole string. `parts`: the sets that all characters are divided into. Raises
+    Unsupported if it would be too long."""
+    if automaton.is_empty:
+        return r"^[^\s\S]$"
+    writer = _Writer(parts)
+    text = writer.text(_expression(writer, automaton), 0)
+    return f"^{text}$"
+
+
+def _expression(writer: _Writer, automaton: Automaton) -> Expression:
+    algebra = writer.algebra
+    start, end = -1, -2
+    ways: dict[int, dict[int, Expression]] = {start: {0: algebra.empty}, end: {}}
+    for at, row in enumerate(automaton.steps):
+        ways[at] = {to: algebra.some(characters) for to, characters in row.items()}
+        if at in automaton.ends:
+            ways[at][end] = algebra.empty
+    while inner := [at for at in ways if at >= 0]:
+        at = min(inner, key=lambda each: (_cost(writer, ways, each), each))
+        into = [each for each in ways if at in ways[each] and each != at]
+        row = ways.pop(at)
+        loop = algebra.repeated(row.pop(at, algebra.none), 0, None)
+        for each in into:
+            before = algebra.sequence(ways[each].pop(at), loop)
+            for to, after in row.items():
+                way = algebra.sequence(before, after)
+                ways[each][to] = algebra.either([ways[each].get(to, algebra.none), way])
+                if writer.length(ways[each][to]) > MAX_PATTERN:
+                    raise Unsupported("the pattern is too long")
+    return ways[start].get(end, algebra.none)
+
+
+def _cost(writer: _Writer, ways: dict[int, dict[int, Expression]], at: int) -> int:
+    """About how much longer the ways between other states get without this one."""
+    into = [writer.length(row[at]) for each, row in ways.items() if at in row and each != at]
+    out = [writer.length(way) for to, way in ways[at].items() if to != at]
+    loop = writer.length(ways[at][at]) if at in ways[at] else 0
+    return sum(into) * len(out) + (sum(out) + loop * len(out)) * len(into)
+
+
+class _Writer:
+    def __init__(self, parts: list[Ranges]) -> None:
+        self.algebra = Algebra(len(parts))
+        self._parts = parts
+        self._lengths: dict[Expression, int] = {}
+
+    def length(self, expression: Expression) -> int:
+        """About the length of its text."""
+        if expression not in self._lengths:
+            self._lengths[expression] = self._length(expression)
+        return self._lengths[expression]
+
+    def _length(self, expression: Expression) -> int:
+        match self.algebra.form(expression):
+            case ("some", int(some)):
+                return len(self._characters(some))
+            case ("repeated", int(part), *_):
+                return self.length(part) + 5
+            case ("sequence" | "either", *parts):
+                return sum(self.length(each) + 2 for each in parts if isinstance(each, int))
+        return 0
+
+    def _characters(self, some: int) -> str:
+        inside = [r for at, ranges in enumerate(self._parts) if some >> at & 1 for r in ranges]
+        return written(ranges_of(inside))
+
+    def text(self, expression: Expression, around: int) -> str:
+        """`around`: 0 in an alternative, 1 in a sequence, 2 before a quantifier."""
+        match self.algebra.form(expression):
+            case ("some", int(some)):
+                return self._characters(some)
+            case ("repeated", int(part), 0, None):
+                return f"{self.text(part, 2)}*"
+            case ("sequence", int(first), int(rest)):
+                text = self.text(first, 1) + self.text(rest, 1)
+                return f"(?:{text})" if around == 2 else text
+            case ("either", *options):
+                return self._either([each for each in options if isinstance(each, int)])
+        return ""
+
+    def _either(self, options: list[Expression]) -> str:
+        optional = self.algebra.empty in options
+        left = [each for each in options if each != self.algebra.empty]
+        if optional and len(left) == 1:
+            return f"(?:{self.text(left[0], 2)}?)"
+        text = f"(?:{'|'.join(self.text(each, 0) for each in left)})"
+        return f"(?:{text}?)" if optional else text
