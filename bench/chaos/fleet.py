@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -81,6 +82,7 @@ class Fleet:
         ports = [free_port() for _ in range(3 + backends)]
         self.redis_url = f"redis://127.0.0.1:{ports[0]}"
         urls = [f"http://127.0.0.1:{port}" for port in ports[1 : 1 + backends]]
+        self._backend_urls = urls
         self.gateway_urls = [f"http://127.0.0.1:{port}" for port in ports[1 + backends :]]
         self.valkey = self._server(
             "valkey", self._valkey_command(ports[0]), {}, lambda: _pings(self.redis_url)
@@ -120,6 +122,23 @@ class Fleet:
         children = [each for each in family[1:] if parent(each) == family[0].pid]
         log = gateway.newest_log.read_text(errors="replace")
         return [each for each in children if f"Started server process [{each.pid}]" in log]
+
+    def backend_state(self) -> dict[str, Any] | None:
+        """`/v1/toolgate/status` of the first backend; None if it does not respond."""
+        headers = {"authorization": f"Bearer {self._backend_key}"}
+        url = f"{self._backend_urls[0]}/v1/toolgate/status"
+        try:
+            state: dict[str, Any] = httpx.get(
+                url, headers=headers, timeout=5, trust_env=False
+            ).json()
+        except (httpx.TransportError, ValueError):
+            return None
+        return state
+
+    def disk_bytes(self) -> int:
+        """Size of Valkey's files."""
+        files = (self._directory / "valkey-data").rglob("*")
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     @property
     def servers(self) -> list[Server]:

@@ -1,19 +1,28 @@
-"""What a running server takes, and whether it grows: memory, descriptors, threads, Redis keys."""
+"""What running servers take, and whether it grows: memory, descriptors, threads, grammars, disk."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import redis
 
 from bench.chaos.fleet import Fleet
+from bench.support import plots
 
-PER_HOUR = {"memory, MB": 60.0, "descriptors": 10.0, "threads": 4.0, "Redis keys": 1e9}
-"""Most growth per hour in the second half of a run. Entries of Redis are only reported: records of
-new grammars are kept for days."""
+PER_HOUR = {
+    "memory, MB": 60.0,
+    "descriptors": 10.0,
+    "threads": 4.0,
+    "sequences": 5.0,
+    "pinned grammars": 10.0,
+    "running": 5.0,
+}
+"""Most growth per hour in the second half of a run. Other values are only reported: records of new
+grammars are kept in Redis for days."""
 SHORTEST = 1200.0
 """Seconds of a run from which growth is judged. Before, caches fill."""
 
@@ -41,11 +50,18 @@ def sample(fleet: Fleet, steady: Sequence[str]) -> list[Sample]:
             except psutil.NoSuchProcess:
                 continue
         samples.append(Sample(now, server.name, values))
+    state = fleet.backend_state()
+    if state is not None:
+        names = ("loaded_grammars", "pinned_grammars", "sequences", "running")
+        values = {name.replace("_", " "): float(state[name]) for name in names}
+        samples.append(Sample(now, "automata", values))
     try:
         with redis.Redis.from_url(fleet.redis_url, socket_timeout=1) as client:
-            samples.append(Sample(now, "valkey", {"Redis keys": float(client.dbsize())}))
+            memory = float(client.info("memory")["used_memory"]) / 2**20
+            values = {"keys": float(client.dbsize()), "data, MB": memory}
     except redis.RedisError:
-        pass
+        return samples
+    samples.append(Sample(now, "valkey", values | {"disk, MB": fleet.disk_bytes() / 2**20}))
     return samples
 
 
@@ -57,6 +73,21 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     mean = sum(value for _, value in points) / len(points)
     spread = sum((at - mean_at) ** 2 for at, _ in points)
     return 3600 * sum((at - mean_at) * (value - mean) for at, value in points) / spread
+
+
+def draw(samples: Sequence[Sample], directory: Path) -> None:
+    """Plots of the memory and the descriptors of the servers over the minutes of the run."""
+    began = samples[0].at
+    for name, unit in (("memory, MB", "MB"), ("descriptors", "descriptors")):
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for each in samples:
+            if name in each.values:
+                point = ((each.at - began) / 60, each.values[name])
+                lines.setdefault(each.server, []).append(point)
+        file = f"soak-{name.partition(',')[0]}.svg"
+        plots.lines(
+            directory / file, f"Soak: {name.partition(',')[0]}", "minutes", unit, lines, marks=False
+        )
 
 
 def report(samples: Sequence[Sample]) -> tuple[str, list[str]]:
@@ -73,7 +104,7 @@ def report(samples: Sequence[Sample]) -> tuple[str, list[str]]:
             f"| {server} | {name} | {mine[0][1]:,.0f} | {most:,.0f} | {mine[-1][1]:,.0f} | "
             f"{growth:+,.1f} |"
         )
-        if ended - began >= SHORTEST and growth > PER_HOUR[name]:
+        if ended - began >= SHORTEST and growth > PER_HOUR.get(name, float("inf")):
             wrong.append(f"{server}: {name} grows by {growth:.1f} per hour")
     head = ["| server | | first | most | last | growth per hour, second half |"]
     return "\n".join([*head, "|---|---|---|---|---|---|", *rows]), wrong

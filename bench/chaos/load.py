@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from bench.chaos.fleet import MODEL
+from bench.chaos.forms import FORMS, Form, is_complete, stream_error
 from bench.fuzz.checks import check_response, from_chunks
 from bench.fuzz.values import Request
 
@@ -42,6 +43,10 @@ class Load:
     bias: dict[str, float]
     clients: int
     seed: int = 1
+    apis: Sequence[str] = ("chat",)
+    """The APIs that requests take in turn: `chat`, `responses` and `messages`."""
+    cancelled: float = 0.0
+    """Share of the requests whose client disconnects early."""
     outcomes: list[Outcome] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -62,8 +67,14 @@ class Load:
             url = self.urls[turn % len(self.urls)]
             key = self.keys[turn // len(self.urls) % len(self.keys)]
             body = make_body(drawn, self.bias)
+            form = FORMS.get(drawn.choice(self.apis))
+            leave = drawn.uniform(0, 2) if drawn.random() < self.cancelled else None
             began = time.monotonic()
-            what, violations = await send(http, url, key, body)
+            try:
+                async with asyncio.timeout(leave):
+                    what, violations = await send(http, url, key, body, form)
+            except TimeoutError:
+                what, violations = "disconnected", []
             seconds = time.monotonic() - began
             self.outcomes.append(Outcome(what, began, seconds, violations))
             await asyncio.sleep(PAUSE)
@@ -124,10 +135,13 @@ def tool(name: str, properties: dict[str, Any]) -> dict[str, Any]:
 
 
 async def send(
-    http: httpx.AsyncClient, url: str, key: str, body: dict[str, Any]
+    http: httpx.AsyncClient, url: str, key: str, body: dict[str, Any], form: Form | None = None
 ) -> tuple[str, list[str]]:
-    """The kind of outcome, and what is wrong with the response."""
+    """The kind of outcome, and what is wrong with the response. `form`: that of another API than
+    chat completions."""
     headers = {"authorization": f"Bearer {key}"}
+    if form is not None:
+        return await _send_to(form, http, url, headers, body)
     chunks: list[bytes] = []
     try:
         if not body["stream"]:
@@ -149,9 +163,37 @@ async def send(
     return read(chunks, body)
 
 
+async def _send_to(
+    form: Form, http: httpx.AsyncClient, url: str, headers: dict[str, str], body: dict[str, Any]
+) -> tuple[str, list[str]]:
+    data, error = b"", ""
+    try:
+        async with http.stream(
+            "POST", url + form.api.path, json=form.body(body), headers=headers
+        ) as response:
+            if response.status_code != 200:
+                await response.aread()
+                return failure(response)
+            async for part in response.aiter_bytes():
+                data += part
+    except httpx.TransportError as failed:
+        error = f"connection: {type(failed).__name__}"
+        if not (body["stream"] and is_complete(form, data)):
+            return error, []
+    try:
+        if body["stream"] and (code := stream_error(data)) is not None:
+            return f"event {code}", []
+        made = form.api.streamed(data) if body["stream"] else form.api.whole(data)
+        wrong = check_response(made, Request(form.body(body), meaning=body))
+        return error or "ok", [f"half as whole: {each}" if error else each for each in wrong]
+    except (ValueError, AssertionError, LookupError, TypeError) as invalid:
+        return "invalid", [f"{form.api.path}: {invalid!r}: {data[-300:]!r}"]
+
+
 def failure(response: httpx.Response) -> tuple[str, list[str]]:
     try:
-        code = response.json()["error"]["code"]
+        error = response.json()["error"]
+        code = error.get("code") or error["type"]
     except (ValueError, KeyError, TypeError):
         return f"{response.status_code}", [f"{response.status_code}: {response.text[:200]}"]
     wrong = response.status_code < 500 and response.status_code not in (408, 429)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from bench.chaos.load import Outcome
 
+EXPECTED = ("ok", "disconnected")
+"""Outcomes that need no fault. Clients disconnect on purpose."""
 LONGEST = 30.0
 """Seconds that a request may take. One of the two backends always works."""
 
@@ -24,7 +26,7 @@ class Found:
     def row(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Requests belong to the fault during which they ended."""
         mine = [each for each in outcomes if self.began <= each.began + each.seconds < self.ended]
-        failed = [each for each in mine if each.what != "ok"]
+        failed = [each for each in mine if each.what not in EXPECTED]
         counts = Counter(each.what for each in failed)
         last = max((each.began + each.seconds - self.began for each in failed), default=None)
         return [

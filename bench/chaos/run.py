@@ -130,11 +130,15 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-async def make_key(fleet: Fleet, alias: str) -> str:
+LIMITS = Limits(rpm=100_000, tpm=100_000_000, max_parallel_requests=64)
+"""More than the load needs."""
+
+
+async def make_key(fleet: Fleet, alias: str, limits: Limits = LIMITS) -> str:
     """A virtual key with limits, so that every request uses Redis."""
     hasher = Hasher(SecretStr(fleet.key_secret))
     sent = new_key()
-    terms = Terms(limits=Limits(rpm=100_000, tpm=100_000_000, max_parallel_requests=64))
+    terms = Terms(limits=limits)
     secret = StoredSecret(hash=hasher.hash(sent), hint=hint(sent))
     key = Key(id=new_id(), alias=alias, terms=terms, secrets=(secret,), created=now())
     keys = RedisStore(SecretStr(fleet.redis_url), hasher)

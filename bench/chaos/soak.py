@@ -1,12 +1,15 @@
 """Keep a fleet under load and faults for hours, and check responses and growth.
 
-    python -m bench soak MODEL_DIR [--hours 1] [--logs DIR] > report.md
+    python -m bench soak MODEL_DIR [--hours 1] [--logs DIR] [--plots docs/plots] > report.md
 
-Starts Valkey, one backend and two gateways. Clients send requests as in `chaos`. One after another,
-the first gateway, its workers and its supervisor, and Valkey get a SIGKILL or a SIGSTOP; `chaos`
-does so with backends. The second gateway and the backend run all the time: their memory,
-descriptors and threads are sampled. The exit status is 1 if a response was wrong, if a request
-failed outside of a fault, or if a server grows.
+Starts Valkey, one backend and two gateways. Clients send requests as in `chaos`, to all three APIs,
+and some of them disconnect early. One more client sends twice as many requests as its key allows.
+One after another, the first gateway, its workers and its supervisor, and Valkey get a SIGKILL or a
+SIGSTOP, and Valkey's memory is full; `chaos` does so with backends. The second gateway and the
+backend run all the time: their memory, descriptors and threads are sampled, and the sequences and
+grammars in the backend. The exit status is 1 if a response was wrong, if a request failed outside
+of a fault, if a limit was exceeded by more than 1 %, if a server grows, or if requests are left in
+the end.
 """
 
 from __future__ import annotations
@@ -15,14 +18,20 @@ import asyncio
 import itertools
 import time
 from functools import partial
+from pathlib import Path
+
+import redis.asyncio
 
 from bench.chaos.faults import FAULTS
 from bench.chaos.fleet import Fleet
-from bench.chaos.growth import Sample, report, sample
+from bench.chaos.growth import Sample, draw, report, sample
+from bench.chaos.limit_probe import PER_MINUTE, LimitProbe
 from bench.chaos.load import Load
-from bench.chaos.report import Found, counted, table, violations
-from bench.chaos.run import CLIENTS, inflict, make_key
+from bench.chaos.report import EXPECTED, Found, counted, table, violations
+from bench.chaos.run import CLIENTS, SETTLED_SECONDS, STOPPED_SECONDS, inflict, make_key
 from bench.chaos.session import conduct, parser_of
+from bench.fuzz.run import left_in_gateway
+from toolgate_proxy.keys.key import Limits
 
 STEADY = ("backend-1", "gateway-2")
 TARGETS = (
@@ -38,43 +47,73 @@ EVERY = 10.0
 """Seconds between two samples."""
 AFTER = 15.0
 """Seconds after a fault in which a failed request is its consequence."""
+APIS = ("chat", "responses", "messages")
+CANCELLED = 0.08
+FULL_BYTES = 1_000_000
+"""Limit on Valkey's memory for a while. Its data take more."""
 
 
 def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--hours", type=float, default=1.0)
+    parser.add_argument("--plots", type=Path, help="directory for plots of the growth")
     options = parser.parse_args()
-    seconds = options.hours * 3600
     return conduct(
-        options, partial(Fleet, backends=1), lambda fleet, bias: soak(fleet, bias, seconds)
+        options,
+        partial(Fleet, backends=1),
+        lambda fleet, bias: soak(fleet, bias, options.hours * 3600, options.plots),
     )
 
 
-async def soak(fleet: Fleet, bias: dict[str, float], seconds: float) -> list[str]:
+async def soak(
+    fleet: Fleet, bias: dict[str, float], seconds: float, directory: Path | None
+) -> list[str]:
     """What is wrong. Prints the tables."""
     keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
+    limited = await make_key(fleet, "limited", Limits(rpm=PER_MINUTE))
     await asyncio.sleep(2)
-    load = Load(fleet.gateway_urls, keys, bias, CLIENTS)
+    load = Load(fleet.gateway_urls, keys, bias, CLIENTS, apis=APIS, cancelled=CANCELLED)
+    probe = LimitProbe(fleet.gateway_urls, limited)
     samples: list[Sample] = []
     found: list[Found] = []
     began = time.monotonic()
     async with asyncio.TaskGroup() as group:
         group.create_task(load.run())
+        group.create_task(probe.run(load.ended))
         sampling = group.create_task(sample_forever(fleet, samples))
         faults = [each for each in FAULTS if each.target.name.startswith(TARGETS)]
-        for fault in itertools.cycle(faults):
+        for fault in itertools.cycle((*faults, None)):
             await asyncio.sleep(PAUSE)
             if time.monotonic() - began > seconds:
                 break
-            if (result := await inflict(fleet, fault)) is not None:
+            result = await (fill_valkey(fleet) if fault is None else inflict(fleet, fault))
+            if result is not None:
                 found.append(result)
         load.ended.set()
         sampling.cancel()
     grown, growing = report(samples)
     print(f"{table(found, load.outcomes)}\n\n{grown}\n")
     print(counted(load.outcomes, time.monotonic() - began))
+    limits, exceeded = probe.report()
+    print(limits)
+    if directory is not None:
+        draw(samples, directory)
     late = [f"{each.fault}: not back in time" for each in found if each.back is None]
-    return late + growing + violations(load.outcomes) + unexplained(load, found)
+    for url in fleet.gateway_urls:
+        late += await left_in_gateway(url, fleet.master_key)
+    return late + growing + exceeded + violations(load.outcomes) + unexplained(load, found)
+
+
+async def fill_valkey(fleet: Fleet) -> Found:
+    """Valkey refuses to write for a while, as its memory is full."""
+    began, url = time.monotonic(), fleet.redis_url
+    async with redis.asyncio.Redis.from_url(url) as client:
+        await client.config_set("maxmemory", FULL_BYTES)
+        await asyncio.sleep(STOPPED_SECONDS)
+        await client.config_set("maxmemory", 0)
+    back = time.monotonic() - began
+    await asyncio.sleep(SETTLED_SECONDS)
+    return Found("Valkey's memory is full", began, time.monotonic(), back)
 
 
 def unexplained(load: Load, found: list[Found]) -> list[str]:
@@ -82,7 +121,7 @@ def unexplained(load: Load, found: list[Found]) -> list[str]:
     return [
         f"{each.what} without a fault"
         for each in load.outcomes
-        if each.what != "ok"
+        if each.what not in EXPECTED
         and not any(
             fault.began <= each.began + each.seconds and each.began <= fault.ended + AFTER
             for fault in found
