@@ -1,10 +1,16 @@
-"""Runs checks against the reference server."""
+"""Runs checks against the reference server, and serves it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import httpx
+import uvicorn
 
 from tests.verify.faults.fault import Fault
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
@@ -21,3 +27,28 @@ async def verify(checks: Sequence[Check], fault: Fault | None = None, scenario: 
     target = Target("http://reference/v1", MODEL, KEY)
     async with httpx.AsyncClient(transport=InProcess(app)) as http:
         return await run(Client(target, http), checks)
+
+
+@contextmanager
+def served(server: ReferenceServer, *, keys: bool = True) -> Iterator[str]:
+    """Serves the reference server at a free port, and yields its URL. Without `keys` it takes
+    requests with any key, and without one."""
+    right = [(b"authorization", f"Bearer {KEY}".encode())]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            headers = scope["headers"] if keys else right
+            await server({**scope, "headers": headers, "extensions": {}}, receive, send)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, lifespan="off", log_level="critical")
+        listening = uvicorn.Server(config)
+        thread = threading.Thread(target=listening.run, args=([listener],), daemon=True)
+        thread.start()
+        while not listening.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listening.should_exit = True
+            thread.join(5)

@@ -24,7 +24,7 @@ SEVERAL = paired(
 )
 LENGTHY = paired(
     "long_arguments",
-    Ask((User(LONG.prompt),), tools=(LONG,), choice="required", parallel=False, max_tokens=500),
+    Ask((User(LONG.prompt),), tools=(LONG,), choice="required", parallel=False, max_tokens=800),
 )
 
 
