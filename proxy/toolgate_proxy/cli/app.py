@@ -45,6 +45,20 @@ class LazyGroup(TyperGroup):
         command.name = cmd_name
         return command
 
+    def invoke(self, ctx: Any) -> Any:
+        """Invalid settings are errors of the user, not of the command."""
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            from .invalid_settings import invalid_settings
+
+            problems = invalid_settings(error)
+            if not problems:
+                raise
+            for problem in problems:
+                typer.echo(problem, err=True)
+            ctx.exit(2)
+
 
 def new_app(**options: Any) -> typer.Typer:
     """The app of one command, or of a group of commands."""

@@ -61,7 +61,7 @@ def check(
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
             "encoding (UTF-8)."
         ) from error
-    for each in chain(_errors(root, environment), _names(root, fields)):
+    for each in chain(_errors(root, environment), _names(root, fields, environment)):
         raise BadConfig(f"{path}, line {each.line}: {each.message}")
     return [f"{path}, line {each.line}: {each.message}" for each in _warnings(root)]
 
@@ -127,7 +127,9 @@ def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[
                 )
 
 
-def _names(root: yaml.Node | None, fields: Callable[[], ConfigFields]) -> Iterator[Finding]:
+def _names(
+    root: yaml.Node | None, fields: Callable[[], ConfigFields], environment: Mapping[str, str]
+) -> Iterator[Finding]:
     """Names of fields, which LiteLLM knows, and addresses."""
     known = fields()
     yield from misspelt(root, known)
@@ -135,7 +137,7 @@ def _names(root: yaml.Node | None, fields: Callable[[], ConfigFields]) -> Iterat
     for model in models.value if isinstance(models, yaml.SequenceNode) else ():
         params = get(model, "litellm_params")
         if text_of(get(params, "model")).startswith(PROVIDER):
-            yield from wrong_params(params, known)
+            yield from wrong_params(params, known, environment)
 
 
 def _secrets(node: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding]:

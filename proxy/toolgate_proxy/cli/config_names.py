@@ -5,7 +5,7 @@ LiteLLM ignores a misspelt field. So does it an address without a scheme, until 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 import yaml
@@ -16,7 +16,7 @@ from .config_nodes import ENVIRONMENT, Finding, get, line_of, text_of
 NEAR = 0.87
 """Similarity from which a name counts as misspelt. LiteLLM reads some fields that it does not
 declare, so other names are not refused."""
-SCHEMES = ("http://", "https://", ENVIRONMENT)
+SCHEMES = ("http://", "https://")
 
 
 def misspelt(root: yaml.Node | None, fields: ConfigFields) -> Iterator[Finding]:
@@ -27,15 +27,22 @@ def misspelt(root: yaml.Node | None, fields: ConfigFields) -> Iterator[Finding]:
         yield from _misspelt(section, get(root, section), known)
 
 
-def wrong_params(params: yaml.Node | None, fields: ConfigFields) -> Iterator[Finding]:
+def wrong_params(
+    params: yaml.Node | None, fields: ConfigFields, environment: Mapping[str, str]
+) -> Iterator[Finding]:
     """Of the `litellm_params` of a Toolgate model."""
     yield from _misspelt("litellm_params", params, fields.params)
-    address = get(params, "api_base")
-    if address is not None and not text_of(address).startswith(SCHEMES):
+    node = get(params, "api_base")
+    address, source = text_of(node), "`api_base`"
+    if address.startswith(ENVIRONMENT):
+        variable = address.removeprefix(ENVIRONMENT)
+        address, source = environment.get(variable, ""), f"`api_base` ({variable})"
+        if not address:
+            return  # the default is TOOLGATE_BACKEND_URL
+    if node is not None and not address.startswith(SCHEMES):
         yield Finding(
-            line_of(address),
-            f"`api_base` is {text_of(address)!r}, which has no scheme. Write "
-            f"http://{text_of(address)} or https://….",
+            line_of(node),
+            f"{source} is {address!r}, which has no scheme. Write http://{address} or https://….",
         )
 
 

@@ -6,6 +6,7 @@ import faulthandler
 import inspect
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -55,6 +56,10 @@ class Route:
         name, _, backend_model = models.partition("=")
         if not name:
             raise ValueError(f"Invalid model {text!r}: expected NAME[=BACKEND_MODEL][@URL].")
+        if without_scheme := re.search(r"@([\w.-]+:\d+(/.*)?)$", models):
+            raise ValueError(
+                f"The URL in {text!r} has no scheme. Write @http://{without_scheme[1]} or @https://…."
+            )
         return cls(name, backend_model or name, f"http{url}" if url else None)
 
 
@@ -101,8 +106,14 @@ def worker_options() -> dict[str, Any]:
 def prepare(config: Path) -> None:
     """Sets the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
-    moved = {"DOCS_URL": LITELLM_DOCS} if settings().page else {}
-    for name, value in {**HOST_ENVIRONMENT, **moved}.items():
+    set_defaults()
+    if settings().page:
+        os.environ.setdefault("DOCS_URL", LITELLM_DOCS)
+
+
+def set_defaults() -> None:
+    """Sets those variables that LiteLLM needs even if only its names are read."""
+    for name, value in HOST_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 

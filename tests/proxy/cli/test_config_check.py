@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +146,23 @@ def test_the_gateway_does_not_start_with_an_invalid_configuration(tmp_path: Path
     result = CliRunner().invoke(app, ["proxy", "--config", str(path)])
     assert result.exit_code == 2
     assert "line" in result.output
+
+
+@pytest.mark.exhaustive  # imports LiteLLM
+def test_the_error_is_the_only_line_and_nothing_is_fetched(tmp_path: Path) -> None:
+    """Importing LiteLLM fetches a table of prices, with warnings if that fails."""
+    path = written(tmp_path, GOOD.replace("cancel_on_disconnect:", "cancel_on_disconect:"))
+    unset = {name: value for name, value in os.environ.items() if not name.startswith("LITELLM_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "toolgate_proxy", "proxy", "--config", str(path)],
+        env={**unset, **SET, "HTTPS_PROXY": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        f"{path}, line {line_of(GOOD, 'cancel_on')}: `general_settings` has no field "
+        "'cancel_on_disconect'. Did you mean 'cancel_on_disconnect'?"
+    ]

@@ -40,6 +40,17 @@ def test_errors_have_the_line_and_what_was_meant(
     assert f"line {line_of(text, at)}:" in str(refused.value)
 
 
+def test_an_address_in_a_variable_needs_a_scheme(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD)
+    with pytest.raises(BadConfig) as refused:
+        check(path, SET | {"TOOLGATE_BACKEND_URL": "gpu:8000"})
+    assert str(refused.value) == (
+        f"{path}, line {line_of(GOOD, ADDRESS)}: `api_base` (TOOLGATE_BACKEND_URL) is 'gpu:8000', "
+        "which has no scheme. Write http://gpu:8000 or https://…."
+    )
+    assert check(path, SET | {"TOOLGATE_BACKEND_URL": "http://gpu:8000"}) == []
+
+
 def test_other_fields_of_litellm_are_accepted(tmp_path: Path) -> None:
     more = "".join(f"  {name}: true\n" for name in UNDECLARED)
     text = GOOD.replace("general_settings:\n", f"general_settings:\n{more}")

@@ -74,6 +74,16 @@ def test_proxy_command_without_a_master_key_is_refused(monkeypatch: pytest.Monke
 
 
 @needs_vllm
+def test_invalid_settings_are_lines_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLGATE_BACKEND_URL", "gpu:8000")
+    monkeypatch.setenv("TOOLGATE_OPEN_ROUTES", "metrics")
+    result = RUNNER.invoke(app, ["proxy", "--model", "m"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    first, second = sorted(result.stderr.splitlines())
+    assert first == "TOOLGATE_BACKEND_URL: String should match pattern '^https?://'"
+    assert second.endswith("TOOLGATE_OPEN_ROUTES has 'metrics'. Routes begin with `/`.")
+
+
 def test_backend_command_executes_the_backend_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: handed.append(command))

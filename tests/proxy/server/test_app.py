@@ -40,6 +40,13 @@ def test_route_without_a_name_is_rejected() -> None:
         Route.parse("=m@http://h")
 
 
+@pytest.mark.parametrize("text", ["m@gpu:8000", "m=a@10.0.0.1:8000/x"])
+def test_a_route_whose_address_has_no_scheme_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has no scheme\. Write @http://"):
+        Route.parse(text)
+    assert Route.parse("m=org/M@v1") == Route("m", "org/M@v1")
+
+
 def test_default_configuration_equals_the_shipped_file() -> None:
     assert make_config([Route("toolgate", "toolgate")]) == yaml.safe_load(CONFIG.read_text())
 

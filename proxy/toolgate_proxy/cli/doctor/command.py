@@ -43,6 +43,7 @@ def doctor(
     from pydantic import ValidationError
 
     from ...settings import settings
+    from ..invalid_settings import invalid_settings
     from . import dialect, host_probes, machine, redis_check, servers, versions
     from .finding import Finding
 
@@ -58,9 +59,8 @@ def doctor(
     try:
         configured = settings()
     except ValidationError as error:
-        for each in error.errors(include_input=False, include_url=False):
-            name = f"TOOLGATE_{'_'.join(map(str, each['loc'])).upper()}"
-            report(Finding("settings", f"{name}: {each['msg']}", "problem"))
+        for problem in invalid_settings(error):
+            report(Finding("settings", problem, "problem"))
     else:
         report(Finding("settings", "the TOOLGATE_ variables are valid"))
         report(redis_check.check(configured))

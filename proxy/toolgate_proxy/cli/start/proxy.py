@@ -45,6 +45,7 @@ def proxy(
     from ..config_check import BadConfig, check
 
     if config is not None:
+        gateway.set_defaults()  # the check imports LiteLLM
         try:
             warnings = check(config)
         except BadConfig as error:
