@@ -8,6 +8,7 @@ stay unchanged, and `unsupported` finds them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema_rs
@@ -15,9 +16,13 @@ import jsonschema_rs
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
 from ..refs import find_references, move_targets_to_defs
+from ..regular.languages import Matching, Union, texts
 from ..strings import pattern_excluding
-from ..walk import deep_copy, reachable, subschemas
+from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
+from . import patterns
+from .string_languages import strings_of
 
+Target = Callable[[dict[str, Any]], Any]
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
 
 
@@ -53,13 +58,21 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
     except that formats are narrowed to their patterns."""
     schema = deep_copy(schema)
     move_targets_to_defs(schema, find_references(schema))
+
+    def target(node: dict[str, Any]) -> Any:
+        pointer = pointer_of_ref(node["$ref"])
+        return None if pointer is None else at_pointer(schema, pointer)
+
+    for _, node in subschemas(schema):
+        if isinstance(node, dict):
+            _property_names(node, target)
+            patterns.separate(node)
     for _, node in [*subschemas(schema)]:
         if isinstance(node, dict):
             for keyword in [k for k in node if k not in ASSERTIONS and k not in DEFINITIONS]:
                 del node[keyword]
             _format(node)
-            _not(node)
-            _property_names(node)
+            _not(node, target)
             _counts(node)
             _whole(node)
             if isinstance(node.get("properties"), dict):
@@ -89,26 +102,35 @@ def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:
             node["allOf"] = [*node.get("allOf", ()), {"pattern": pattern}]
 
 
-def _not(node: dict[str, Any]) -> None:
-    """Replace a `not` of given strings with a pattern."""
+def _not(node: dict[str, Any], target: Target) -> None:
+    """Replace a `not` of strings with a pattern."""
     negated = node.get("not")
     if node.get("type") != "string" or not isinstance(negated, dict):
         return
     if negated.keys() == {"enum"} or negated.keys() == {"const"}:
         values = negated.get("enum", [negated.get("const")])
         pattern = pattern_excluding(value for value in values if isinstance(value, str))
-        if pattern is not None:
-            del node["not"]
-            _match(node, (pattern,))
+    else:
+        excluded = strings_of(negated, target)
+        pattern = None if excluded is None else (~excluded).pattern
+    if pattern is not None:
+        del node["not"]
+        _match(node, (pattern,))
 
 
-def _property_names(node: dict[str, Any]) -> None:
-    """Replace `propertyNames` with properties or a pattern, and `additionalProperties: false`."""
+def _property_names(node: dict[str, Any], target: Target) -> None:
+    """Replace `propertyNames` with properties or patterns."""
     names = node.get("propertyNames")
     if names is True or names == {}:
         del node["propertyNames"]
-    if not isinstance(names, dict) or "patternProperties" in node:
-        return
+    if isinstance(names, dict) and not _only_names(node, names):
+        _exclude_names(node, names, target)
+
+
+def _only_names(node: dict[str, Any], names: dict[str, Any]) -> bool:
+    """Declare the members that `propertyNames` allows, if it is a list or one pattern."""
+    if "patternProperties" in node:
+        return False
     rest = node.get("additionalProperties", True)
     declared = node.get("properties", {})
     listed = names.get("enum", [names["const"]] if "const" in names else None)
@@ -118,13 +140,31 @@ def _property_names(node: dict[str, Any]) -> None:
     elif names.keys() <= {"pattern", "type"} and isinstance(names.get("pattern"), str):
         kept = {n: s for n, s in declared.items() if _is_valid(names, n)}
         if kept and rest not in (True, {}):
-            return  # the declared properties would have to satisfy the schema of the rest too
+            return False  # the declared properties would have to satisfy the schema of the rest too
         node["properties"] = kept
         node["patternProperties"] = {names["pattern"]: rest}
     else:
-        return
+        return False
     node["additionalProperties"] = False
     del node["propertyNames"]
+    return True
+
+
+def _exclude_names(node: dict[str, Any], names: dict[str, Any], target: Target) -> None:
+    """Forbid members whose names `propertyNames` does not allow."""
+    allowed = strings_of(names, target)
+    if allowed is None:
+        return
+    given = node.get("patternProperties", {})
+    described = Union((texts(node.get("properties", ())), *map(Matching, given)))
+    if described.contains(allowed) and allowed.contains(described):
+        node["additionalProperties"] = False
+        del node["propertyNames"]
+        return
+    others = (~allowed).pattern
+    if others is not None:
+        node["patternProperties"] = {**given, others: False}
+        del node["propertyNames"]
 
 
 def _is_valid(schema: Any, instance: object) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from ...pointer import escape
 from ..formats import BUILT_IN
 from ..pattern_samples import sample_of
+from ..regular.languages import Matching, texts
 from ..strings import is_maskable
 from ..walk import pointer_of_ref, reachable
 
@@ -112,11 +113,21 @@ def _have_names(node: dict[str, Any]) -> bool:
     """Whether there are undeclared names for each pattern. A grammar that allows a further member
     without a name for it has a state without an end."""
     declared = {*node.get("properties", {}), *node.get("required", ())}
-    for pattern in node["patternProperties"]:
-        found = {sample_of(pattern, choice) for choice in range(len(declared) + 1)} - {None}
-        if found and found <= declared:
-            return False
-    return True
+    return all(
+        schema is False or _has_other_names(pattern, declared) is not False
+        for pattern, schema in node["patternProperties"].items()
+    )
+
+
+def _has_other_names(pattern: str, declared: set[str]) -> bool | None:
+    """Whether other names than the declared ones match a pattern; None if that is not known."""
+    found = {sample_of(pattern, choice) for choice in range(len(declared) + 2)} - {None}
+    if found - declared:
+        return True
+    others = Matching(pattern) & ~texts(declared)
+    if others.is_empty is None:
+        return False if found else None
+    return not others.is_empty
 
 
 def _has_undeclared_names(node: dict[str, Any]) -> bool:
@@ -126,13 +137,10 @@ def _has_undeclared_names(node: dict[str, Any]) -> bool:
     patterns = node.get("patternProperties", {})
     if node.get("additionalProperties", not node.get("properties")) is not False:
         return True
-    samples = (
-        sample_of(pattern, choice)
+    return any(
+        schema is not False and _has_other_names(pattern, declared) is True
         for pattern, schema in patterns.items()
-        if schema is not False
-        for choice in range(len(declared) + 2)
     )
-    return any(name is not None and name not in declared for name in samples)
 
 
 def _never_negative(node: dict[str, Any]) -> bool:

@@ -148,7 +148,7 @@ def test_rewritten_keywords_are_not_residual(schema: dict[str, Any], rewritten: 
     [
         ({"items": {"uniqueItems": True, "items": X}}, ["/items/uniqueItems"]),
         ({"properties": {"a/b": {"format": "regex"}}}, ["/properties/a~1b/format"]),
-        ({"properties": {"a": {"pattern": "(?=a)"}, "b": X}}, ["/properties/a/pattern"]),
+        ({"properties": {"a": {"pattern": r"a\b"}, "b": X}}, ["/properties/a/pattern"]),
         ({"multipleOf": 2, "type": "integer"}, ["/multipleOf"]),
         ({"const": 2**53 + 1}, ["/const"]),
         ({"oneOf": [{"minLength": 2, "format": "regex"}, {"maxLength": 3}]}, 2),
@@ -221,7 +221,8 @@ def test_declared_properties_are_accepted_when_property_names_have_a_pattern() -
     }
     made = prepare(schema)
     assert validator(made.schema).is_valid({"name": "x", "b": 1})
-    assert [occurrence.pointer for occurrence in made.residual] == ["/propertyNames"]
+    assert not validator(made.schema).is_valid({"name": "x", "B": 1})
+    assert not made.residual
     assert not prepare(schema | {"additionalProperties": True}).residual
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..rewrites.document import Document
 from ..rewrites.emptiness import Node
-from ..rewrites.negation import Negation, NotExpressible, any_of, both
+from ..rewrites.negation import Negation, NotExpressible
+from ..rewrites.other_values import any_of, both
 
 MAX_CONTAINED = 32
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

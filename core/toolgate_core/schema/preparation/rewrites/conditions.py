@@ -9,7 +9,8 @@ from typing import Any
 from ..relaxation import Occurrence
 from .document import Document
 from .emptiness import Node
-from .negation import Negation, NotExpressible, both
+from .negation import Negation, NotExpressible
+from .other_values import both
 
 
 def rewrite_not(document: Document, pointer: str, node: Node) -> None:

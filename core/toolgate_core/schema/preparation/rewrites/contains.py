@@ -12,7 +12,8 @@ from .arrays import Arrays
 from .document import Document
 from .emptiness import Node
 from .facts import TYPES
-from .negation import Negation, NotExpressible, any_of
+from .negation import Negation, NotExpressible
+from .other_values import any_of
 
 MAX_WAYS = 24
 MAX_ITEMS = 24

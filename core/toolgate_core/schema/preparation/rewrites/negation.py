@@ -8,20 +8,20 @@ violation, the alternative has a `not`. The negation is useful only if none of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Any
 
 from ...formats import BUILT_IN, CHECKED, PATTERNS
 from ...pattern_samples import matches
+from ...regular.languages import Matching
 from ...walk import subschemas
 from .document import Document
 from .emptiness import Node, members
 from .facts import TYPES, types_of
+from .other_values import any_of, both, item_at, other_values
 
 MAX_ALTERNATIVES = 40
 MAX_DEPTH = 8
 """Maximum nesting of negated schemas."""
-MAX_NUMBERS = 8
 MAX_ITEMS = 8
 """Maximum number of items of an array of which one may violate `items`."""
 
@@ -158,7 +158,7 @@ class Negation:
         first = node.get("prefixItems", [])
         for at, schema in enumerate(first):
             for way in self._of(schema, []):
-                yield _item(at, way)
+                yield item_at(at, way)
         if "items" in node:
             most = self._document.emptiness.most_items(beside)
             if most is None or most > MAX_ITEMS:
@@ -167,7 +167,7 @@ class Negation:
                     yield {"type": "array", "not": some}
             else:
                 for way in self._of(node["items"], []):
-                    yield from (_item(at, way) for at in range(len(first), most))
+                    yield from (item_at(at, way) for at in range(len(first), most))
         if "contains" in node:
             counts = (node.get("minContains", 1), node.get("maxContains"))
             if counts == (1, None):
@@ -177,20 +177,6 @@ class Negation:
                 keywords = ("contains", "minContains", "maxContains")
                 some = {k: v for k, v in node.items() if k in keywords}
                 yield {"type": "array", "not": some}
-
-
-def any_of(ways: list[Any]) -> Any:
-    """A schema of the values that satisfy at least one of these."""
-    if not ways:
-        return False
-    return ways[0] if len(ways) == 1 else {"anyOf": ways}
-
-
-def both(one: Any, other: Any) -> Any:
-    """A schema of the values that satisfy both."""
-    if one in ({}, True):
-        return other
-    return one if other in ({}, True) else {"allOf": [one, other]}
 
 
 def is_positive(schema: Any) -> bool:
@@ -208,10 +194,6 @@ def is_positive(schema: Any) -> bool:
 
 def _object(keywords: Node) -> Node:
     return {"type": "object", **keywords}
-
-
-def _item(at: int, schema: Any) -> Node:
-    return {"type": "array", "minItems": at + 1, "prefixItems": [*([True] * at), schema]}
 
 
 def _merged(ways: list[Any]) -> list[Any]:
@@ -242,9 +224,9 @@ def _flat(node: Node) -> Iterator[Any]:
     if "type" in node:
         yield from _other_types(node)
     if "enum" in node:
-        yield from _other_values(node["enum"])
+        yield from other_values(node["enum"])
     if "const" in node:
-        yield from _other_values([node["const"]])
+        yield from other_values([node["const"]])
     for keyword, (kind, violated) in _BOUNDS.items():
         if keyword in node:
             value = node[keyword]
@@ -252,7 +234,11 @@ def _flat(node: Node) -> Iterator[Any]:
             if value + step >= 0 or kind == "number":
                 yield {"type": kind, violated: value + step}
     if "pattern" in node:
-        yield {"type": "string", "not": {"pattern": node["pattern"]}}
+        other = (~Matching(node["pattern"])).pattern
+        if other is None:
+            yield {"type": "string", "not": {"pattern": node["pattern"]}}
+        else:
+            yield {"type": "string", "pattern": other}
     if node.get("format") in BUILT_IN | CHECKED | PATTERNS.keys():
         yield {"type": "string", "not": {"format": node["format"]}}
     if "multipleOf" in node:
@@ -287,37 +273,3 @@ def _other_types(node: Node) -> Iterator[Any]:
     names = [node["type"]] if isinstance(node["type"], str) else node["type"]
     if "integer" in names and "number" not in names:
         yield {"type": "number", "not": {"multipleOf": 1}}
-
-
-def _other_values(values: list[Any]) -> Iterator[Any]:
-    by_kind: dict[str, list[Any]] = {}
-    for value in values:
-        by_kind.setdefault(_kind(value), []).append(value)
-    others = TYPES - by_kind.keys()
-    if others:
-        yield {"type": sorted(others)}
-    for kind, some in by_kind.items():
-        if kind == "string":
-            yield {"type": "string", "not": {"enum": some}}
-        elif kind == "boolean":
-            yield from ({"const": each} for each in (True, False) if each not in some)
-        elif kind == "number" and len(some) <= MAX_NUMBERS:
-            numbers = sorted(set(some))
-            yield {"type": "number", "exclusiveMaximum": numbers[0]}
-            for low, high in pairwise(numbers):
-                yield {"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": high}
-            yield {"type": "number", "exclusiveMinimum": numbers[-1]}
-        elif kind != "null":
-            yield {"type": kind, "not": {"enum": some}}
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, int | float):
-        return "number"
-    return "array" if isinstance(value, list) else "object"

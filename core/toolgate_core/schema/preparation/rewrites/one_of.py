@@ -8,7 +8,8 @@ from typing import Any
 from ..relaxation import Occurrence
 from .document import Document
 from .emptiness import Node
-from .negation import Negation, NotExpressible, any_of, both
+from .negation import Negation, NotExpressible
+from .other_values import any_of, both
 
 MAX_OPTIONS = 40
 

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..relaxation import UNEVALUATED
-from . import conditions, contains, counts, finite_patterns, one_of, unique_items
+from . import conditions, contains, counts, finite_patterns, look_ahead, one_of, unique_items
 from .document import Document
 from .emptiness import Node
 
 Rule = Callable[[Document, str, Node], None]
+PATTERN_RULES: tuple[Rule, ...] = (
+    look_ahead.rewrite_pattern,
+    look_ahead.rewrite_pattern_properties,
+)
 RULES: tuple[Rule, ...] = (
     one_of.rewrite,
     one_of.split,
@@ -31,10 +35,9 @@ def rewritten(schema: Any, *, closing: bool = False) -> Document:
     places = document.places()
     # These count what the alternatives of a schema describe, and a rewrite adds alternatives.
     evaluated = any(node.keys() & UNEVALUATED for _, node in places)
-    if not evaluated:
+    named = () if evaluated else (finite_patterns.rewrite,)
+    for rules in ((*PATTERN_RULES, *named), RULES[:1] if evaluated else RULES):
         for pointer, node in places:
-            finite_patterns.rewrite(document, pointer, node)
-    for pointer, node in places:
-        for rule in RULES[:1] if evaluated else RULES:
-            rule(document, pointer, node)
+            for rule in rules:
+                rule(document, pointer, node)
     return document

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.support.schemas.strategies import instances, schemas, side_by_side
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.rewrites.document import Document
-from toolgate_core.schema.preparation.rewrites.negation import Negation, NotExpressible, any_of
+from toolgate_core.schema.preparation.rewrites.negation import Negation, NotExpressible
+from toolgate_core.schema.preparation.rewrites.other_values import any_of
 
 SOME = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -43,6 +44,10 @@ def one(text: str) -> dict[str, Any]:
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}, []),
         ({"pattern": "^x"}, {"const": "xy"}, []),
         ({"not": {"type": "null"}}, True, 1),
+        ({"pattern": "^x"}, True, 1),
+        ({"const": []}, {"type": "array"}, [{"type": "array", "minItems": 1}]),
+        ({"const": [1, True]}, {"type": "array"}, 4),
+        ({"enum": [{"a": True}]}, {"type": "object"}, 3),
         ({"contains": {"type": "string", "minLength": 1}}, {"type": "array"}, 1),
         ({"additionalProperties": False}, {"additionalProperties": False, "properties": {}}, []),
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"type": "object"}, 1),
@@ -58,7 +63,7 @@ def test_negated_keywords(schema: Any, beside: Any, alternatives: Any) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {"pattern": "^x"},
+        {"pattern": r"\bx"},
         {"type": "integer"},
         {"uniqueItems": True},
         {"propertyNames": {"const": "a"}},

@@ -1,0 +1,28 @@
+"""Patterns with look-ahead as patterns without."""
+
+from __future__ import annotations
+
+from ...regular.languages import Matching
+from ...strings import is_maskable
+from .document import Document
+from .emptiness import Node
+
+
+def rewrite_pattern(document: Document, pointer: str, node: Node) -> None:
+    pattern = node.get("pattern")
+    if isinstance(pattern, str) and not is_maskable(pattern):
+        plain = Matching(pattern).pattern
+        if plain is not None:
+            node["pattern"] = plain
+
+
+def rewrite_pattern_properties(document: Document, pointer: str, node: Node) -> None:
+    patterns = node.get("patternProperties", {})
+    if all(map(is_maskable, patterns)):
+        return
+    made = {}
+    for pattern, schema in patterns.items():
+        plain = None if is_maskable(pattern) else Matching(pattern).pattern
+        made[plain or pattern] = schema
+    if len(made) == len(patterns):
+        node["patternProperties"] = made

@@ -1,0 +1,123 @@
+"""Names and strings that the canonical form describes in ways that engines do not support."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolgate_core.schema.canonical import canonical_schema
+from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
+from toolgate_core.schema.preparation.prepare import prepare
+
+NAMES = ["", "a", "b", "ab", "ba", "abc", "cab", "x1", "a.b", "é", "aa", "12"]
+VALUES: list[Any] = [None, 1, 15, "a", "bcd", []]
+ONE = [{name: value} for name, value in product(NAMES, VALUES)]
+OBJECTS: list[Any] = [{}, *ONE]
+OBJECTS += [one | other for one, other in combinations(ONE[::4], 2)]
+S, N = {"type": "string"}, {"type": "integer"}
+
+_names = st.one_of(
+    st.sampled_from(
+        [
+            {"pattern": "^a"},
+            {"maxLength": 2},
+            {"minLength": 1, "pattern": "^[ab]*$"},
+            {"enum": ["a", "ab", 1]},
+            {"not": {"pattern": "b"}},
+            {"anyOf": [{"pattern": "a"}, {"const": "é"}]},
+            {"$ref": "#/$defs/name"},
+            {"allOf": [{"pattern": "a"}, {"pattern": "b"}]},
+            {"type": ["string", "null"], "pattern": "^[^.]*$"},
+            {"type": "object"},
+            {"pattern": "^(?!a)"},
+        ]
+    ),
+    st.booleans(),
+)
+_members = st.dictionaries(
+    st.sampled_from(["a", "^a", "b$", "^[ab]+$", "^.{2}$", "^(?!ab)", "[0-9]"]),
+    st.sampled_from([True, False, S, N, {"minLength": 2}, {"minimum": 3}]),
+    max_size=3,
+)
+_schemas = st.fixed_dictionaries(
+    {"type": st.sampled_from(["object", ["object", "null"]])},
+    optional={
+        "propertyNames": _names,
+        "patternProperties": _members,
+        "properties": st.dictionaries(st.sampled_from(["a", "ab", "x1"]), st.sampled_from([S, N])),
+        "additionalProperties": st.sampled_from([False, True, S]),
+        "allOf": st.lists(
+            st.fixed_dictionaries({"patternProperties": _members, "propertyNames": _names}),
+            min_size=1,
+            max_size=1,
+        ),
+        "required": st.lists(st.sampled_from(["a", "ab"]), unique=True),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"patternProperties": {"^a": S, "b$": {"minLength": 2}}},
+        {"patternProperties": {"^a": S, "b$": N}, "additionalProperties": False},
+        {"patternProperties": {"^a": S, "^(?!ab)": {"minLength": 2}}},
+        {"propertyNames": {"$ref": "#/$defs/name"}, "additionalProperties": S},
+        {"propertyNames": {"not": {"pattern": "b"}}},
+        {"propertyNames": {"maxLength": 2}, "patternProperties": {"a": S}},
+        {"allOf": [{"propertyNames": {"pattern": "a"}}, {"propertyNames": {"pattern": "b"}}]},
+        {"propertyNames": {"pattern": "^a"}, "properties": {"a": S}, "additionalProperties": N},
+        {"propertyNames": {"enum": ["a", "ab"]}, "patternProperties": {"b": S}},
+        {"propertyNames": {"format": "date"}},
+    ],
+)
+def test_masks_enforce_names(schema: dict[str, Any]) -> None:
+    given = {"type": "object", "$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}} | schema
+    schema = canonical_schema(given, param="schema")
+    made = prepare(schema)
+    assert not made.residual
+    patterns = [*made.schema.get("patternProperties", {})]
+    for name in NAMES:
+        assert sum(jsonschema_rs.is_valid({"pattern": each}, name) for each in patterns) <= 1
+    before = jsonschema_rs.validator_for(schema, validate_formats=True)
+    after = jsonschema_rs.validator_for(made.schema)
+    for value in OBJECTS:
+        assert before.is_valid(value) == after.is_valid(value), value
+
+
+@pytest.mark.exhaustive
+@settings(
+    max_examples=200, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(_schemas)
+def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> None:
+    defined = schema | {"$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}}
+    schema = canonical_schema(defined, param="schema")
+    made = to_engine_form(schema, PropertyOrder(schema))
+    before, after = jsonschema_rs.validator_for(schema), jsonschema_rs.validator_for(made)
+    for value in [*OBJECTS, None]:
+        assert before.is_valid(value) == after.is_valid(value), value
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"pattern": "^a"}},
+        {"not": {"pattern": "^a", "maxLength": 2}},
+        {"not": {"anyOf": [{"pattern": "a"}, {"const": "é"}]}},
+        {"oneOf": [{"pattern": "a"}, {"pattern": "b"}, {"pattern": "[0-9]"}]},
+        {"pattern": "^(?!ab)[a-z]+$"},
+        {"if": {"pattern": "^a"}, "then": {"pattern": "b$"}},
+    ],
+)
+def test_masks_enforce_complements_of_patterns(schema: dict[str, Any]) -> None:
+    schema = canonical_schema({"type": "string"} | schema, param="schema")
+    made = prepare(schema)
+    assert not made.residual
+    for name in NAMES:
+        assert jsonschema_rs.is_valid(schema, name) == jsonschema_rs.is_valid(made.schema, name)
