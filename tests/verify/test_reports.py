@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import shlex
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,7 +30,9 @@ from toolgate_verify.report import terminal
 from toolgate_verify.report.curl import curl
 from toolgate_verify.report.html import html
 from toolgate_verify.report.junit import junit
+from toolgate_verify.report.plots import bars, histogram
 from toolgate_verify.report.record import NotAReport, replay, report
+from toolgate_verify.report.summary import count, groups
 from toolgate_verify.terms import Verdict
 
 TARGET = Target("http://reference/v1", MODEL, KEY)
@@ -110,9 +113,33 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     parser = Tags()
     parser.feed(texts()["html"])
     tags = {tag for tag, _ in parser.seen}
-    assert "svg" in tags
+    assert {"details", "table", "i"} <= tags
     assert not tags & {"script", "link", "img", "iframe", "object"}
     assert not [name for _, values in parser.seen for name in values if name.startswith("on")]
+
+
+def test_the_bars_show_the_verdicts_of_each_family() -> None:
+    run = failed_run()
+    page = bars(run)
+    for family, results in groups(run.results).items():
+        row = page.split(f"<span>{family}</span>")[1].split("<span class=n>")
+        found = count(results)
+        numbers = {"passed": found.passed, "failed": found.failed, "not shown": found.skipped}
+        for kind, number in numbers.items():
+            assert (f'title="{number} {kind}"' in row[0]) is bool(number), (family, kind)
+        assert row[1].startswith(f"{found.passed}/{len(results)}<")
+
+
+def test_the_histogram_counts_each_request_once() -> None:
+    assert histogram([0.01, 0.05, 0.06, 3.0, 30.0, 31.0, 4000.0]) == [2, 1, 0, 0, 0, 0, 1, 0, 1, 2]
+
+
+def test_code_in_titles_is_code() -> None:
+    run = failed_run()
+    result = next(each for each in run.results if each.verdict == Verdict.FAIL)
+    titled = replace(result.check, title="`n` is <b>")
+    page = html(Run([type(result)(titled, Verdict.FAIL, "", result.exchange)]), TARGET, "today")
+    assert "<code>n</code> is &lt;b&gt;" in page
 
 
 def test_answers_can_not_add_markup_to_the_page() -> None:

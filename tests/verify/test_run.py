@@ -25,6 +25,7 @@ from toolgate_verify.engine.estimate import estimate
 from toolgate_verify.engine.probe import probe
 from toolgate_verify.engine.run import Run, run, scenarios_of
 from toolgate_verify.engine.target import Target, base_url
+from toolgate_verify.report.record import replay, report
 from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
 from toolgate_verify.tools.everyday import EVERYDAY
@@ -64,8 +65,9 @@ async def test_no_more_requests_than_the_limit() -> None:
     assert all("--max-requests" in each.message for each in skipped)
 
 
-async def test_a_difference_counts_if_it_occurs_twice() -> None:
-    """Rules of equality at temperature 0: rounding differs between batches."""
+async def test_a_difference_counts_if_it_occurs_twice(tmp_path: Path) -> None:
+    """Rules of equality at temperature 0: rounding differs between batches. A report has both
+    runs."""
     [check] = select(only=["chat.text.same"])
     fault = fault_of(check)
     assert fault is not None
@@ -81,6 +83,12 @@ async def test_a_difference_counts_if_it_occurs_twice() -> None:
 
     made = await run(client_of(once), [check])
     assert (made.results[0].verdict, made.results[0].runs) == (Verdict.PASS, 2)
+    for confirmed in (twice, made):
+        path = tmp_path / "report.json"
+        path.write_text(json.dumps(report(confirmed, TARGET, {})))
+        again, _ = replay(path, [check])
+        assert again.results[0].verdict == confirmed.results[0].verdict
+        assert again.results[0].runs == 2
 
 
 async def test_a_server_that_does_not_answer_fails_the_checks() -> None:

@@ -34,6 +34,8 @@ class Run:
     results: list[Result] = field(default_factory=list)
     evidence: dict[str, Evidence] = field(default_factory=dict)
     """By the name of the scenario."""
+    again: dict[str, Evidence] = field(default_factory=dict)
+    """The answers of scenarios that ran a second time, alone."""
     seconds: float = 0.0
     requests: int = 0
 
@@ -146,23 +148,25 @@ def _result(check: Check, verdict: Verdict, error: Exception, evidence: Evidence
 
 async def _confirm(client: Client, made: Run) -> None:
     """Runs the scenarios of failed checks with `confirm` again, one request after another."""
-    failed = [r for r in made.results if r.verdict == Verdict.FAIL and r.check.confirm]
-    again: dict[str, Evidence] = {}
-    for scenario in scenarios_of(result.check for result in failed):
+    for scenario in scenarios_of(result.check for result in _unconfirmed(made)):
         evidence = await perform(client, scenario, one_by_one=True)
         if evidence.exchanges:
-            again[scenario.name] = evidence
-    for result in failed:
-        if result.check.scenario.name not in again:
-            continue
-        second = judge(result.check, again[result.check.scenario.name])
-        result.runs = 2
-        if second.verdict == Verdict.PASS:
-            result.verdict, result.message, result.exchange = Verdict.PASS, "", None
-        else:
-            made.evidence[result.check.scenario.name] = again[result.check.scenario.name]
-            result.verdict, result.message = second.verdict, second.message
+            made.again[scenario.name] = evidence
+    judge_again(made)
+
+
+def judge_again(made: Run) -> None:
+    """Replaces results that a second run of the scenario has to confirm by those of that run."""
+    for result in _unconfirmed(made):
+        evidence = made.again.get(result.check.scenario.name)
+        if evidence is not None:
+            second = judge(result.check, evidence)
+            result.runs, result.verdict, result.message = 2, second.verdict, second.message
             result.exchange = second.exchange
+
+
+def _unconfirmed(made: Run) -> list[Result]:
+    return [r for r in made.results if r.verdict == Verdict.FAIL and r.check.confirm]
 
 
 async def _limited(

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from ..engine.run import Result, Run
 from ..engine.target import Target
 from ..scenario import brief
-from ..terms import Verdict
 from .curl import curl
+from .plots import STYLE as PLOTS
+from .plots import bars, latencies
 from .summary import count, failures, groups
-from .svg import COLOURS, bars, latencies
 
 SHOWN = 4000
 """Characters of a request and of an answer."""
 STYLE = """
-:root { color-scheme: light dark }
+:root { color-scheme: light dark; background: Canvas; color: CanvasText }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }
-h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
-svg { width: 100%; max-width: 720px }
-svg text { font: 12px system-ui, sans-serif; fill: currentColor }
-table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .25em .6em }
-tr { border-bottom: 1px solid #8884 } td.n { text-align: right; font-variant-numeric: tabular-nums }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .7em; font-size: 12px }
-pre { background: #8881 }
-.pass { color: #2e9e5b } .fail, .critical { color: #d64545 } .refused { color: #b07c10 }
-.skip, .minor { color: #808890 } .tiles { display: flex; gap: 2em; flex-wrap: wrap }
-.tiles b { display: block; font-size: 1.8em } details { margin: .4em 0 }
-.key span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em }
+body { overflow-wrap: anywhere }
+h1 { font-size: 1.5em; line-height: 1.25 } h2 { font-size: 1.15em; margin-top: 2em }
+table { border-collapse: collapse; width: 100% }
+td { text-align: left; padding: .25em .6em; vertical-align: top }
+td:first-child { white-space: nowrap } td:last-child { font-size: .87em; opacity: .8 }
+tr { border-bottom: 1px solid #8884 }
+pre { white-space: pre-wrap; padding: .7em; font-size: 12px; background: #8882 }
+.pass { color: light-dark(#1f7d45, #45b873) } .refused { color: light-dark(#8a5f00, #d9a13a) }
+.fail, .critical { color: light-dark(#c02f2f, #f07070) }
+.major { color: light-dark(#b04a12, #ee9460) }
+.skip, .minor { color: light-dark(#5d666e, #9aa3ab) }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5em, 1fr)) }
+.tiles { gap: 1em; line-height: 1.3 } .tiles b { display: block; font-size: 1.8em }
+details { margin: .4em 0 } summary { cursor: pointer }
+@media (max-width: 40em) {
+  tr, td { display: block } tr { padding: .4em 0 } td { padding: .05em 0 }
+  td:first-child { display: inline-block; margin-right: .6em } td:nth-child(2) { display: inline }
+}
 """
 
 
@@ -36,23 +44,22 @@ def html(run: Run, target: Target, when: str) -> str:
     tiles = "".join(
         f"<div><b>{value}</b>{name}</div>"
         for name, value in (
-            ("of the judged checks passed", total.percent),
+            ("passed, of those judged", total.percent),
             ("passed", total.passed),
             ("failed", total.failed),
-            ("refused by the server", total.refused),
-            ("not shown by the answers", total.skipped),
+            ("refused", total.refused),
+            ("not shown", total.skipped),
             ("requests", run.requests),
             ("seconds", round(run.seconds)),
         )
     )
-    key = "".join(f'<span style="background:{c}"></span>{n}' for n, c in COLOURS.items())
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width'>"
-        f"<title>toolgate verify {escape(target.url)}</title><style>{STYLE}</style>"
+        f"<title>toolgate verify {escape(target.url)}</title><style>{STYLE}{PLOTS}</style><main>"
         f"<h1>{escape(target.model)} at {escape(target.url)}</h1><p>{escape(when)}</p>"
-        f"<div class=tiles>{tiles}</div><h2>By family</h2><p class=key>{key}</p>{bars(run)}"
-        f"<h2>Latency</h2>{latencies(run)}{_failures(run, target)}{_tables(run)}</html>"
+        f"<div class=tiles>{tiles}</div><h2>By family</h2>{bars(run)}"
+        f"<h2>Latency</h2>{latencies(run)}{_failures(run, target)}{_tables(run)}</main></html>"
     )
 
 
@@ -67,9 +74,9 @@ def _failure(result: Result, target: Target) -> str:
     check = result.check
     made = (
         f"<details><summary><b class={check.severity}>{check.severity}</b> "
-        f"<code>{escape(check.id)}</code> {escape(check.title)}: "
+        f"<code>{escape(check.id)}</code> {_prose(check.title)}: "
         f"{escape(brief(result.message, 200))}</summary>"
-        f"<p>{escape(check.rule)} "
+        f"<p>{_prose(check.rule)} "
         f'<a href="{escape(check.source.url)}">{escape(check.source.section)}</a></p>'
     )
     exchange = result.exchange
@@ -84,10 +91,17 @@ def _tables(run: Run) -> str:
     made = []
     for family, results in groups(run.results).items():
         rows = "".join(_line(each) for each in results)
-        bad = any(each.verdict == Verdict.FAIL for each in results)
+        found = count(results)
         name = escape(family.replace("_", " "))
+        numbers = {
+            "pass": f"{found.passed} passed",
+            "fail": f"{found.failed} failed" if found.failed else "",
+            "refused": f"{found.refused} refused" if found.refused else "",
+            "skip": f"{found.skipped} not shown" if found.skipped else "",
+        }
+        said = ", ".join(f"<span class={at}>{each}</span>" for at, each in numbers.items() if each)
         made.append(
-            f"<details{' open' if bad else ''}><summary>{name} ({len(results)})</summary>"
+            f"<details{' open' if found.failed else ''}><summary>{name}: {said}</summary>"
             f"<table>{rows}</table></details>"
         )
     return "<h2>All checks</h2>" + "".join(made)
@@ -98,6 +112,11 @@ def _line(result: Result) -> str:
     return (
         f"<tr><td class={result.verdict}>{result.verdict}</td>"
         f"<td><code>{escape(check.id)}</code></td>"
-        f'<td><a href="{escape(check.source.url)}">{escape(check.title)}</a></td>'
+        f'<td><a href="{escape(check.source.url)}">{_prose(check.title)}</a></td>'
         f"<td>{escape(brief(result.message, 160))}</td></tr>"
     )
+
+
+def _prose(text: str) -> str:
+    """The text with its `code` as HTML."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .. import __name__ as package
 from ..check import Check
-from ..engine.run import Result, Run, judge_all
+from ..engine.run import Result, Run, judge_again, judge_all
 from ..engine.target import Target
 from ..exchange import Exchange, Request
 from ..scenario import Evidence
@@ -42,11 +42,13 @@ def report(run: Run, target: Target, settings: dict[str, Any]) -> dict[str, Any]
         "counts": {**asdict(total), "pass_rate": total.rate},
         "samples": None if (found := metrics(run.evidence)) is None else asdict(found),
         "checks": [_result(each, target) for each in run.results],
-        "scenarios": {
-            name: [_exchange(each) for each in evidence.exchanges]
-            for name, evidence in run.evidence.items()
-        },
+        "scenarios": _scenarios(run.evidence),
+        "again": _scenarios(run.again),
     }
+
+
+def _scenarios(evidence: Mapping[str, Evidence]) -> dict[str, Any]:
+    return {name: [_exchange(each) for each in found.exchanges] for name, found in evidence.items()}
 
 
 def _result(result: Result, target: Target) -> dict[str, Any]:
@@ -93,13 +95,15 @@ def replay(path: Path, checks: Sequence[Check]) -> tuple[Run, Target]:
         ran = {each["id"] for each in data["checks"]}
         known = [check for check in checks if check.id in ran]
         scenarios = {check.scenario.name: check.scenario for check in known}
-        for name, exchanges in data["scenarios"].items():
-            if name in scenarios:
-                found = [_read(each) for each in exchanges]
-                made.evidence[name] = Evidence(scenarios[name], found)
+        for runs, kept in (("scenarios", made.evidence), ("again", made.again)):
+            for name, exchanges in data.get(runs, {}).items():
+                if name in scenarios:
+                    found = [_read(each) for each in exchanges]
+                    kept[name] = Evidence(scenarios[name], found)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotAReport(f"{path} is no report of `toolgate verify --json`: {error}") from error
     made.results = judge_all(known, made.evidence)
+    judge_again(made)
     return made, target
 
 
