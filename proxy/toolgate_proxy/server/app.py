@@ -127,7 +127,7 @@ def create() -> Any:
     from ..litellm_host.probe import check_private_names
     from .authorization import ClosedRoutes
     from .lifespan import extend_lifespan
-    from .logs import access_log, log_filters
+    from .logs import access_log, event_log, log_filters
     from .own_route import OwnRoute
     from .request_scope import RequestScope
     from .responses_socket.connection import ResponsesSocket
@@ -136,6 +136,7 @@ def create() -> Any:
     app = litellm_app()
     access_log.set_up()
     log_filters.set_up()
+    event_log.set_up(as_json=settings().log_format == "json")
     repair_error_bodies(app)
     app.include_router(routes.router)
     extend_lifespan(app)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 PREFIX = re.compile(
     r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) )?"  # the process
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?"
+    r'(?:time="[^"]*" level="\w+" logger="[^"]*" message=)?'  # the gateway's
 )
 EXCEPTION = re.compile(
     r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Unavailable|NotFound)\b(?:: .*)?"

@@ -45,6 +45,10 @@ nanobind: this is likely caused by a reference counting issue in the binding cod
         ),
         (LEAKS, "LaunchError text: set another option."),
         (f"{TRACEBACK}KeyError\nINFO: Shutting down\n", "KeyError"),
+        (
+            'time="2026-01-01T00:00:00.000Z" level="error" logger="uvicorn.error" message="in use"',
+            '"in use"',
+        ),
         ("\n", ""),
         ("x" * 700, "x" * 600 + " …"),
     ],

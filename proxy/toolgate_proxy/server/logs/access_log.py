@@ -21,7 +21,7 @@ from ...context import RequestContext
 logger = logging.getLogger("toolgate.requests")
 
 MAX_TEXT = 200
-"""Maximum length of a logged value, in characters. A model's name comes from the client."""
+"""Maximum length of a value, in characters. A model's name comes from the client."""
 
 
 def set_up() -> None:
@@ -38,7 +38,7 @@ def write(context: RequestContext, *, as_json: bool) -> None:
     """Writes the line of a request. Values that a request does not have are left out."""
     of_model = context.model is not None
     record = {
-        "time": _now(),
+        "time": timestamp(time.time()),
         "level": "error" if (context.status or 500) >= 500 else "info",
         "request_id": context.request_id or context.call_id,
         "call_id": context.call_id,
@@ -60,9 +60,13 @@ def write(context: RequestContext, *, as_json: bool) -> None:
     logger.info(line(record, as_json=as_json))
 
 
-def _now() -> str:
+def timestamp(seconds: float) -> str:
     """In UTC, as RFC 3339 writes it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(seconds, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def _name_of_key(context: RequestContext) -> str | None:
@@ -72,8 +76,8 @@ def _name_of_key(context: RequestContext) -> str | None:
     return "master" if context.authenticated else None
 
 
-def line(record: dict[str, Any], *, as_json: bool) -> str:
-    told = {name: _bounded(value) for name, value in record.items() if value is not None}
+def line(record: dict[str, Any], *, as_json: bool, max_text: int = MAX_TEXT) -> str:
+    told = {name: _bounded(value, max_text) for name, value in record.items() if value is not None}
     if as_json:
         return json.dumps(told)
     # json.dumps escapes newlines and quotes, so a value can't forge another line or field.
@@ -84,5 +88,5 @@ def _quoted(value: object) -> str:
     return json.dumps(value) if isinstance(value, str) else str(value).lower()
 
 
-def _bounded(value: object) -> object:
-    return value[:MAX_TEXT] if isinstance(value, str) else value
+def _bounded(value: object, max_text: int) -> object:
+    return value[:max_text] if isinstance(value, str) else value

@@ -1,0 +1,73 @@
+"""The lines of the log that are not those of requests."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from io import StringIO
+
+import pytest
+
+from toolgate_proxy.server.logs import event_log
+
+NAME = "toolgate_proxy.routing.health"
+
+
+@pytest.fixture(params=[True, False], ids=["json", "text"])
+def as_json(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def log(as_json: bool) -> Iterator[StringIO]:
+    written = StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(event_log.EventFormatter(as_json=as_json))
+    logger = logging.getLogger(NAME)
+    logger.addHandler(handler)
+    yield written
+    logger.removeHandler(handler)
+
+
+def test_a_message_has_its_time_level_and_logger(log: StringIO, as_json: bool) -> None:
+    logging.getLogger(NAME).warning("Backend %s failed:\n%s", "b", "x" * 1000)
+    [written] = log.getvalue().splitlines()
+    message = "Backend b failed:\n" + "x" * 1000
+    if as_json:
+        record = json.loads(written)
+        time = record.pop("time")
+        assert record == {"level": "warning", "logger": NAME, "message": message}
+    else:
+        time = written[6:30]
+        shown = json.dumps(message)
+        assert written == f'time="{time}" level="warning" logger="{NAME}" message={shown}'
+    assert time.endswith("Z")
+    assert abs(datetime.fromisoformat(time).timestamp() - datetime.now().timestamp()) < 60
+
+
+def test_a_traceback_follows_or_is_a_field(log: StringIO, as_json: bool) -> None:
+    try:
+        raise KeyError("absent")
+    except KeyError:
+        logging.getLogger(NAME).exception("A bug")
+    first, *more = log.getvalue().splitlines()
+    traceback = json.loads(first)["traceback"] if as_json else "\n".join(more)
+    assert traceback.startswith("Traceback")
+    assert traceback.endswith("KeyError: 'absent'")
+    assert bool(more) != as_json
+
+
+def test_loggers_with_and_without_handlers_get_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [StringIO(), StringIO()]
+    handlers = [logging.StreamHandler(each) for each in streams]
+    monkeypatch.setattr(logging.getLogger(event_log.HANDLED[0]), "handlers", handlers[:1])
+    monkeypatch.setattr(logging, "lastResort", handlers[1])
+    for logger in (logging.getLogger(), logging.getLogger("toolgate_proxy")):  # without pytest's
+        monkeypatch.setattr(logger, "handlers", [])
+    event_log.set_up(as_json=True)
+    logging.getLogger(f"{event_log.HANDLED[0]}.error").critical("gone")
+    logging.getLogger(NAME).warning("down")
+    messages = [json.loads(each.getvalue())["message"] for each in streams]
+    assert messages == ["gone", "down"]
