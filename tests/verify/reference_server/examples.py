@@ -7,7 +7,7 @@ from typing import Any
 from toolgate_verify.tools.everyday import EVERYDAY
 from toolgate_verify.tools.hostile import HOSTILE
 from toolgate_verify.tools.residual import RESIDUAL
-from toolgate_verify.tools.sets import ENDLESS, LONG, LONGEST_NAME, MANY, PREFIXES, SETS
+from toolgate_verify.tools.sets import COPY, ENDLESS, LONG, LONGEST_NAME, MANY, PREFIXES, SETS
 from toolgate_verify.tools.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
@@ -20,6 +20,7 @@ TOOLS: tuple[Tool, ...] = (
     LONGEST_NAME,
     LONG,
     ENDLESS,
+    COPY,
 )
 
 

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache, wraps
+
+from ..asking import pair
 from ..asking.ask import Ask, User
+from ..check import Judge
 from ..reading.answer import Answer
 from ..registry import rule
-from ..scenario import Evidence
-from ..terms import Failed, Severity, Skipped, require
-from ..tools.sets import ENDLESS
-from .common import check_call, no_markup, paired, same
+from ..scenario import Evidence, Scenario
+from ..terms import Api, Failed, Refused, Severity, Skipped, require
+from ..tools.sets import COPY, ENDLESS
+from .common import check_call, no_markup, same
 
-CUT = paired(
-    "cut",
-    Ask(
-        (User(ENDLESS.prompt),), tools=(ENDLESS,), choice="required", parallel=False, max_tokens=60
-    ),
+_STRICT = Ask(
+    (User(ENDLESS.prompt),), tools=(ENDLESS,), choice="required", parallel=False, max_tokens=60
 )
+_COPY = replace(_STRICT, turns=(User(COPY.prompt),), tools=(COPY,), max_tokens=120)
+
+
+@cache
+def _scenario(api: Api) -> Scenario:
+    """Two requests, each whole and streamed. No call of the first one fits the limit, so a server
+    may refuse it. The second one's schema allows a call that fits."""
+    return Scenario(f"{api}.cut", api, pair(api, _STRICT) + pair(api, _COPY), _STRICT)
+
+
+CUT = _scenario
+
+
+def of_cut(judge: Judge) -> Judge:
+    """Judges the first request, or the second one if the server refused the first."""
+
+    @wraps(judge)
+    def judged(evidence: Evidence) -> None:
+        try:
+            judge(evidence)
+        except Refused:
+            scenario = replace(evidence.scenario, ask=_COPY)
+            second = Evidence(scenario, evidence.exchanges[2:])
+            try:
+                judge(second)
+            finally:
+                evidence.shown = second.shown
+
+    return judged
 
 
 @rule(
@@ -26,6 +57,7 @@ CUT = paired(
     scenario=CUT,
     severity=Severity.CRITICAL,
 )
+@of_cut
 def _finish(evidence: Evidence) -> None:
     for index in range(2):
         answer = evidence.answer(index)
@@ -43,6 +75,7 @@ def _finish(evidence: Evidence) -> None:
     scenario=CUT,
     severity=Severity.CRITICAL,
 )
+@of_cut
 def _complete(evidence: Evidence) -> None:
     def judge(answer: Answer) -> None:
         marked = evidence.api != "chat"  # chat completions only mark the answer
@@ -68,6 +101,7 @@ def _complete(evidence: Evidence) -> None:
     topic="calls",
     scenario=CUT,
 )
+@of_cut
 def _markup(evidence: Evidence) -> None:
     for index in range(2):
         no_markup(evidence.answer(index).text)
@@ -81,5 +115,6 @@ def _markup(evidence: Evidence) -> None:
     scenario=CUT,
     confirm=True,
 )
+@of_cut
 def _same(evidence: Evidence) -> None:
     same("finish reasons", evidence.whole.finish, evidence.streamed.finish)

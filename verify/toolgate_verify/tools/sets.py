@@ -92,6 +92,20 @@ ENDLESS = Tool(
 )
 
 
+_STORY = (
+    "The keeper climbed the stairs at dusk, lit the lamp, and wrote the names of all ships that "
+    "passed into the book on the table. "
+)
+COPY = Tool(
+    "save_text",
+    "Saves a text.",
+    closed(text={"type": "string"}),
+    prompt=f"Save this text, word for word: {_STORY * 5}",
+    example={"text": (_STORY * 5).strip()},
+)
+"""A call that is long, though its schema allows a short one."""
+
+
 def tagged(number: int) -> Tool:
     """A tool whose only value belongs to one request."""
     tag = f"tag-{number:02}"

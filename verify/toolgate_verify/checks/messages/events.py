@@ -13,7 +13,7 @@ from ...registry import rule
 from ...scenario import Evidence, brief
 from ...terms import Failed, Severity, Skipped, require
 from ..calls import CALL
-from ..cut_calls import CUT
+from ..cut_calls import CUT, of_cut
 from ..reasoning import REASONING
 from ..several import SEVERAL
 from ..text import TEXT
@@ -246,6 +246,7 @@ def _joined(evidence: Evidence) -> None:
     scenario=CUT,
     severity=Severity.CRITICAL,
 )
+@of_cut
 def _cut(evidence: Evidence) -> None:
     usage = evidence.streamed.usage
     if usage is None or usage.completion < evidence.ask.max_tokens:

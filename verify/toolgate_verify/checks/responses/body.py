@@ -12,7 +12,7 @@ from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Severity, Skipped, Suite, require
 from ..calls import CALL
-from ..cut_calls import CUT
+from ..cut_calls import CUT, of_cut
 from ..text import TEXT
 
 RESPONSES = (Api.RESPONSES,)
@@ -138,6 +138,7 @@ def _item_ids(evidence: Evidence) -> None:
     apis=RESPONSES,
     severity=Severity.CRITICAL,
 )
+@of_cut
 def _cut(evidence: Evidence) -> None:
     found = body(evidence)
     calls = [item for item in found["output"] if item.get("type") == "function_call"]

@@ -12,7 +12,7 @@ from ...registry import rule
 from ...scenario import Evidence, brief
 from ...terms import Failed, Severity, Skipped, require
 from ..calls import CALL
-from ..cut_calls import CUT
+from ..cut_calls import CUT, of_cut
 from ..several import SEVERAL
 from ..text import TEXT
 from .body import RESPONSES
@@ -293,6 +293,7 @@ def _empty(evidence: Evidence) -> None:
     scenario=CUT,
     severity=Severity.CRITICAL,
 )
+@of_cut
 def _cut(evidence: Evidence) -> None:
     if last_response(evidence).get("status") != "incomplete":
         raise Skipped("the answer was not cut")
