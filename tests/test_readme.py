@@ -9,7 +9,7 @@ from toolgate_core.dialects.registry import DIALECTS, PLAIN
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAX_LINES = 120
+MAX_LINES = 119
 
 
 def section(title: str) -> str:
