@@ -87,6 +87,17 @@ async def test_response_has_the_headers_of_the_context(lines: list[RequestContex
     assert (context.status, context.failed, context.sent_whole) == (200, False, True)
 
 
+async def test_costs_are_sent_unless_they_are_zero(lines: list[RequestContext]) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        costs = ((b"", b"0.0"), (b"-input", b"1e-05"), (b"-output", b"0"), (b"-original", b"0.02"))
+        named = [(b"x-litellm-response-cost" + name, value) for name, value in costs]
+        await start(send, 200, *named, (b"x-litellm-key-spend", b"0.0"))
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    names = [name for name, _ in (await through(handle))[0]["headers"] if b"litellm" in name]
+    assert names == [b"x-litellm-response-cost-input", b"x-litellm-response-cost-original"]
+
+
 @pytest.mark.parametrize("ended", [True, False])
 async def test_reservation_is_settled_before_the_last_bytes_are_sent(
     lines: list[RequestContext], ended: bool

@@ -67,6 +67,16 @@ async def test_enforced_header_is_none_without_tools(
     assert none.headers["x-toolgate-enforced"] == "full"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_costs_of_models_without_prices_are_left_out(
+    http: httpx.AsyncClient, answering: FakeBackend, stream: bool
+) -> None:
+    answer = await http.post("/v1/chat/completions", json=asked("priceless", stream=stream))
+    assert answer.is_success
+    names = ("cost", "discount", "margin", "spend", "budget")
+    assert not [name for name in answer.headers if any(each in name for each in names)]
+
+
 async def test_refused_request_has_no_toolgate_headers(
     http: httpx.AsyncClient, answering: FakeBackend
 ) -> None:
