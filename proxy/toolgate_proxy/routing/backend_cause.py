@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from toolgate_core.errors import ToolgateError
 
 from ..backend_client.faults import refused_connection
@@ -15,7 +17,14 @@ def cause_of(error: ToolgateError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "it does not respond in time"
     if refused_connection(error):
-        reason = getattr(error.__cause__, "os_error", None)
-        words = getattr(reason, "strerror", None) or "no connection within the time limit"
+        words = _words(getattr(error.__cause__, "os_error", None))
         return f"connection failed: {words}"[:MAX_CAUSE]
     return error.message[:MAX_CAUSE]
+
+
+def _words(reason: OSError | None) -> str:
+    """asyncio replaces the system's text by "Connect call failed". Errors of names have numbers
+    below zero, and a text of their own."""
+    number = getattr(reason, "errno", None) or 0
+    words = os.strerror(number) if number > 0 else getattr(reason, "strerror", None)
+    return words or (str(reason) if reason else "no connection within the time limit")
