@@ -71,6 +71,7 @@ class Fleet:
         backends: int = 2,
         backend_options: Sequence[str] = (),
         gateway_environment: Mapping[str, str] | None = None,
+        first_gateway_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.master_key = f"sk-{secrets.token_urlsafe(24)}"
         self.key_secret = secrets.token_urlsafe(24)
@@ -108,7 +109,7 @@ class Fleet:
             self._server(
                 f"gateway-{at}",
                 _gateway_command(url, routes, workers),
-                environment,
+                environment | ((first_gateway_environment or {}) if at == 1 else {}),
                 self._responds(f"{url}/v1/models", self.master_key),
             )
             for at, (url, workers) in enumerate(

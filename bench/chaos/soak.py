@@ -1,15 +1,18 @@
 """Keep a fleet under load and faults for hours, and check responses and growth.
 
-    python -m bench soak MODEL_DIR [--hours 1] [--logs DIR] [--plots docs/plots] > report.md
+    python -m bench soak MODEL_DIR [--hours 1] [--logs DIR] [--plots docs/plots] \
+        [--clock-error SECONDS] > report.md
 
 Starts Valkey, one backend and two gateways. Clients send requests as in `chaos`, to all three APIs,
 and some of them disconnect early. One more client sends twice as many requests as its key allows.
 One after another, the first gateway, its workers and its supervisor, and Valkey get a SIGKILL or a
 SIGSTOP, and Valkey's memory is full; `chaos` does so with backends. The second gateway and the
 backend run all the time: their memory, descriptors and threads are sampled, and the sequences and
-grammars in the backend. The exit status is 1 if a response was wrong, if a request failed outside
-of a fault, if a limit was exceeded by more than 1 %, if a server grows, or if requests are left in
-the end.
+grammars in the backend. With `--clock-error`, the clock of the first gateway is wrong by so many
+seconds (libfaketime: `apt install faketime`).
+
+The exit status is 1 if a response was wrong, if a request failed outside of a fault, if a limit was
+exceeded by more than 1 %, if a server grows, or if requests are left in the end.
 """
 
 from __future__ import annotations
@@ -57,12 +60,26 @@ def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--plots", type=Path, help="directory for plots of the growth")
+    parser.add_argument("--clock-error", type=int, default=0, help="of the first gateway")
     options = parser.parse_args()
+    clock = clock_environment(options.clock_error) if options.clock_error else {}
     return conduct(
         options,
-        partial(Fleet, backends=1),
+        partial(Fleet, backends=1, first_gateway_environment=clock),
         lambda fleet, bias: soak(fleet, bias, options.hours * 3600, options.plots),
     )
+
+
+def clock_environment(seconds: int) -> dict[str, str]:
+    """Variables with which a process has a clock that is wrong by `seconds`."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        raise SystemExit("--clock-error needs libfaketime. Install it: apt install faketime")
+    return {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME": f"{seconds:+d}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 async def soak(
