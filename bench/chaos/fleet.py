@@ -109,7 +109,7 @@ class Fleet:
             self._server(
                 f"gateway-{at}",
                 _gateway_command(url, routes, workers),
-                environment | ((first_gateway_environment or {}) if at == 1 else {}),
+                environment | (dict(first_gateway_environment or {}) if at == 1 else {}),
                 self._responds(f"{url}/v1/models", self.master_key),
             )
             for at, (url, workers) in enumerate(
