@@ -29,6 +29,8 @@ class Result:
     name: str
     versions: str
     how: str
+    when: str
+    """Day of the run."""
     report: Mapping[str, Any]
 
 
@@ -47,12 +49,12 @@ def _overview(results: Sequence[Result]) -> str:
         rate = f"{100 * verdicts['pass'] / judged:.1f} %" if judged else "–"
         counts = (rate, verdicts["pass"], verdicts["fail"], verdicts["refused"], verdicts["skip"])
         levels = (worst["critical"], worst["major"], worst["minor"])
-        cells = [f"**{each.name}**", each.versions, *counts, *levels]
+        cells = [f"**{each.name}**", each.versions, each.when, *counts, *levels]
         rows.append("| " + " | ".join(map(str, cells)) + " |")
-    columns = ("server", "version", "kept", "passed", "broken", "refused", "not shown")
+    columns = ("server", "version", "run", "kept", "passed", "broken", "refused", "not shown")
     head = "| " + " | ".join((*columns, "critical", "major", "minor")) + " |"
     commands = [f"- {each.name}: `{each.how}`" for each in results]
-    return "\n".join(["## Overview", "", head, "|---" * 10 + "|", *rows, "", *commands, ""])
+    return "\n".join(["## Overview", "", head, "|---" * 11 + "|", *rows, "", *commands, ""])
 
 
 def _by_api(results: Sequence[Result]) -> str:

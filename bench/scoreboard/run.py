@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.support.contenders import exit_on_sigterm
@@ -55,8 +56,9 @@ def main() -> int:
 
 
 def _note(name: str, entry: Entry, built: str) -> None:
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
     about = {"name": entry.name, "versions": versions(entry, built), "how": entry.how}
-    (CACHE / f"{name}.about.json").write_text(json.dumps(about))
+    (CACHE / f"{name}.about.json").write_text(json.dumps({**about, "when": today}))
 
 
 def _result(name: str) -> report.Result:

@@ -11,7 +11,7 @@ BROKEN = "chat.schema.enum"
 
 
 def result(name: str, report: dict[str, Any], how: str = "serve MODEL") -> Result:
-    return Result(name, "1.0", how, report)
+    return Result(name, "1.0", how, "2026-11-26", report)
 
 
 def row(page: str, section: str, name: str) -> list[str]:
@@ -26,7 +26,7 @@ def test_a_server_that_keeps_all_rules() -> None:
     page = text([result("good", report)], "a model")
     passed = str(len(report["checks"]))
     assert row(page, "Overview", "**good**") == [
-        *("**good**", "1.0", "100.0 %", passed, "0", "0", "0", "0", "0", "0")
+        *("**good**", "1.0", "2026-11-26", "100.0 %", passed, "0", "0", "0", "0", "0", "0")
     ]
     assert "broken rules" not in page.split("## Overview")[1]
     assert "Model: a model." in page
@@ -39,9 +39,9 @@ def test_a_broken_rule_is_named_with_its_severity() -> None:
     assert BROKEN in [each["id"] for each in failed]
     page = text([result("good", report_of()), result("bad", report)], "a model")
     cells = row(page, "Overview", "**bad**")
-    assert cells[4] == str(len(failed))
-    assert sum(map(int, cells[7:])) == len(failed)
-    assert cells[2] != "100.0 %"
+    assert cells[5] == str(len(failed))
+    assert sum(map(int, cells[8:])) == len(failed)
+    assert cells[3] != "100.0 %"
     section = page.split("## bad: broken rules\n")[1]
     assert all(f"`{each['id']}`" in section for each in failed)
     assert f"| {failed[0]['severity']} |" in section
@@ -55,7 +55,7 @@ def test_refused_and_skipped_checks_are_neither_kept_nor_broken() -> None:
         check["verdict"] = verdict
     page = text([result("odd", report)], "a model")
     cells = row(page, "Overview", "**odd**")
-    assert cells[2:7] == ["100.0 %", str(len(report["checks"]) - 3), "0", "2", "1"]
+    assert cells[3:8] == ["100.0 %", str(len(report["checks"]) - 3), "0", "2", "1"]
     judged = len(of_chat) - 3
     assert row(page, "By API", "odd")[1] == f"{judged} of {judged}, 2 refused"
 

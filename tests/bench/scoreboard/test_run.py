@@ -44,7 +44,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
 def counts(page: str, name: str) -> list[int]:
     """The numbers of a server's checks: passed, broken, refused, not shown."""
     [line] = [line for line in page.splitlines() if line.startswith(f"| **{name}** |")]
-    return [int(cell) for cell in line.split("|")[4:8]]
+    return [int(cell) for cell in line.split("|")[5:9]]
 
 
 @pytest.mark.exhaustive
