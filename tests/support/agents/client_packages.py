@@ -56,8 +56,8 @@ def prepare(modules: Iterable[str]) -> None:
     libraries = {"test_clients", "test_messages_clients", "test_responses_clients"}
     needs = {
         _make_node_folder: libraries,
-        _make_codex: {"test_codex", "test_codex_stack"},
-        _make_claude: {"test_claude_code", "test_claude_code_stack"},
+        _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets"},
+        _make_claude: {"test_claude_code", "test_claude_code_stack", "test_page_snippets"},
         _make_python: libraries,
         _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
     }

@@ -1,5 +1,6 @@
 // Settings and calls of the clients in docs/clients.md. tests/proxy/process/page/test_browser.py runs
-// the calls, and compares the settings with those of `toolgate launch`.
+// the calls, and compares the settings with those of `toolgate launch`. Claude Code and Codex run with
+// them in tests/gateway/clients/test_page_snippets.py.
 
 const QUESTION = "What's the weather in Beijing and Shanghai?";
 
