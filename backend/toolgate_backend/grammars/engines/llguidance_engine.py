@@ -18,6 +18,7 @@ import numpy as np
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.codecs import Json
+from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.walk import find_keyword
 from toolgate_core.wire import ResidualKeyword
 
@@ -26,7 +27,6 @@ from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import units
-from ..closed_objects import close_objects
 from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
 from ..custom.finite_text import check

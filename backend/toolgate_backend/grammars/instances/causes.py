@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
-from ..closed_objects import close_objects
+from toolgate_core.schema.closed_objects import close_objects
+
 from .forms import Form, Text, written
 from .order import nodes_at
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import jsonschema_rs
 
+from ..closed_objects import are_closed
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
 from ..refs import find_references, move_targets_to_defs
 from ..regular.languages import Matching, Union, texts
 from ..strings import pattern_excluding
 from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
-from . import patterns
+from . import member_counts, patterns
 from .string_languages import strings_of
 
 Target = Callable[[dict[str, Any]], Any]
@@ -63,10 +64,12 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
         pointer = pointer_of_ref(node["$ref"])
         return None if pointer is None else at_pointer(schema, pointer)
 
+    closed = are_closed(schema)
     for _, node in subschemas(schema):
         if isinstance(node, dict):
             _property_names(node, target)
             patterns.separate(node)
+            member_counts.divide(node, closed)
     for _, node in [*subschemas(schema)]:
         if isinstance(node, dict):
             for keyword in [k for k in node if k not in ASSERTIONS and k not in DEFINITIONS]:

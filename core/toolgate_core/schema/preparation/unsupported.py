@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...pointer import escape
+from ..closed_objects import are_closed
 from ..formats import BUILT_IN
 from ..pattern_samples import sample_of
 from ..regular.languages import Matching, texts
@@ -62,13 +63,14 @@ EXACT = 2**53
 
 def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
     """The JSON Pointer and the name of each unsupported keyword."""
+    closed = are_closed(schema)
     for pointer, node in reachable(schema):
         for keyword in node:
-            if not _is_supported(node, keyword):
+            if not _is_supported(node, keyword, closed):
                 yield f"{pointer}/{escape(keyword)}", keyword
 
 
-def _is_supported(node: dict[str, Any], keyword: str) -> bool:
+def _is_supported(node: dict[str, Any], keyword: str, closed: bool) -> bool:
     value = node[keyword]
     if keyword == "$defs":
         return True
@@ -83,14 +85,15 @@ def _is_supported(node: dict[str, Any], keyword: str) -> bool:
     if keyword == "patternProperties":
         return all(is_maskable(pattern) for pattern in value) and _have_names(node)
     if keyword in ("minProperties", "maxProperties"):
-        return _are_counts_supported(node)
+        return are_counts_supported(node, closed)
     if keyword == "multipleOf" and not _never_negative(node):
         return False
     return keyword not in NUMERIC or is_exact(value)
 
 
-def _are_counts_supported(node: dict[str, Any]) -> bool:
-    """Whether llguidance enforces the bounds on the number of properties of this object.
+def are_counts_supported(node: dict[str, Any], closed: bool) -> bool:
+    """Whether llguidance enforces the bounds on the number of properties of this object. `closed`:
+    whether it is closed by default if it declares properties (docs/decisions/0005).
 
     If all declared properties are required, the bounds concern undeclared ones only. llguidance can
     require one of those, but not two, since a grammar can't prevent a repeated name. If declared
@@ -104,9 +107,9 @@ def _are_counts_supported(node: dict[str, Any]) -> bool:
         return bool(least <= 0 or (least == 1 and _has_undeclared_names(node)))
     if least <= 0 and most is None:
         return True
-    # Objects that declare properties are closed by default (docs/decisions/0005).
-    closed = node.get("additionalProperties", False) is False and "patternProperties" not in node
-    return closed and least <= 1 and most in (None, 1)
+    if node.get("additionalProperties", not closed) is not False or "patternProperties" in node:
+        return False
+    return least <= 1 and most in (None, 1)
 
 
 def _have_names(node: dict[str, Any]) -> bool:

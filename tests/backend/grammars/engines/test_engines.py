@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from toolgate_backend.errors import BackendError, GrammarRefused
-from toolgate_backend.grammars.closed_objects import close_objects
 from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.tokens import masks
@@ -19,6 +18,7 @@ from toolgate_backend.tokens.masks import words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.schema.canonical import canonical_parameters
+from toolgate_core.schema.closed_objects import close_objects
 
 SCHEMA = canonical_parameters(
     {

@@ -12,6 +12,7 @@ from ...keywords import ASSERTIONS
 from ...refs import find_references
 from ...walk import deep_copy, pointer_of_ref, reachable, ref_to, trails
 from ..relaxation import Occurrence
+from .context import Context, without
 from .emptiness import Emptiness, Node
 
 
@@ -38,6 +39,7 @@ class Document:
         self._made: dict[int, tuple[Node, Occurrence]] = {}
         """By identity: nodes that a rule made, and the occurrence that they stand for."""
         self._extended = self._find_extended() if closing else set[int]()
+        self._context = Context([node for _, node in self._nodes], self.target)
         self.emptiness = Emptiness(self.target)
 
     def places(self) -> list[tuple[str, Node]]:
@@ -77,12 +79,10 @@ class Document:
         return self._targets[id(node)][1] if id(node) in self._targets else True
 
     def beside(self, node: Node, *keywords: str) -> Node:
-        """A copy of a node without these keywords, for proofs."""
-        rest = {k: v for k, v in node.items() if k not in keywords}
-        if "$ref" in rest and id(node) in self._targets:
-            # It gets no reference of its own, because it does not become a part of the schema.
-            rest["allOf"] = [*rest.get("allOf", ()), self.target(node)]
-            del rest["$ref"]
+        """A copy of a node without these keywords, and of the schemas around it, for proofs."""
+        rest = without(node, self.target, *keywords)
+        if around := self._context.around(node):
+            rest["allOf"] = [*rest.get("allOf", ()), *around]
         return rest
 
     def accepts(self, pointer: str) -> Callable[[Any], bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -76,7 +77,16 @@ class Emptiness:
             if node.get("additionalProperties") is False and not node.get("patternProperties"):
                 here = [n for n, s in node.get("properties", {}).items() if s is not False]
                 found = here if found is None else [name for name in found if name in here]
+        if found is None:
+            required = sorted({name for node in nodes for name in node.get("required", ())})
+            most = _counts(nodes, "Properties")[1]
+            found = required if most is not None and len(required) >= most else None
         return found
+
+    def has_one_member(self, schemas: Sequence[Any]) -> bool:
+        """Whether objects of all these schemas have at most one member."""
+        most = _counts(self.conjuncts(schemas), "Properties")[1]
+        return most is not None and most <= 1
 
     def listed(self, schemas: Sequence[Any]) -> list[Any] | None:
         """The values that an enumeration in all these schemas has; None if there is none."""
@@ -142,7 +152,7 @@ class Emptiness:
     def _type_empty(self, kind: str, nodes: list[Node], depth: int) -> bool:
         match kind:
             case "number":
-                return bounds(nodes).empty
+                return bounds(nodes).empty or _is_no_multiple(nodes)
             case "string":
                 return _strings_empty(nodes)
             case "array":
@@ -276,6 +286,18 @@ def _counts(nodes: list[Node], of: str) -> tuple[int, int | None]:
     least = max((node.get(f"min{of}", 0) for node in nodes), default=0)
     most = [node[f"max{of}"] for node in nodes if f"max{of}" in node]
     return int(least), min(most, default=None)
+
+
+def _is_no_multiple(nodes: list[Node]) -> bool:
+    """Whether a `not` excludes all multiples that a `multipleOf` asks for."""
+    factors = [Fraction(str(node["multipleOf"])) for node in nodes if "multipleOf" in node]
+    for node in nodes:
+        negated = node.get("not")
+        if isinstance(negated, dict) and negated.keys() == {"multipleOf"}:
+            excluded = Fraction(str(negated["multipleOf"]))
+            if any(factor % excluded == 0 for factor in factors):
+                return True
+    return False
 
 
 def _strings_empty(nodes: list[Node]) -> bool:

@@ -12,8 +12,9 @@ from typing import Any
 
 from ...formats import BUILT_IN, CHECKED, PATTERNS
 from ...pattern_samples import matches
-from ...regular.languages import Matching
+from ...regular.languages import Language, Matching, Union, texts
 from ...walk import subschemas
+from ..string_languages import strings_of
 from .document import Document
 from .emptiness import Node, members
 from .facts import TYPES, types_of
@@ -120,34 +121,57 @@ class Negation:
         names = self._document.emptiness.names(beside)
         for name, schema in node.get("properties", {}).items():
             yield from self._member(name, schema, nodes)
-        for pattern, schema in node.get("patternProperties", {}).items():
-            if names is None:
-                if schema not in (True, {}):
-                    yield _object({"not": {"patternProperties": {pattern: schema}}})
-                continue
-            for name in filter(lambda name: matches(pattern, name), names):
-                yield from self._member(name, schema, nodes)
-        if node.get("additionalProperties", True) not in (True, {}):
-            if names is None:
-                members_of = ("properties", "patternProperties", "additionalProperties")
-                yield _object({"not": {k: v for k, v in node.items() if k in members_of}})
-            for name in names or ():
-                declared = {k: v for k, v in node.items() if k != "additionalProperties"}
-                if not members(declared, name):
-                    yield from self._member(name, node["additionalProperties"], nodes)
-        if "propertyNames" in node:
-            if names is None:
-                yield _object({"not": {"propertyNames": node["propertyNames"]}})
-            for name in names or ():
-                if not self._never(node["propertyNames"], {"const": name}):
-                    if self._of(node["propertyNames"], [{"const": name}]):
-                        yield {"not": {"propertyNames": node["propertyNames"]}}
-                else:
-                    yield _object({"required": [name]})
+        if names is not None:
+            yield from self._named(node, names, nodes)
+        elif self._document.emptiness.has_one_member(beside):
+            yield from self._one_member(node)
+        else:
+            yield from _some_member(node)
         for name, schema in node.get("dependentSchemas", {}).items():
             present = _object({"required": [name]})
             for way in self._of(schema, [*beside, present]):
                 yield both(present, way)
+
+    def _named(self, node: Node, names: list[str], nodes: list[Node]) -> Iterator[Any]:
+        """Objects of which the names of all members are known."""
+        for pattern, schema in node.get("patternProperties", {}).items():
+            for name in filter(lambda name: matches(pattern, name), names):
+                yield from self._member(name, schema, nodes)
+        if node.get("additionalProperties", True) not in (True, {}):
+            declared = {k: v for k, v in node.items() if k != "additionalProperties"}
+            for name in names:
+                if not members(declared, name):
+                    yield from self._member(name, node["additionalProperties"], nodes)
+        if "propertyNames" in node:
+            for name in names:
+                if self._never(node["propertyNames"], {"const": name}):
+                    yield _object({"required": [name]})
+                elif self._of(node["propertyNames"], [{"const": name}]):
+                    yield {"not": {"propertyNames": node["propertyNames"]}}
+
+    def _one_member(self, node: Node) -> Iterator[Any]:
+        """Objects with at most one member: they have one, of such a name and such a value."""
+        patterns = node.get("patternProperties", {})
+        kinds: list[tuple[Language, Any]] = [
+            (Matching(pattern), schema) for pattern, schema in patterns.items()
+        ]
+        if "additionalProperties" in node:
+            declared = Union((texts(node.get("properties", ())), *map(Matching, patterns)))
+            kinds.append((~declared, node["additionalProperties"]))
+        if "propertyNames" in node:
+            allowed = strings_of(node["propertyNames"], self._document.target)
+            if allowed is None:
+                raise NotExpressible
+            kinds.append((~allowed, False))
+        for names, schema in kinds:
+            if names.is_empty:
+                continue
+            pattern = names.source if isinstance(names, Matching) else names.pattern
+            for way in self._of(schema, []):
+                if pattern is None:
+                    raise NotExpressible
+                some = {"patternProperties": {pattern: way}, "propertyNames": {"pattern": pattern}}
+                yield _object({"minProperties": 1, **some})
 
     def _member(self, name: str, schema: Any, nodes: list[Node]) -> Iterator[Any]:
         beside = [each for node in nodes for each in members(node, name)]
@@ -192,18 +216,33 @@ def is_positive(schema: Any) -> bool:
     return True
 
 
+def _some_member(node: Node) -> Iterator[Any]:
+    """Objects of any members, of which one is a violation."""
+    for pattern, schema in node.get("patternProperties", {}).items():
+        if schema not in (True, {}):
+            yield _object({"not": {"patternProperties": {pattern: schema}}})
+    if node.get("additionalProperties", True) not in (True, {}):
+        members_of = ("properties", "patternProperties", "additionalProperties")
+        yield _object({"not": {k: v for k, v in node.items() if k in members_of}})
+    if "propertyNames" in node:
+        yield _object({"not": {"propertyNames": node["propertyNames"]}})
+
+
 def _object(keywords: Node) -> Node:
     return {"type": "object", **keywords}
 
 
 def _merged(ways: list[Any]) -> list[Any]:
-    """Alternatives about the same member as one."""
+    """Alternatives about the same member as one, except those with `not`."""
     found: list[Any] = []
     by_name: dict[str, list[Any]] = {}
     for way in ways:
         match way:
             case {"type": "object", "required": [str(name)], "properties": inside} if (
-                len(way) == 3 and len(inside) == 1 and name in inside and inside[name] is not False
+                len(way) == 3
+                and len(inside) == 1
+                and inside.get(name, False) is not False
+                and is_positive(inside[name])
             ):
                 if name not in by_name:
                     by_name[name] = []

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_core.schema.keywords import (
+from .keywords import (
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
 )
-from toolgate_core.schema.walk import subschemas
+from .walk import subschemas
 
 _COMBINING_KEYWORDS = frozenset(
     {
@@ -41,11 +41,16 @@ _MEMBER_KEYWORDS = frozenset({"additionalProperties", "patternProperties", "prop
 def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
     """`parameters` with closed objects. Unchanged if two schemas describe the same object, because
     each would forbid the properties of the other."""
-    if any(_combines(schema) for _, schema in subschemas(parameters)):
+    if not are_closed(parameters):
         return parameters
     closed = _close(parameters)
     assert isinstance(closed, dict)
     return closed
+
+
+def are_closed(parameters: Any) -> bool:
+    """Whether objects that declare properties are closed by default."""
+    return not any(_combines(schema) for _, schema in subschemas(parameters))
 
 
 def _combines(schema: Any) -> bool:
