@@ -16,10 +16,9 @@ HEAD = "\n\n".join(
         "edit.",
         "[`toolgate verify`](verify.md) against `toolgate serve`, with a random model in the form "
         "of a [family](families.md) (`make tiny FAMILY=…`), on 2 cores without a GPU. Random "
-        "weights call a tool only if the request requires it. Checks whose answers have no call "
-        "are not shown (*skip*).",
-        "Each cell has the numbers of checks that passed and failed; then those that the server "
-        "refused, and those that the answers do not show.\n",
+        "weights give no answers of sense: their text may be blank or end only at the token limit, "
+        "and they call a tool only if the request requires it. So some rules are *not shown*.",
+        "Each cell has the numbers of checks by their [verdict](verify.md#verdicts).\n",
     )
 )
 APIS = {"chat": "chat completions", "responses": "Responses", "messages": "Messages"}
@@ -64,7 +63,8 @@ def _cell(report: Mapping[str, Any], api: str) -> str:
     if not verdicts:
         return "–"
     parts = [f"{verdicts['pass']} passed, {verdicts['fail']} failed"]
-    parts += [f"{verdicts[kind]} {kind}" for kind in ("refused", "skip") if verdicts[kind]]
+    rest = {"refused": "refused", "skip": "not shown"}
+    parts += [f"{verdicts[kind]} {name}" for kind, name in rest.items() if verdicts[kind]]
     return ", ".join(parts)
 
 

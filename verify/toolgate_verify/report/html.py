@@ -22,7 +22,8 @@ body { overflow-wrap: anywhere }
 h1 { font-size: 1.5em; line-height: 1.25 } h2 { font-size: 1.15em; margin-top: 2em }
 table { border-collapse: collapse; width: 100% }
 td { text-align: left; padding: .25em .6em; vertical-align: top }
-td:first-child { white-space: nowrap } td:last-child { font-size: .87em; opacity: .8 }
+td:first-child, td:nth-child(2) { white-space: nowrap }
+td:last-child { font-size: .87em; opacity: .8 }
 tr { border-bottom: 1px solid #8884 }
 pre { white-space: pre-wrap; padding: .7em; font-size: 12px; background: #8882 }
 .pass { color: light-dark(#1f7d45, #45b873) } .refused { color: light-dark(#8a5f00, #d9a13a) }
@@ -32,9 +33,10 @@ pre { white-space: pre-wrap; padding: .7em; font-size: 12px; background: #8882 }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5em, 1fr)) }
 .tiles { gap: 1em; line-height: 1.3 } .tiles b { display: block; font-size: 1.8em }
 details { margin: .4em 0 } summary { cursor: pointer }
-@media (max-width: 40em) {
+@media (max-width: 52em) {
   tr, td { display: block } tr { padding: .4em 0 } td { padding: .05em 0 }
-  td:first-child { display: inline-block; margin-right: .6em } td:nth-child(2) { display: inline }
+  td:first-child { display: inline-block; margin-right: .6em }
+  td:nth-child(2) { display: inline; white-space: normal }
 }
 """
 
