@@ -11,6 +11,7 @@ import pytest
 from tests.verify.faults.fault import Fault
 from tests.verify.faults.table import fault_of
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
+from tests.verify.reference_server.reply import Reply
 from tests.verify.transport import InProcess
 from toolgate_verify.catalogue import all_checks
 from toolgate_verify.check import Check
@@ -51,6 +52,16 @@ async def test_the_second_request_is_judged(check: Check) -> None:
     assert found.verdict == Verdict.FAIL
     assert found.exchange is not None
     assert "save_text" in found.exchange.request.content
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+async def test_short_calls_show_nothing(check: Check) -> None:
+    def brief(made: Reply, _: Any) -> None:
+        made.calls[0].text, made.calls[0].complete = '{"text": "Brief."}', True
+        made.finish, made.completion_tokens = "calls", 9
+
+    found = await result(check, Fault(reply=brief))
+    assert found.verdict == Verdict.SKIP
 
 
 def test_all_apis_have_such_checks() -> None:

@@ -92,6 +92,7 @@ def _complete(evidence: Evidence) -> None:
 
     for index in range(2):
         judge(evidence.answer(index))
+    _some_cut(evidence)
 
 
 @rule(
@@ -105,6 +106,7 @@ def _complete(evidence: Evidence) -> None:
 def _markup(evidence: Evidence) -> None:
     for index in range(2):
         no_markup(evidence.answer(index).text)
+    _some_cut(evidence)
 
 
 @rule(
@@ -118,3 +120,9 @@ def _markup(evidence: Evidence) -> None:
 @of_cut
 def _same(evidence: Evidence) -> None:
     same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
+    _some_cut(evidence)
+
+
+def _some_cut(evidence: Evidence) -> None:
+    if not any(evidence.answer(index).cut for index in range(2)):
+        raise Skipped("no answer was cut")
