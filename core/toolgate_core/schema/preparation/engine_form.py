@@ -21,6 +21,7 @@ from ..regular.languages import Matching, Union, texts
 from ..strings import pattern_excluding
 from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
 from . import member_counts, patterns
+from .listed_numbers import list_numbers
 from .string_languages import strings_of
 
 Target = Callable[[dict[str, Any]], Any]
@@ -78,6 +79,7 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             _not(node, target)
             _counts(node)
             _whole(node)
+            list_numbers(node)
             if isinstance(node.get("properties"), dict):
                 node["properties"] = order.sort(node["properties"])
             for keyword in _LAST & node.keys():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +15,8 @@ import jsonschema_rs
 
 from ...canonical import canonical_json
 from ...pattern_samples import matches
-from .facts import TYPES, bounds, prefix_of, types_of
+from ...regular.languages import Intersection, Language, Matching
+from .facts import TYPES, bounds, counts_of, no_multiple, strings_empty, types_of
 
 MAX_STEPS = 4_000
 """Maximum number of conjunctions that one `Emptiness` looks at."""
@@ -79,13 +79,13 @@ class Emptiness:
                 found = here if found is None else [name for name in found if name in here]
         if found is None:
             required = sorted({name for node in nodes for name in node.get("required", ())})
-            most = _counts(nodes, "Properties")[1]
+            most = counts_of(nodes, "Properties")[1]
             found = required if most is not None and len(required) >= most else None
         return found
 
     def has_one_member(self, schemas: Sequence[Any]) -> bool:
         """Whether objects of all these schemas have at most one member."""
-        most = _counts(self.conjuncts(schemas), "Properties")[1]
+        most = counts_of(self.conjuncts(schemas), "Properties")[1]
         return most is not None and most <= 1
 
     def listed(self, schemas: Sequence[Any]) -> list[Any] | None:
@@ -96,7 +96,7 @@ class Emptiness:
 
     def most_items(self, schemas: Sequence[Any]) -> int | None:
         """The largest number of items of arrays of all these schemas."""
-        return _counts(self.conjuncts(schemas), "Items")[1]
+        return counts_of(self.conjuncts(schemas), "Items")[1]
 
     def _never(
         self, nodes: list[Node], choices: list[list[Any]], more: list[Any], depth: int
@@ -152,9 +152,9 @@ class Emptiness:
     def _type_empty(self, kind: str, nodes: list[Node], depth: int) -> bool:
         match kind:
             case "number":
-                return bounds(nodes).empty or _is_no_multiple(nodes)
+                return bounds(nodes).empty or no_multiple(nodes)
             case "string":
-                return _strings_empty(nodes)
+                return strings_empty(nodes)
             case "array":
                 return self._arrays_empty(nodes, depth)
             case "object":
@@ -163,7 +163,7 @@ class Emptiness:
                 return False
 
     def _arrays_empty(self, nodes: list[Node], depth: int) -> bool:
-        least, most = _counts(nodes, "Items")
+        least, most = counts_of(nodes, "Items")
         if most is not None and least > most:
             return True
         return any(
@@ -192,10 +192,12 @@ class Emptiness:
             ):
                 return True
             dependent += [s for n, s in node.get("dependentSchemas", {}).items() if n in required]
-        least, most = _counts(nodes, "Properties")
+        least, most = counts_of(nodes, "Properties")
         if most is not None and max(least, len(required)) > most:
             return True
         if any(self._member_empty(nodes, name, depth) for name in sorted(required)):
+            return True
+        if least and self._some_member_empty(nodes, depth):
             return True
         if not dependent:
             return False
@@ -212,6 +214,19 @@ class Emptiness:
             for node in nodes
             if "propertyNames" in node
         )
+
+    def _some_member_empty(self, nodes: list[Node], depth: int) -> bool:
+        """Whether no object of these nodes has a member of any name."""
+        names = [node["propertyNames"] for node in nodes if "propertyNames" in node]
+        patterns = [
+            each["pattern"] for each in names if isinstance(each, dict) and "pattern" in each
+        ]
+        if not patterns:
+            return False
+        languages = [Matching(pattern) for pattern in patterns]
+        if Intersection(tuple(languages)).is_empty:
+            return True
+        return self._never([], [], schemas_for(nodes, languages), depth + 1)
 
     def _excluded(self, nodes: list[Node], value: Any, depth: int) -> bool:
         """Whether one of the nodes excludes a value."""
@@ -256,6 +271,17 @@ def members(node: Node, name: str) -> list[Any]:
     return found
 
 
+def schemas_for(nodes: list[Node], names: Sequence[Language]) -> list[Any]:
+    """The schemas of `patternProperties` that nodes have for all names of one of these
+    languages."""
+    return [
+        schema
+        for node in nodes
+        for pattern, schema in node.get("patternProperties", {}).items()
+        if any(each == Matching(pattern) or Matching(pattern).contains(each) for each in names)
+    ]
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two values are equal in JSON Schema."""
     return jsonschema_rs.is_valid({"const": one}, other)
@@ -280,33 +306,3 @@ def listed_in(nodes: list[Node]) -> list[Any] | None:
     lists = [node["enum"] for node in nodes if "enum" in node]
     lists += [[node["const"]] for node in nodes if "const" in node]
     return min(lists, key=len, default=None)
-
-
-def _counts(nodes: list[Node], of: str) -> tuple[int, int | None]:
-    least = max((node.get(f"min{of}", 0) for node in nodes), default=0)
-    most = [node[f"max{of}"] for node in nodes if f"max{of}" in node]
-    return int(least), min(most, default=None)
-
-
-def _is_no_multiple(nodes: list[Node]) -> bool:
-    """Whether a `not` excludes all multiples that a `multipleOf` asks for."""
-    factors = [Fraction(str(node["multipleOf"])) for node in nodes if "multipleOf" in node]
-    for node in nodes:
-        negated = node.get("not")
-        if isinstance(negated, dict) and negated.keys() == {"multipleOf"}:
-            excluded = Fraction(str(negated["multipleOf"]))
-            if any(factor % excluded == 0 for factor in factors):
-                return True
-    return False
-
-
-def _strings_empty(nodes: list[Node]) -> bool:
-    least, most = _counts(nodes, "Length")
-    if most is not None and least > most:
-        return True
-    prefixes = [p for node in nodes if (p := prefix_of(node.get("pattern", "")))]
-    return any(
-        not one.startswith(other) and not other.startswith(one)
-        for at, one in enumerate(prefixes)
-        for other in prefixes[:at]
-    )

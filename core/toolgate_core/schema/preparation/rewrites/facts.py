@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 TYPES = frozenset({"array", "boolean", "null", "number", "object", "string"})
@@ -74,3 +75,36 @@ def prefix_of(pattern: str) -> str | None:
     if found is None:
         return None
     return re.sub(r"\\(.)", r"\1", found.group())
+
+
+def counts_of(nodes: Sequence[dict[str, Any]], of: str) -> tuple[int, int | None]:
+    """The least and the largest number of items, members or characters. `of`: the end of the
+    keywords."""
+    least = max((node.get(f"min{of}", 0) for node in nodes), default=0)
+    most = [node[f"max{of}"] for node in nodes if f"max{of}" in node]
+    return int(least), min(most, default=None)
+
+
+def no_multiple(nodes: Sequence[dict[str, Any]]) -> bool:
+    """Whether a `not` excludes all multiples that a `multipleOf` asks for."""
+    factors = [Fraction(str(node["multipleOf"])) for node in nodes if "multipleOf" in node]
+    for node in nodes:
+        negated = node.get("not")
+        if isinstance(negated, dict) and negated.keys() == {"multipleOf"}:
+            excluded = Fraction(str(negated["multipleOf"]))
+            if any(factor % excluded == 0 for factor in factors):
+                return True
+    return False
+
+
+def strings_empty(nodes: Sequence[dict[str, Any]]) -> bool:
+    """Whether there is no such string."""
+    least, most = counts_of(nodes, "Length")
+    if most is not None and least > most:
+        return True
+    prefixes = [p for node in nodes if (p := prefix_of(node.get("pattern", "")))]
+    return any(
+        not one.startswith(other) and not other.startswith(one)
+        for at, one in enumerate(prefixes)
+        for other in prefixes[:at]
+    )

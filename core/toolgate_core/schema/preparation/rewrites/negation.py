@@ -7,18 +7,18 @@ violation, the alternative has a `not`. The negation is useful only if none of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ...formats import BUILT_IN, CHECKED, PATTERNS
 from ...pattern_samples import matches
 from ...regular.languages import Language, Matching, Union, texts
 from ...walk import subschemas
 from ..string_languages import strings_of
 from .document import Document
-from .emptiness import Node, members
-from .facts import TYPES, types_of
-from .other_values import any_of, both, item_at, other_values
+from .emptiness import Node, members, schemas_for
+from .flat_violations import flat_violations
+from .other_values import any_of, both, item_at
 
 MAX_ALTERNATIVES = 40
 MAX_DEPTH = 8
@@ -40,7 +40,7 @@ class Negation:
     def of(self, schema: Any, *beside: Any) -> list[Any]:
         """Schemas of which a value that satisfies all of `beside` satisfies at least one exactly if
         it does not satisfy `schema`. Raises NotExpressible."""
-        return self._positive(self._of(schema, list(beside)))
+        return self._positive(self._of(schema, list(beside)), beside)
 
     def of_all(self, schemas: Iterable[Any], *beside: Any) -> list[Any]:
         """The same for values that satisfy none of `schemas`."""
@@ -48,14 +48,25 @@ class Negation:
         for schema in schemas:
             ways = [both(way, other) for way in ways for other in self._of(schema, [*beside, way])]
             self._limit(ways)
-        return self._positive(ways)
+        return self._positive(ways, beside)
 
-    def _positive(self, ways: list[Any]) -> list[Any]:
-        """The alternatives without `not`. Only where the schema is narrowed may there be others."""
+    def _positive(self, ways: list[Any], beside: Sequence[Any]) -> list[Any]:
+        """The alternatives without `not`. Others must say nothing that these do not say, except
+        where the schema is narrowed."""
         found = [way for way in ways if is_positive(way)]
-        if len(found) < len(ways) and not (found and self._document.narrowing):
-            raise NotExpressible
+        if not (found and self._document.narrowing):
+            for way in ways:
+                if way not in found and not self._is_implied(way, found, beside):
+                    raise NotExpressible
         return found
+
+    def _is_implied(self, way: Any, others: list[Any], beside: Sequence[Any]) -> bool:
+        """Whether all values of an alternative certainly are values of another one."""
+        for other in others:
+            with suppress(NotExpressible):
+                if not self._of(other, [*beside, way]):
+                    return True
+        return False
 
     def _of(self, schema: Any, beside: list[Any]) -> list[Any]:
         if schema is False:
@@ -92,7 +103,7 @@ class Negation:
             yield self._document.refer(node["not"])
         if "if" in node:
             yield from self._condition(node, beside)
-        yield from _flat(node)
+        yield from flat_violations(node)
         yield from self._objects(node, beside)
         yield from self._arrays(node, beside)
         for keyword in ("$dynamicRef", "unevaluatedItems", "unevaluatedProperties"):
@@ -124,7 +135,7 @@ class Negation:
         if names is not None:
             yield from self._named(node, names, nodes)
         elif self._document.emptiness.has_one_member(beside):
-            yield from self._one_member(node)
+            yield from self._one_member(node, nodes)
         else:
             yield from _some_member(node)
         for name, schema in node.get("dependentSchemas", {}).items():
@@ -149,7 +160,7 @@ class Negation:
                 elif self._of(node["propertyNames"], [{"const": name}]):
                     yield {"not": {"propertyNames": node["propertyNames"]}}
 
-    def _one_member(self, node: Node) -> Iterator[Any]:
+    def _one_member(self, node: Node, nodes: list[Node]) -> Iterator[Any]:
         """Objects with at most one member: they have one, of such a name and such a value."""
         patterns = node.get("patternProperties", {})
         kinds: list[tuple[Language, Any]] = [
@@ -167,7 +178,7 @@ class Negation:
             if names.is_empty:
                 continue
             pattern = names.source if isinstance(names, Matching) else names.pattern
-            for way in self._of(schema, []):
+            for way in self._of(schema, schemas_for(nodes, [names])):
                 if pattern is None:
                     raise NotExpressible
                 some = {"patternProperties": {pattern: way}, "propertyNames": {"pattern": pattern}}
@@ -256,59 +267,3 @@ def _merged(ways: list[Any]) -> list[Any]:
         else each
         for each in found
     ]
-
-
-def _flat(node: Node) -> Iterator[Any]:
-    """The violations of keywords without schemas inside."""
-    if "type" in node:
-        yield from _other_types(node)
-    if "enum" in node:
-        yield from other_values(node["enum"])
-    if "const" in node:
-        yield from other_values([node["const"]])
-    for keyword, (kind, violated) in _BOUNDS.items():
-        if keyword in node:
-            value = node[keyword]
-            step = {"min": -1, "max": 1}[keyword[:3]] if kind != "number" else 0
-            if value + step >= 0 or kind == "number":
-                yield {"type": kind, violated: value + step}
-    if "pattern" in node:
-        other = (~Matching(node["pattern"])).pattern
-        if other is None:
-            yield {"type": "string", "not": {"pattern": node["pattern"]}}
-        else:
-            yield {"type": "string", "pattern": other}
-    if node.get("format") in BUILT_IN | CHECKED | PATTERNS.keys():
-        yield {"type": "string", "not": {"format": node["format"]}}
-    if "multipleOf" in node:
-        yield {"type": "number", "not": {"multipleOf": node["multipleOf"]}}
-    if node.get("uniqueItems") is True:
-        yield {"type": "array", "not": {"uniqueItems": True}}
-    for name in node.get("required", ()):
-        yield _object({"properties": {name: False}})
-    for name, names in node.get("dependentRequired", {}).items():
-        for other in names:
-            yield _object({"required": [name], "properties": {other: False}})
-
-
-_BOUNDS = {
-    "minimum": ("number", "exclusiveMaximum"),
-    "maximum": ("number", "exclusiveMinimum"),
-    "exclusiveMinimum": ("number", "maximum"),
-    "exclusiveMaximum": ("number", "minimum"),
-    "minLength": ("string", "maxLength"),
-    "maxLength": ("string", "minLength"),
-    "minItems": ("array", "maxItems"),
-    "maxItems": ("array", "minItems"),
-    "minProperties": ("object", "maxProperties"),
-    "maxProperties": ("object", "minProperties"),
-}
-
-
-def _other_types(node: Node) -> Iterator[Any]:
-    others = TYPES - types_of(node)
-    if others:
-        yield {"type": sorted(others)}
-    names = [node["type"]] if isinstance(node["type"], str) else node["type"]
-    if "integer" in names and "number" not in names:
-        yield {"type": "number", "not": {"multipleOf": 1}}
