@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ def text(results: Sequence[Result]) -> str:
         if found:
             parts.append(f"## Suite {suite}\n")
             parts.append(_table(found))
+            parts.append(_refused(found))
     parts += [_failures(each) for each in results if each.failed]
     return "\n".join(parts)
 
@@ -66,6 +68,23 @@ def _cell(report: Mapping[str, Any], api: str) -> str:
     rest = {"refused": "refused", "skip": "not shown"}
     parts += [f"{verdicts[kind]} {name}" for kind, name in rest.items() if verdicts[kind]]
     return ", ".join(parts)
+
+
+def _refused(results: Sequence[Result]) -> str:
+    """The refused rules of each family, without the API."""
+    lines = []
+    for each in results:
+        found = [check for check in each.report["checks"] if check["verdict"] == "refused"]
+        names = dict.fromkeys(f"`{check['id'].partition('.')[2]}`" for check in found)
+        if names:
+            lines.append(f"- `{each.family}` refuses {', '.join(names)}: {_said(found[0])}")
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _said(check: Mapping[str, Any]) -> str:
+    """The message of the server's error."""
+    found = re.search(r'"message":"((?:[^"\\]|\\.)*)', check["message"])
+    return found[1] if found else " ".join(check["message"].split())
 
 
 def _failures(result: Result) -> str:

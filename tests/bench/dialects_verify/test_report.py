@@ -14,7 +14,9 @@ def test_numbers_are_those_of_the_report() -> None:
     for check in report["checks"]:
         counts[check["api"]] += 1
     of_chat = [check for check in report["checks"] if check["api"] == "chat"]
-    of_chat[0]["verdict"], of_chat[1]["verdict"] = "refused", "skip"
+    error = """{"error":{"message":"There is no 'form'.","type":"x"}}"""
+    of_chat[0] |= {"verdict": "refused", "message": f"status 400: {error}"}
+    of_chat[1]["verdict"] = "skip"
     page = text([Result("kimi_k2", report)])
     [line] = [line for line in page.splitlines() if line.startswith("| `kimi_k2`")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -27,6 +29,8 @@ def test_numbers_are_those_of_the_report() -> None:
     ]
     assert cells[5] == str(report["requests"])
     assert "failed checks" not in page
+    name = of_chat[0]["id"].removeprefix("chat.")
+    assert f"- `kimi_k2` refuses `{name}`: There is no 'form'." in page
 
 
 def test_failed_checks_are_listed() -> None:
