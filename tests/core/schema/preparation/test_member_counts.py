@@ -68,6 +68,18 @@ def test_one_member_of_many_names() -> None:
     assert same_values(schema) == []
 
 
+def test_a_definition_with_not_is_rewritten_where_it_is_used() -> None:
+    """Only one of its uses is in an object with at most one member."""
+    schema = {
+        "type": "object",
+        "allOf": [{"$ref": "#/$defs/x"}],
+        "maxProperties": 1,
+        "patternProperties": {"^x": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/x"}]}},
+        "$defs": {"x": {"not": {"propertyNames": {"pattern": "^[a-w]"}}}},
+    }
+    assert same_values(schema) == ["not"]
+
+
 @pytest.mark.exhaustive
 @settings(
     max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]

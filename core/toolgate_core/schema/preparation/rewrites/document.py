@@ -14,6 +14,7 @@ from ...walk import deep_copy, pointer_of_ref, reachable, ref_to, trails
 from ..relaxation import Occurrence
 from .context import Context, without
 from .emptiness import Emptiness, Node
+from .separation import separate_negations
 
 
 class Document:
@@ -30,6 +31,9 @@ class Document:
         self._nodes = [*reachable(self.root)]
         self._places = {id(node): pointer for pointer, node in self._nodes}
         """By identity: the JSON Pointers of nodes in the given schema."""
+        for node, pointer in separate_negations(self.root, self._nodes):
+            self._places[id(node)] = pointer
+            self._nodes.append((pointer, node))
         references = find_references(self.root)
         self._targets = {id(node): (node, target) for node, target in references.pairs}
         for _, node in self._nodes:
