@@ -16,6 +16,7 @@ import jsonschema_rs
 from ..closed_objects import are_closed
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
+from ..pattern_samples import matches
 from ..refs import find_references, move_targets_to_defs
 from ..regular.languages import Matching, Union, texts
 from ..strings import pattern_excluding
@@ -160,16 +161,34 @@ def _exclude_names(node: dict[str, Any], names: dict[str, Any], target: Target) 
     allowed = strings_of(names, target)
     if allowed is None:
         return
-    given = node.get("patternProperties", {})
-    described = Union((texts(node.get("properties", ())), *map(Matching, given)))
+    members = _members(node, names)
+    described = Union((texts(members["properties"]), *map(Matching, members["patternProperties"])))
     if described.contains(allowed) and allowed.contains(described):
+        node |= {keyword: value for keyword, value in members.items() if value}
         node["additionalProperties"] = False
         del node["propertyNames"]
         return
     others = (~allowed).pattern
     if others is not None:
-        node["patternProperties"] = {**given, others: False}
+        node["patternProperties"] = {**node.get("patternProperties", {}), others: False}
         del node["propertyNames"]
+
+
+def _members(node: dict[str, Any], names: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The properties and patterns of a node, with those that `propertyNames` has."""
+    rest = node.get("additionalProperties", True)
+    properties = dict(node.get("properties", {}))
+    patterns = dict(node.get("patternProperties", {}))
+    given = [*patterns]
+    for option in names.get("anyOf", [names]):
+        if not isinstance(option, dict):
+            continue
+        if "pattern" in option and rest in (True, {}):
+            patterns.setdefault(option["pattern"], True)
+        for name in option.get("enum", ()):
+            if isinstance(name, str) and name not in properties:
+                properties[name] = any(matches(pattern, name) for pattern in given) or rest
+    return {"properties": properties, "patternProperties": patterns}
 
 
 def _is_valid(schema: Any, instance: object) -> bool:

@@ -8,6 +8,7 @@ from .automaton import Automaton
 from .characters import Ranges, ranges_of, written
 from .syntax import Unsupported
 
+MAX_STATES = 200
 MAX_PATTERN = 8_000
 """Maximum length of a pattern, in characters."""
 
@@ -23,6 +24,8 @@ def pattern_of(automaton: Automaton, parts: list[Ranges]) -> str:
 
 
 def _expression(writer: _Writer, automaton: Automaton) -> Expression:
+    if len(automaton.steps) > MAX_STATES:
+        raise Unsupported("too many states")
     algebra = writer.algebra
     start, end = -1, -2
     ways: dict[int, dict[int, Expression]] = {start: {0: algebra.empty}, end: {}}
@@ -30,27 +33,35 @@ def _expression(writer: _Writer, automaton: Automaton) -> Expression:
         ways[at] = {to: algebra.some(characters) for to, characters in row.items()}
         if at in automaton.ends:
             ways[at][end] = algebra.empty
+    into: dict[int, set[int]] = {at: set() for at in ways}
+    for at, row in ways.items():
+        for to in row:
+            into[to].add(at)
     while inner := [at for at in ways if at >= 0]:
-        at = min(inner, key=lambda each: (_cost(writer, ways, each), each))
-        into = [each for each in ways if at in ways[each] and each != at]
+        at = min(inner, key=lambda each: (_cost(writer, ways, into, each), each))
         row = ways.pop(at)
         loop = algebra.repeated(row.pop(at, algebra.none), 0, None)
-        for each in into:
+        for to in row:
+            into[to].discard(at)
+        for each in into.pop(at) - {at}:
             before = algebra.sequence(ways[each].pop(at), loop)
             for to, after in row.items():
                 way = algebra.sequence(before, after)
                 ways[each][to] = algebra.either([ways[each].get(to, algebra.none), way])
+                into[to].add(each)
                 if writer.length(ways[each][to]) > MAX_PATTERN:
                     raise Unsupported("the pattern is too long")
     return ways[start].get(end, algebra.none)
 
 
-def _cost(writer: _Writer, ways: dict[int, dict[int, Expression]], at: int) -> int:
+def _cost(
+    writer: _Writer, ways: dict[int, dict[int, Expression]], into: dict[int, set[int]], at: int
+) -> int:
     """About how much longer the ways between other states get without this one."""
-    into = [writer.length(row[at]) for each, row in ways.items() if at in row and each != at]
-    out = [writer.length(way) for to, way in ways[at].items() if to != at]
+    before = [writer.length(ways[each][at]) for each in into[at] if each != at]
+    after = [writer.length(way) for to, way in ways[at].items() if to != at]
     loop = writer.length(ways[at][at]) if at in ways[at] else 0
-    return sum(into) * len(out) + (sum(out) + loop * len(out)) * len(into)
+    return sum(before) * len(after) + (sum(after) + loop * len(after)) * len(before)
 
 
 class _Writer:
