@@ -29,16 +29,16 @@ ADVICE: dict[str, tuple[str, str]] = {
     "if": (_CONDITION, _CASES),
     "maxContains": (_COUNTING, "Add a small `maxItems`."),
     "maxProperties": (
-        "A grammar can't count optional properties.",
+        "A grammar can't count many optional properties.",
         "Declare the properties, or use an array with `maxItems`.",
     ),
     "minContains": (_COUNTING, "Add a small `maxItems`."),
     "minProperties": (
-        "A grammar can't require more than one of several optional properties.",
+        "A grammar can't count many optional properties, or require several undeclared ones.",
         "Use `required`, or an array with `minItems`.",
     ),
     "multipleOf": (
-        "The grammar engines support it for non-negative numbers only.",
+        "The grammar engines support it for non-negative numbers only, or between two near bounds.",
         "Add `minimum: 0`, or use an integer in a smaller unit.",
     ),
     "not": (
@@ -50,15 +50,15 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Use `anyOf`, or give each alternative a required property with a different `const`.",
     ),
     "pattern": (
-        "It uses look-around, word boundaries or back-references, which grammars do not support.",
+        "It uses word boundaries, back-references or look-behind, which grammars do not support.",
         "Write the pattern without them.",
     ),
     "patternProperties": (
-        "The patterns overlap, or can't be combined with the other keywords.",
+        "A pattern is not supported, or can't be combined with the other keywords.",
         "Use patterns that exclude each other, or declare the properties.",
     ),
     "propertyNames": (
-        "Grammars support it only as one pattern or a list of names.",
+        "Its names can't be written as one pattern.",
         "Use `patternProperties` with `additionalProperties: false`.",
     ),
     "then": (_CONDITION, _CASES),
