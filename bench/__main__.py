@@ -47,6 +47,7 @@ BENCHMARKS = {
     "rolling": "chaos.rolling",
     "fleet": "fleet.run",
     "scheduler": "scheduler.run",
+    "walks": "walks.run",
 }
 """Module of each benchmark. Its `main()` parses the options and returns the exit status."""
 

@@ -59,11 +59,11 @@ class DialectModel:
         self.dialect = dialect
         self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
         self.static = StaticMasks(self.vocabulary)
-        self._compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
+        self.compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
         self._offered = parse_tools(list(offered))
 
     def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
-        outcome = self._compiler.compile("key", name, canonical_json(parameters))
+        outcome = self.compiler.compile("key", name, canonical_json(parameters))
         assert outcome.grammar is not None, outcome.verdict
         return measure(outcome.grammar, name, parameters, self.static.completion)
 

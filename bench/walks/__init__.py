@@ -1,0 +1,1 @@
+"""Random walks through the masks of hostile tools, without an engine."""
