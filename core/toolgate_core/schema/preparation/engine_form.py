@@ -129,7 +129,7 @@ def _property_names(node: dict[str, Any], target: Target) -> None:
     names = node.get("propertyNames")
     if names is True or names == {}:
         del node["propertyNames"]
-    if isinstance(names, dict) and not _only_names(node, names):
+    elif isinstance(names, dict) and not _only_names(node, names):
         _exclude_names(node, names, target)
 
 

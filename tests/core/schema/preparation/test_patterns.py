@@ -74,6 +74,7 @@ _schemas = st.fixed_dictionaries(
         {"propertyNames": {"pattern": "^a"}, "properties": {"a": S}, "additionalProperties": N},
         {"propertyNames": {"enum": ["a", "ab"]}, "patternProperties": {"b": S}},
         {"propertyNames": {"format": "date"}},
+        {"allOf": [{"propertyNames": {}, "minProperties": 1}]},
     ],
 )
 def test_masks_enforce_names(schema: dict[str, Any]) -> None:
