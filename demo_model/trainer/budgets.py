@@ -3,11 +3,15 @@
 Conversations in which the model reasons before the call, as of `trainer.evaluate`, greedy. With
 each `max_tokens`, the reasoning leaves room for the shortest call only (`call_tokens: 0`), or for a
 usual call (the default). The share is that of the calls that are right without a limit.
+
+The model's own reasoning is short. With `--endless` it can't end it, as a model that goes on and on:
+only the room that is left for the call ends the reasoning.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,6 +43,13 @@ def reasoning() -> list[tuple[str, Question]]:
         for question in found[name]
         if len(question.dialogue.answer.calls) == 1
     ]
+
+
+def reasoning_end() -> int:
+    """The token that ends the reasoning."""
+    tokenizer = json.loads((path() / "tokenizer.json").read_text())
+    [token] = [each["id"] for each in tokenizer["added_tokens"] if each["content"] == "</think>"]
+    return int(token)
 
 
 def outcome(stack: Stack, question: Question, budget: int, extra: dict[str, Any]) -> str:
@@ -76,12 +87,14 @@ def row(budget: int, whole: int, columns: Sequence[Sequence[str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.parse_args()
+    parser.add_argument("--endless", action="store_true", help="the model can't end its reasoning")
+    endless = parser.parse_args().endless
     options = StackOptions(
         str(path()), port=free_port(), served_name=NAME, backend_flags=("--max-num-seqs", "16")
     )
     asked = [question for _, question in reasoning()]
     with Stack(options, Console(stderr=True)) as stack, ThreadPoolExecutor(AT_ONCE) as pool:
+        bias = {"logit_bias": {str(reasoning_end()): -100}} if endless else {}
 
         def ask(budget: int, extra: dict[str, Any]) -> list[str]:
             return list(pool.map(lambda q: outcome(stack, q, budget, extra), asked))
@@ -91,7 +104,8 @@ def main() -> None:
         print("| `max_tokens` | room for the shortest call | room for a usual call |")
         print("|---|---|---|")
         for budget in BUDGETS:
-            print(row(budget, whole, [ask(budget, SHORTEST), ask(budget, {})]), flush=True)
+            columns = [ask(budget, SHORTEST | bias), ask(budget, bias)]
+            print(row(budget, whole, columns), flush=True)
 
 
 if __name__ == "__main__":
