@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import redis
 
+from bench.chaos.faults import title
 from bench.chaos.fleet import Fleet
 from bench.support import plots
 
@@ -23,6 +24,8 @@ PER_HOUR = {
 }
 """Most growth per hour in the second half of a run. Other values are only reported: records of new
 grammars are kept in Redis for days."""
+ON_DEMAND = ("toolgate_proxy.validation.worker", "toolgate_backend.grammars.quarantine")
+"""Processes that come and go, each with its memory and descriptors. They are not counted."""
 SHORTEST = 1200.0
 """Seconds of a run from which growth is judged. Before, caches fill."""
 
@@ -43,6 +46,8 @@ def sample(fleet: Fleet, steady: Sequence[str]) -> list[Sample]:
             continue
         values = dict.fromkeys(("memory, MB", "descriptors", "threads"), 0.0)
         for process in server.family():
+            if any(name in title(process) for name in ON_DEMAND):
+                continue
             try:
                 values["memory, MB"] += process.memory_info().rss / 2**20
                 values["descriptors"] += process.num_fds()

@@ -23,6 +23,8 @@ MAX_TOKENS = 160
 PAUSE = 0.25
 """Seconds between two requests of a client."""
 TIMEOUT = 120.0
+NEW_SCHEMAS = 10**9
+"""So many that nearly each new tool has a schema that no other one has."""
 
 
 @dataclass
@@ -47,6 +49,8 @@ class Load:
     """The APIs that requests take in turn: `chat`, `responses` and `messages`."""
     cancelled: float = 0.0
     """Share of the requests whose client disconnects early."""
+    schemas: int = NEW_SCHEMAS
+    """Number of schemas of new tools. One in ten is of the largest number in any case."""
     outcomes: list[Outcome] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -66,7 +70,8 @@ class Load:
                 return
             url = self.urls[turn % len(self.urls)]
             key = self.keys[turn // len(self.urls) % len(self.keys)]
-            body = make_body(drawn, self.bias)
+            schemas = self.schemas if drawn.random() < 0.9 else NEW_SCHEMAS
+            body = make_body(drawn, self.bias, schemas)
             form = FORMS.get(drawn.choice(self.apis))
             leave = drawn.uniform(0, 2) if drawn.random() < self.cancelled else None
             began = time.monotonic()
@@ -80,7 +85,9 @@ class Load:
             await asyncio.sleep(PAUSE)
 
 
-def make_body(drawn: random.Random, bias: dict[str, float]) -> dict[str, Any]:
+def make_body(
+    drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SCHEMAS
+) -> dict[str, Any]:
     kind = drawn.choice(["content", "known", "known", "new", "new", "recursive"])
     body: dict[str, Any] = {
         "model": MODEL,
@@ -92,8 +99,8 @@ def make_body(drawn: random.Random, bias: dict[str, float]) -> dict[str, Any]:
     }
     if kind == "content":
         return body | {"max_tokens": 40}
-    made = {"known": known, "new": new, "recursive": recursive}[kind]
-    body["tools"] = [made(drawn), *(known(drawn) for _ in range(drawn.randrange(2)))]
+    first = new(drawn, schemas) if kind == "new" else {"known": known}.get(kind, recursive)(drawn)
+    body["tools"] = [first, *(known(drawn) for _ in range(drawn.randrange(2)))]
     body["tools"] = list({tool["function"]["name"]: tool for tool in body["tools"]}.values())
     body["tool_choice"] = drawn.choice(["required", "required", "auto"])
     body["parallel_tool_calls"] = drawn.random() < 0.3
@@ -106,8 +113,8 @@ def known(drawn: random.Random) -> dict[str, Any]:
     return tool(f"known_{number}", properties)
 
 
-def new(drawn: random.Random) -> dict[str, Any]:
-    name = f"p{drawn.randrange(10**9)}"
+def new(drawn: random.Random, schemas: int) -> dict[str, Any]:
+    name = f"p{drawn.randrange(schemas)}"
     return tool(f"new_{name}", {name: {"type": "integer", "maximum": 9}, "b": {"type": "boolean"}})
 
 

@@ -52,6 +52,9 @@ AFTER = 15.0
 """Seconds after a fault in which a failed request is its consequence."""
 APIS = ("chat", "responses", "messages")
 CANCELLED = 0.08
+SCHEMAS = 1000
+"""Schemas of new tools. The backend's memory grows with each schema that it sees for the first time
+(docs/measurements.md), so the load may not have new ones without end."""
 FULL_BYTES = 1_000_000
 """Limit on Valkey's memory for a while. Its data take more."""
 
@@ -89,7 +92,9 @@ async def soak(
     keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
     limited = await make_key(fleet, "limited", Limits(rpm=PER_MINUTE))
     await asyncio.sleep(2)
-    load = Load(fleet.gateway_urls, keys, bias, CLIENTS, apis=APIS, cancelled=CANCELLED)
+    load = Load(
+        fleet.gateway_urls, keys, bias, CLIENTS, apis=APIS, cancelled=CANCELLED, schemas=SCHEMAS
+    )
     probe = LimitProbe(fleet.gateway_urls, limited)
     samples: list[Sample] = []
     found: list[Found] = []

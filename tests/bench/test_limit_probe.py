@@ -19,4 +19,4 @@ def test_a_limit_that_is_exceeded_is_found() -> None:
     assert probe.report()[1] == []
     probe.passed = [(at / 2, at / 2 + 0.1) for at in range(2 * PER_MINUTE)]
     (wrong,) = probe.report()[1]
-    assert wrong == "119 requests passed within a minute"
+    assert wrong == "120 requests passed within a minute"
