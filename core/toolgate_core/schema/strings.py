@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from .regular.characters import escaped
+
 _BEYOND = re.compile(r"\(\?(?:[=!]|<[=!])|\\(?:[bB1-9]|k<)")
 """Look-around, word boundaries and back-references, which llguidance does not support."""
 _ESCAPED = re.compile(r"\\\\")
@@ -35,15 +37,10 @@ def pattern_excluding(texts: Iterable[str]) -> str | None:
     ways: list[str] = []
     size = 0
     for prefix, characters in following.items():
-        other = f"[^{''.join(map(_escaped, sorted(characters)))}]" if characters else _ANY
-        way = f"{''.join(map(_escaped, prefix))}(?:{other}{_ANY}*)"
+        other = f"[^{''.join(map(escaped, sorted(characters)))}]" if characters else _ANY
+        way = f"{''.join(map(escaped, prefix))}(?:{other}{_ANY}*)"
         ways.append(way if prefix in excluded else f"{way}?")
         size += len(way)
         if size > MAX_EXCLUDING:
             return None
     return f"^(?:{'|'.join(ways)})$"
-
-
-def _escaped(character: str) -> str:
-    plain = character.isalnum() or ord(character) > 0x9F
-    return character if plain else rf"\x{ord(character):02x}"

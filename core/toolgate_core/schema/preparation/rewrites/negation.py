@@ -44,11 +44,7 @@ class Negation:
 
     def of_all(self, schemas: Iterable[Any], *beside: Any) -> list[Any]:
         """The same for values that satisfy none of `schemas`."""
-        ways: list[Any] = [{}]
-        for schema in schemas:
-            ways = [both(way, other) for way in ways for other in self._of(schema, [*beside, way])]
-            self._limit(ways)
-        return self._positive(ways, beside)
+        return self._positive(self._none(schemas, list(beside)), beside)
 
     def _positive(self, ways: list[Any], beside: Sequence[Any]) -> list[Any]:
         """The alternatives without `not`. Others must say nothing that these do not say, except
@@ -110,7 +106,7 @@ class Negation:
             if keyword in node:
                 yield {"not": {keyword: node[keyword]}}
 
-    def _none(self, options: list[Any], beside: list[Any]) -> list[Any]:
+    def _none(self, options: Iterable[Any], beside: list[Any]) -> list[Any]:
         ways: list[Any] = [{}]
         for option in options:
             ways = [both(way, other) for way in ways for other in self._of(option, [*beside, way])]
