@@ -70,15 +70,17 @@ def check_budget(
     """Raises BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
     of a tool can't be closed at the budget. `names` are the tools' names, as `spec.keys` are their
     grammars' keys. `asked_for` is the request's max_tokens if that determines the budget."""
+    if spec.choice != "required" and not spec.close_at_budget:
+        return
     if spec.accepted:
         return  # the request was checked when it was first sent
     named = zip(spec.keys, names or spec.keys, strict=True)
     least_of = {name: least_tokens(key) for key, name in named}
-    if spec.close_at_budget and None in least_of.values():
-        name = next(name for name, least in least_of.items() if least is None)
+    unknown = [name for name, least in least_of.items() if least is None]
+    if spec.close_at_budget and unknown:
         raise UnsupportedParameter(
-            f"Calls of the tool {name!r} can't be closed at max_tokens, because the shortest call "
-            "of its schema is not known. Remove `on_budget`, or the tool.",
+            f"Calls of the tool {unknown[0]!r} can't be closed at max_tokens, because the shortest "
+            "call of its schema is not known. Remove `on_budget`, or the tool.",
             param="toolgate.on_budget",
         )
     if spec.choice != "required" or spec.budget is None:
