@@ -92,8 +92,8 @@ class Choice:
 
     @property
     def call_lengths(self) -> list[tuple[str, int]]:
-        """The name and the number of tokens of each complete call. None if a call was closed, as it
-        is shorter than the model would have made it."""
+        """The name and the number of tokens of each complete call. Empty if a call was closed,
+        which makes it shorter than the model would."""
         if self._closed:
             return []
         return list(zip(self._called.values(), self._segmenter.call_tokens, strict=False))

@@ -108,8 +108,8 @@ class CallLengths:
         commands = [self._command(key, lengths) for key, lengths in new.items()]
         replies = await self._redis.run(commands, patient=True) if commands else []
         for key, reply in zip(new, replies or (), strict=False):
-            if isinstance(reply, list):
-                self._remember(key, _counts(reply))
+            # An error of one key is remembered, too, so that not each request reads it again.
+            self._remember(key, _counts(reply) if isinstance(reply, list) else {})
 
     def _command(self, key: str, lengths: Mapping[int, int]) -> Command:
         pairs = (number for pair in lengths.items() for number in pair)
