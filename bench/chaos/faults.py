@@ -34,20 +34,20 @@ class Fault:
 
 
 def _valkey(fleet: Fleet) -> list[psutil.Process]:
-    return named(fleet.families([fleet.valkey])[1:], "valkey-server")
+    return _named(fleet.families([fleet.valkey])[1:], "valkey-server")
 
 
 def _validation_workers(fleet: Fleet) -> list[psutil.Process]:
-    return named(fleet.families(fleet.gateways[:1]), "toolgate_proxy.validation.worker")
+    return _named(fleet.families(fleet.gateways[:1]), "toolgate_proxy.validation.worker")
 
 
 def _fork_servers(fleet: Fleet) -> list[psutil.Process]:
-    found = named(fleet.families(fleet.backends[:1]), "quarantine.child")
+    found = _named(fleet.families(fleet.backends[:1]), "quarantine.child")
     return [each for each in found if not _is_forked(each, found)]
 
 
 def _quarantine_workers(fleet: Fleet) -> list[psutil.Process]:
-    found = named(fleet.families(fleet.backends[:1]), "quarantine.child")
+    found = _named(fleet.families(fleet.backends[:1]), "quarantine.child")
     return [each for each in found if _is_forked(each, found)]
 
 
@@ -68,10 +68,10 @@ def _api_process(fleet: Fleet) -> list[psutil.Process]:
 
 
 def _engine(fleet: Fleet) -> list[psutil.Process]:
-    return named(fleet.families(fleet.backends[1:]), "EngineCore")
+    return _named(fleet.families(fleet.backends[1:]), "EngineCore")
 
 
-def named(processes: Sequence[psutil.Process], text: str) -> list[psutil.Process]:
+def _named(processes: Sequence[psutil.Process], text: str) -> list[psutil.Process]:
     return [each for each in processes if text in title(each)]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from tests.support.apis.typed_events import read_events
 
 from bench.fuzz.apis.api import Api
 from bench.fuzz.apis.messages import Messages
@@ -60,12 +61,12 @@ FORMS = {
 
 
 def stream_error(data: bytes) -> str | None:
-    """The code of the error that ended a stream; None if there was none. Raises ValueError if the
-    last event is not whole."""
-    payloads = [line[6:] for line in data.split(b"\n") if line.startswith(b"data: ")]
-    if not payloads:
+    """The code of the error that ended a stream; None if there was none. Raises ValueError or
+    AssertionError if an event is not whole."""
+    events = read_events(data)
+    if not events:
         return None
-    event = json.loads(payloads[-1])
+    event = events[-1]
     if event["type"] == "response.failed":
         return str(event["response"]["error"]["code"])
     if event["type"] == "error":

@@ -7,8 +7,9 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
@@ -99,8 +100,12 @@ def make_body(
     }
     if kind == "content":
         return body | {"max_tokens": 40}
-    first = new(drawn, schemas) if kind == "new" else {"known": known}.get(kind, recursive)(drawn)
-    body["tools"] = [first, *(known(drawn) for _ in range(drawn.randrange(2)))]
+    makers: dict[str, Callable[[random.Random], dict[str, Any]]] = {
+        "known": known,
+        "new": partial(new, schemas=schemas),
+        "recursive": recursive,
+    }
+    body["tools"] = [makers[kind](drawn), *(known(drawn) for _ in range(drawn.randrange(2)))]
     body["tools"] = list({tool["function"]["name"]: tool for tool in body["tools"]}.values())
     body["tool_choice"] = drawn.choice(["required", "required", "auto"])
     body["parallel_tool_calls"] = drawn.random() < 0.3

@@ -34,11 +34,11 @@ SHORTEST: dict[str, Any] = {"toolgate": {"call_tokens": 0}}
 CATEGORIES = (KNOWN, "made-up tools, any names", "arrays and nested objects")
 
 
-def reasoning() -> list[tuple[str, Question]]:
+def reasoning() -> list[Question]:
     """One call each, with reasoning before it."""
     found = questions(40)
     return [
-        (name, Question(replace(question.dialogue, thinking=True)))
+        Question(replace(question.dialogue, thinking=True))
         for name in CATEGORIES
         for question in found[name]
         if len(question.dialogue.answer.calls) == 1
@@ -92,7 +92,7 @@ def main() -> None:
     options = StackOptions(
         str(path()), port=free_port(), served_name=NAME, backend_flags=("--max-num-seqs", "16")
     )
-    asked = [question for _, question in reasoning()]
+    asked = reasoning()
     with Stack(options, Console(stderr=True)) as stack, ThreadPoolExecutor(AT_ONCE) as pool:
         bias = {"logit_bias": {str(reasoning_end()): -100}} if endless else {}
 
