@@ -19,14 +19,14 @@ exit status is 1 if an invariant was violated.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+
+from bench.support.outcomes import counted, keep, kept
 
 from .simulation import Outcome, simulate
 
@@ -36,39 +36,16 @@ Python's hashes."""
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
-    totals = sum((each.counts for each in outcomes), Counter[str]())
-    seconds = sum(each.seconds for each in outcomes)
     violated = [each for each in outcomes if each.violations]
-    lines = [
-        f"{len(outcomes)} engines, {seconds:,.0f} s of one core",
-        "",
-        "| counted | number |",
-        "|---|---|",
-        *(f"| {name} | {count:,} |" for name, count in sorted(totals.items())),
-        "",
-        f"Violations: {len(violated)}",
-    ]
+    lines = [*counted(outcomes, "engines"), f"Violations: {len(violated)}"]
     lines += [f"seed {each.seed}: {each.violations[0]}" for each in violated]
     return "\n".join(lines)
 
 
-def keep(path: Path, outcome: Outcome, steps: int) -> None:
-    """Add the outcome to the file. `asdict` would make a Counter of a Counter's items."""
-    with path.open("a") as file:
-        file.write(json.dumps({**vars(outcome), "wanted": steps}) + "\n")
-
-
 def earlier(path: Path | None, steps: int) -> dict[int, Outcome]:
     """The outcomes in the file that have as many steps, by seed."""
-    if path is None or not path.exists():
-        return {}
-    found = {}
-    for line in path.read_text().splitlines():
-        fields = json.loads(line)
-        if fields.pop("wanted") == steps:
-            fields["counts"] = Counter(fields["counts"])
-            found[fields["seed"]] = Outcome(**fields)
-    return found
+    wanted = [fields for fields in kept(path) if fields.pop("wanted") == steps]
+    return {fields["seed"]: Outcome(**fields) for fields in wanted}
 
 
 def main() -> int:
@@ -102,7 +79,7 @@ def main() -> int:
             outcome = job.result()
             done[outcome.seed] = outcome
             if options.out is not None:
-                keep(options.out, outcome, options.steps)
+                keep(options.out, outcome, wanted=options.steps)
     outcomes = [done[seed] for seed in seeds]
     print(report(outcomes))
     return 1 if any(each.violations for each in outcomes) else 0

@@ -16,30 +16,22 @@ exit status is 1 if something is wrong.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import count, islice
 from pathlib import Path
 
+from bench.support.outcomes import counted, keep, kept
 from bench.walks.walk import SAME_DIALECT, Outcome, run
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
-    totals = sum((each.counts for each in outcomes), Counter[str]())
-    seconds = sum(each.seconds for each in outcomes)
     violated = [each for each in outcomes if each.violations]
     return "\n".join(
         [
-            f"{len(outcomes):,} seeds, {seconds:,.0f} s of one core",
-            "",
-            "| counted | number |",
-            "|---|---|",
-            *(f"| {name} | {number:,} |" for name, number in sorted(totals.items())),
-            "",
+            *counted(outcomes, "seeds"),
             f"Seeds with violations: {len(violated)}",
             *(f"seed {each.seed}: {what}" for each in violated for what in each.violations),
         ]
@@ -48,13 +40,7 @@ def report(outcomes: Sequence[Outcome]) -> str:
 
 def earlier(path: Path | None) -> dict[int, Outcome]:
     """The outcomes in the file, by seed."""
-    if path is None or not path.exists():
-        return {}
-    found = {}
-    for line in path.read_text().splitlines():
-        fields = json.loads(line)
-        found[fields["seed"]] = Outcome(**fields | {"counts": Counter(fields["counts"])})
-    return found
+    return {fields["seed"]: Outcome(**fields) for fields in kept(path)}
 
 
 def walks(processes: int, done: dict[int, Outcome]) -> Iterator[Outcome]:
@@ -94,8 +80,7 @@ def main() -> int:
             done[outcome.seed] = outcome
             steps += outcome.counts["token steps"]
             if options.out is not None:
-                with options.out.open("a") as file:
-                    file.write(json.dumps(vars(outcome)) + "\n")
+                keep(options.out, outcome)
         found.close()  # type: ignore[attr-defined]
     outcomes = [done[seed] for seed in sorted(done)]
     print(report(outcomes))

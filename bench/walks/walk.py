@@ -9,17 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
-from typing import Any
 
 import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 from tests.support.dialects.marks import marks_of
-from tests.support.dialects.model import DialectModel
+from tests.support.dialects.model import DialectModel, EndingChoice
 from tests.support.dialects.tool_calls import calls_in
 
 from bench.walks.tools import tools
-from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
@@ -28,7 +26,6 @@ from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
 
 FAMILIES = tuple(name for name, dialect in DIALECTS.items() if dialect.calls is not None)
@@ -134,8 +131,9 @@ class _Walk:
         self._offered = {each.tool.name: each for each in offered}
         self._machine = Automaton(model.static, spec, [each.grammar for each in offered], None)
         self._row = np.zeros((model.vocabulary.size + 31) // 32, dtype=np.int32)
-        self._planned: list[int] = []
-        self._choose = rng.choice((self._uniform, self._ending, self._repeating))
+        self._choose: Choose = rng.choice(
+            (self._uniform, EndingChoice(model, rng), self._repeating)
+        )
         self._favourite: dict[int, int] = {}
 
     def wrong(self) -> str | None:
@@ -182,17 +180,10 @@ class _Walk:
         return None
 
     def _events(self, tokens: Sequence[int], ended: bool) -> list[Event]:
-        decoder = TextDecoder(self._model.vocabulary)
-        texts = [decoder.decode(token) for token in tokens]
-        schemas: dict[str, Any] = {
-            name: each.tool.parameters for name, each in self._offered.items()
-        }
-        marks = self._model.vocabulary.marks
-        segmenter = Segmenter(self._model.dialect, marks, schemas=schemas)
-        events = segmenter.feed(tokens, texts)
+        schemas = {name: each.tool.parameters for name, each in self._offered.items()}
         if ended:
-            return events + segmenter.finish("stop", tokens[-1], decoder.rest())
-        return events + segmenter.finish("length", None, decoder.rest())
+            return self._model.segment(tokens, stop=tokens[-1], schemas=schemas)
+        return self._model.segment(tokens, reason="length", schemas=schemas)
 
     def _allowed(self) -> NDArray[np.int64]:
         self._machine.fill_bitmask(self._row)
@@ -216,15 +207,6 @@ class _Walk:
 
     def _uniform(self, allowed: NDArray[np.int64]) -> int:
         return int(self._rng.choice(allowed))
-
-    def _ending(self, allowed: NDArray[np.int64]) -> int:
-        if not self._planned and self._model.closers and self._rng.random() < 0.2:
-            self._planned = [*self._rng.choice(self._model.closers)]
-        if self._planned and self._planned[0] in allowed:
-            return self._planned.pop(0)
-        self._planned = []
-        liked = allowed[self._model.liked[allowed]]
-        return int(self._rng.choice(liked if len(liked) and self._rng.random() < 0.6 else allowed))
 
     def _repeating(self, allowed: NDArray[np.int64]) -> int:
         """The same token wherever as many tokens are allowed."""

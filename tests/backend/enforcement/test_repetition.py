@@ -14,13 +14,11 @@ import pytest
 from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
-from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.repetition import LEAST_REPEATS, repeats
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.segmenter import Segmenter
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -98,10 +96,7 @@ def accept_forced(machine: Automaton) -> None:
 
 def events_of(found: DialectModel, tokens: Sequence[int]) -> list[Event]:
     """The last token ended the response, as vLLM would say."""
-    decoder, schemas = TextDecoder(found.vocabulary), {"send": PARAMETERS}
-    segmenter = Segmenter(found.dialect, found.vocabulary.marks, schemas=schemas, required=True)
-    events = segmenter.feed(tokens, [decoder.decode(token) for token in tokens])
-    return events + segmenter.finish("stop", tokens[-1], decoder.rest())
+    return found.segment(tokens, stop=tokens[-1], required=True)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import pytest
 
 from bench.scheduler.oracle import Violation
 from bench.scheduler.profile import Profile
-from bench.scheduler.run import earlier, keep
+from bench.scheduler.run import earlier
 from bench.scheduler.simulation import Outcome, Simulation
+from bench.support.outcomes import keep
 
 BASE = Profile(
     seed=1,
@@ -75,6 +76,6 @@ def test_the_same_seed_is_the_same_run() -> None:
 def test_a_run_goes_on_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "outcomes"
     outcome = Outcome(3, 40, 1.5, Counter({"steps": 40}), ["a violation"])
-    keep(path, outcome, 40)
+    keep(path, outcome, wanted=40)
     assert earlier(path, 40) == {3: outcome}
     assert earlier(path, 50) == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -12,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from bench.support.outcomes import keep
 from bench.walks import walk
 from bench.walks.run import earlier, report
 from bench.walks.tools import parameters
@@ -85,7 +85,7 @@ def strict() -> dict[str, Any]:
 def test_outcomes_are_kept(tmp_path: Path) -> None:
     outcome = walk.Outcome(3, 1.5, Counter({"walks": 12}), ["qwen3: wrong"])
     file = tmp_path / "out"
-    file.write_text(json.dumps(vars(outcome)) + "\n")
+    keep(file, outcome)
     assert earlier(file) == {3: outcome}
     assert earlier(tmp_path / "none") == {}
     assert "seed 3: qwen3: wrong" in report([outcome])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -83,17 +83,25 @@ class DialectModel:
         return b"".join(written).decode(errors="replace")
 
     def segment(
-        self, tokens: list[int], splits: Sequence[int] = (), reason: str = "stop", **how: Any
+        self,
+        tokens: Sequence[int],
+        splits: Sequence[int] = (),
+        reason: str = "stop",
+        stop: int | None = None,
+        schemas: Mapping[str, dict[str, Any]] | None = None,
+        **how: Any,
     ) -> list[Event]:
-        """The events of these tokens, fed in parts that end at `splits`."""
+        """The events of these tokens, fed in parts that end at `splits`. `stop`: the token that
+        ended the response, as vLLM would say. `schemas`: those of other tools."""
         decoder = TextDecoder(self.vocabulary)
         texts = [decoder.decode(token) for token in tokens]
-        schemas = {tool.name: tool.parameters for tool in self._offered}
+        if schemas is None:
+            schemas = {tool.name: tool.parameters for tool in self._offered}
         segmenter = Segmenter(self.dialect, self.vocabulary.marks, schemas=schemas, **how)
         events: list[Event] = []
         for begin, end in pairwise([0, *sorted(splits), len(tokens)]):
             events += segmenter.feed(tokens[begin:end], texts[begin:end])
-        return events + segmenter.finish(reason, None, decoder.rest())
+        return events + segmenter.finish(reason, stop, decoder.rest())
 
     @cached_property
     def closers(self) -> list[list[int]]:
@@ -113,27 +121,37 @@ class DialectModel:
         return found
 
 
+class EndingChoice:
+    """Chooses random tokens, with a liking for ends."""
+
+    def __init__(self, model: DialectModel, rng: random.Random) -> None:
+        self._model = model
+        self._rng = rng
+        self._planned: list[int] = []
+
+    def __call__(self, allowed: NDArray[np.integer[Any]]) -> int:
+        if not self._planned and self._model.closers and self._rng.random() < 0.15:
+            self._planned = [*self._rng.choice(self._model.closers)]
+        if self._planned and self._planned[0] in allowed:
+            return self._planned.pop(0)
+        self._planned = []
+        liked = allowed[self._model.liked[allowed]]
+        return int(self._rng.choice(liked if len(liked) and self._rng.random() < 0.5 else allowed))
+
+
 def walk(
     machine: Automaton, model: DialectModel, seed: int, limit: int = 300
 ) -> tuple[list[int], list[str], bool]:
     """Random tokens with a liking for ends; the phases; whether the turn ended."""
-    rng, size = random.Random(seed), model.vocabulary.size
+    choose, size = EndingChoice(model, random.Random(seed)), model.vocabulary.size
     tokens: list[int] = []
     phases: list[str] = []
-    planned: list[int] = []
     while len(tokens) < limit:
         row = np.zeros((size + 31) // 32, dtype=np.int32)
         machine.fill_bitmask(row)
         allowed = masks.unpack(row)
         assert len(allowed), "no token is allowed"
-        if not planned and model.closers and rng.random() < 0.15:
-            planned = [*rng.choice(model.closers)]
-        if planned and planned[0] in allowed:
-            token = planned.pop(0)
-        else:
-            planned = []
-            liked = allowed[model.liked[allowed]]
-            token = int(rng.choice(liked if len(liked) and rng.random() < 0.5 else allowed))
+        token = choose(allowed)
         assert machine.accept_tokens([token]), "a token of the mask is refused"
         tokens.append(token)
         phases.append(machine.state.phase.name)
