@@ -18,6 +18,15 @@ from toolgate_proxy.redis.client import SharedRedis
 TTL = 1000
 
 
+async def note_many(lengths: CallLengths) -> None:
+    """2,000 long calls, and then 4,000 short ones."""
+    for tokens, times in ((400, 2000), (20, 4000)):
+        for _ in range(times // 100):
+            for _ in range(100):
+                lengths.note("a", tokens)
+            await lengths.flush()
+
+
 @given(st.integers(1, MOST_TOKENS))
 def test_lengths_are_rounded_up_by_little(tokens: int) -> None:
     assert tokens <= rounded(tokens) <= tokens * 1.1 + 1
@@ -45,11 +54,7 @@ async def test_without_redis_a_process_learns_from_its_calls() -> None:
 
 async def test_new_calls_outweigh_old_ones() -> None:
     lengths = CallLengths(None, TTL)
-    for tokens, times in ((400, 2000), (20, 4000)):
-        for _ in range(times // 100):
-            for _ in range(100):
-                lengths.note("a", tokens)
-            await lengths.flush()
+    await note_many(lengths)
     assert lengths.usual(["a"]) == rounded(20)
 
 
@@ -76,11 +81,7 @@ async def test_a_fleet_learns_together(redis_at_hand: RedisServer) -> None:
 
 async def test_counts_in_redis_are_bounded(redis_at_hand: RedisServer) -> None:
     lengths = CallLengths(SharedRedis(SecretStr(redis_at_hand.url), 5.0), TTL)
-    for tokens, times in ((400, 2000), (20, 4000)):
-        for _ in range(times // 100):
-            for _ in range(100):
-                lengths.note("a", tokens)
-            await lengths.flush()
+    await note_many(lengths)
     assert lengths.usual(["a"]) == rounded(20)
     with redis.Redis.from_url(redis_at_hand.url) as client:
         counts = client.hgetall("toolgate:lengths:a")
