@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +22,48 @@ from tests.support.apis.typed_events import read_events
 from tests.support.browser.chromium import chromium, opened
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a client printed: JSON objects, and errors. And what went through the proxy."""
+
+    printed: list[dict[str, Any]]
+    errors: str
+    proxy: AddingProxy
+
+
 def pasted(
-    title: str, *arguments: str, command: Path, proxy: AddingProxy, key: str, folder: Path
-) -> tuple[list[dict[str, Any]], str]:
-    """Runs a snippet of the page with more arguments, as a user adds them behind its last line."""
-    with chromium() as browser, opened(browser, proxy.url) as page:
+    title: str,
+    *arguments: str,
+    added: dict[str, Any],
+    command: Path,
+    gateway: Gateway,
+    folder: Path,
+) -> Run:
+    """Runs a snippet of the page with more arguments, as a user adds them behind its last line.
+    `added`: to the body of its first request."""
+    with adding_proxy(gateway.url, [added]) as proxy:
+        snippet = shown(title, proxy.url, gateway.key)
+        home, work = folders(folder)
+        environment = {
+            "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(home),
+            "TOOLGATE_API_KEY": gateway.key,
+            "ANTHROPIC_API_KEY": "another key of the user's shell",
+        }
+        script = f"{snippet} {shlex.join(arguments)}"
+        made = Run(*run(["bash", "-c", script], work, environment), proxy)
+    assert made.proxy.bodies[0]["model"] == "tiny"
+    return made
+
+
+def shown(title: str, url: str, key: str) -> str:
+    """A snippet of the page."""
+    with chromium() as browser, opened(browser, url) as page:
         page.get_by_label("API key").fill(key)
         page.keyboard.press("Enter")
         page.get_by_role("link", name="Connect", exact=True).click()
         page.locator("#connect-model").select_option("tiny")
-        snippet = str(page.locator(f'[data-snippet="{title}"] code').text_content())
-    home, work = folders(folder)
-    environment = {
-        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(home),
-        "TOOLGATE_API_KEY": key,
-        "ANTHROPIC_API_KEY": "another key of the user's shell",
-    }
-    return run(["bash", "-c", f"{snippet} {shlex.join(arguments)}"], work, environment)
+        return str(page.locator(f'[data-snippet="{title}"] code').text_content())
 
 
 def test_claude_code_answers_with_the_settings_of_the_page(
@@ -54,21 +79,15 @@ def test_claude_code_answers_with_the_settings_of_the_page(
     # The context of the model is shorter than Claude Code's own prompt with all tools.
     options = ["-p", "Hello", "--output-format", "stream-json", "--verbose"]
     options += ["--tools", "Read", "--system-prompt", "Be brief."]
-    with adding_proxy(gateway.url, [added]) as proxy:
-        messages, errors = pasted(
-            "Claude Code",
-            *options,
-            command=claude_command(),
-            proxy=proxy,
-            key=gateway.key,
-            folder=tmp_path,
-        )
-    result = messages[-1]
-    assert (result["subtype"], result["is_error"]) == ("success", False), (messages, errors)
-    answer = message_of(read_events(proxy.answers[0]))
+    command = claude_command()
+    made = pasted(
+        "Claude Code", *options, added=added, command=command, gateway=gateway, folder=tmp_path
+    )
+    result = made.printed[-1]
+    assert (result["subtype"], result["is_error"]) == ("success", False), made
+    answer = message_of(read_events(made.proxy.answers[0]))
     text = "".join(block["text"] for block in answer["content"] if block["type"] == "text")
     assert result["result"].strip() == text.strip()
-    assert proxy.bodies[0]["model"] == "tiny"
 
 
 def test_codex_answers_with_the_settings_of_the_page(
@@ -79,21 +98,15 @@ def test_codex_answers_with_the_settings_of_the_page(
     # With an entry in its catalogue, Codex's prompt is not longer than the context of the model.
     options = ["-c", f"model_catalog_json={json.dumps(str(catalog))}", "exec", "--json"]
     options += ["--skip-git-repo-check", "--sandbox", "read-only", "Hello"]
-    with adding_proxy(gateway.url, [added]) as proxy:
-        events, errors = pasted(
-            "Codex CLI",
-            *options,
-            command=codex_command(),
-            proxy=proxy,
-            key=gateway.key,
-            folder=tmp_path,
-        )
-    assert events[-1]["type"] == "turn.completed", (events, errors)
-    items = items_of(read_events(proxy.answers[0]))
+    command = codex_command()
+    made = pasted(
+        "Codex CLI", *options, added=added, command=command, gateway=gateway, folder=tmp_path
+    )
+    assert made.printed[-1]["type"] == "turn.completed", made
+    items = items_of(read_events(made.proxy.answers[0]))
     text = "".join(
         part["text"] for item in items if item["type"] == "message" for part in item["content"]
     )
-    said = [event["item"] for event in events if event["type"] == "item.completed"]
+    said = [event["item"] for event in made.printed if event["type"] == "item.completed"]
     answers = [item["text"] for item in said if item["type"] == "agent_message"]
     assert "".join(answers).strip() == text.strip()
-    assert proxy.bodies[0]["model"] == "tiny"
