@@ -37,8 +37,11 @@ def _operation(mask: TokenList) -> Operation:
 
 
 class MaskApplier:
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    """`pin_memory`: copy to the device from page-locked memory. The copy of pageable memory would
+    wait until the device has done all earlier work, which is the forward pass."""
+
+    def __init__(self, device: torch.device, *, pin_memory: bool = False) -> None:
+        self._device, self._pin_memory = device, pin_memory
         self._unpacked = lru_cache(CACHED_MASKS)(self._unpack)
 
     def apply(self, logits: torch.Tensor, rows: Iterable[tuple[int, masks.Mask]]) -> None:
@@ -84,16 +87,26 @@ class MaskApplier:
         entries: tuple[torch.Tensor, torch.Tensor],
         operation: Operation,
     ) -> None:
-        """`entries` are the row and token indices that the masks of these rows list."""
+        """`entries` are the row and token indices that the masks of these rows list.
+
+        What is assigned is a tensor of the device: torch copies a number to the GPU when it
+        assigns it, and waits for that."""
         if operation == "forbid":
-            logits[entries] = FORBIDDEN
+            logits[entries] = logits.new_full((), FORBIDDEN)
             return
-        kept = logits[entries] if operation == "allow" else 0.0
+        kept = logits[entries] if operation == "allow" else logits.new_zeros(())
         logits.index_fill_(0, self._tensor(rows), FORBIDDEN)
         logits[entries] = kept
 
     def _tensor(self, numbers: npt.ArrayLike) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(numbers, np.int64)).to(self._device)
+        return self._on_device(torch.from_numpy(np.asarray(numbers, np.int64)))
+
+    def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._device.type == "cpu":
+            return tensor
+        if self._pin_memory:
+            tensor = tensor.pin_memory()
+        return tensor.to(self._device, non_blocking=True)
 
     def _apply_bitmasks(self, logits: torch.Tensor, rows: list[tuple[int, BitmaskRow]]) -> None:
         """Apply bitmasks with one kernel call for the batch."""
@@ -101,6 +114,4 @@ class MaskApplier:
         words = np.stack([row for _, row in rows])
         bitmask = torch.zeros(logits.shape[0], words.shape[1], dtype=torch.int32)
         bitmask[indices] = torch.from_numpy(words)
-        xgrammar.apply_token_bitmask_inplace(
-            logits, bitmask.to(self._device, non_blocking=True), indices=indices
-        )
+        xgrammar.apply_token_bitmask_inplace(logits, self._on_device(bitmask), indices=indices)

@@ -57,7 +57,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         vocabulary = from_model_config(vllm_config.model_config)
         self._static = StaticMasks(vocabulary)
-        self._applier = MaskApplier(device)
+        self._applier = MaskApplier(device, pin_memory=is_pin_memory)
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
         self._rows: dict[int, _Row] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,17 +29,22 @@ def any_mask(draw: st.DrawFn) -> tuple[masks.Mask, set[int]]:
     return masks.Bits(words), chosen
 
 
-applied = MaskApplier(torch.device("cpu"))  # one for all examples: what is remembered must not leak
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+# One applier for all examples: what it caches must not leak into others.
+appliers = {
+    device: MaskApplier(torch.device(device), pin_memory=device == "cuda") for device in DEVICES
+}
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @given(st.lists(any_mask(), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=6))
 def test_each_row_keeps_the_logits_its_mask_allows(
-    kinds: list[tuple[masks.Mask, set[int]]], picks: list[int]
+    device: str, kinds: list[tuple[masks.Mask, set[int]]], picks: list[int]
 ) -> None:
     rows = {row: kinds[pick % len(kinds)] for row, pick in enumerate(picks)}
-    before = torch.rand(len(rows) + 1, VOCABULARY)
+    before = torch.rand(len(rows) + 1, VOCABULARY, device=device)
     after = before.clone()
-    applied.apply(after, [(row, mask) for row, (mask, _) in rows.items()])
+    appliers[device].apply(after, [(row, mask) for row, (mask, _) in rows.items()])
     assert after[len(rows)].equal(before[len(rows)])
     for row, (mask, allowed) in rows.items():
         left = set(torch.nonzero(after[row] > float("-inf")).flatten().tolist())
@@ -48,7 +54,29 @@ def test_each_row_keeps_the_logits_its_mask_allows(
             assert after[row, kept].equal(before[row, kept])
 
 
-def test_a_single_allowed_token_is_forced_whatever_its_logit() -> None:
-    logits = torch.full((1, VOCABULARY), float("-inf"))
-    applied.apply(logits, [(0, masks.Allow(masks.token_ids([7])))])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_single_allowed_token_is_forced_whatever_its_logit(device: str) -> None:
+    logits = torch.full((1, VOCABULARY), float("-inf"), device=device)
+    appliers[device].apply(logits, [(0, masks.Allow(masks.token_ids([7])))])
     assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 7]]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_nothing_waits_for_the_gpu() -> None:
+    """A wait would last as long as the forward pass."""
+    many = 6000
+    rows: list[masks.Mask] = [
+        masks.Forbid(masks.token_ids(range(3))),
+        masks.Forbid(masks.token_ids(range(many))),
+        masks.Allow(masks.token_ids([7])),
+        masks.Allow(masks.token_ids([7, 8])),
+        masks.Allow(masks.token_ids(range(many))),
+        masks.Bits(masks.pack(masks.token_ids([1, 2]), 2 * many)),
+    ]
+    logits = torch.zeros((len(rows), 2 * many), device="cuda")
+    appliers["cuda"].apply(logits, enumerate(rows))  # compiles the kernel
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        appliers["cuda"].apply(logits, enumerate(rows))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
