@@ -2,18 +2,21 @@
 
     python -m bench gpu-masks [--batches 64 256] [--forward-ms 10] [--fill-us 0] [--blocks 12]
 
-Needs only torch, xgrammar and a GPU, so the file can be copied to another machine and run there. It
-follows vLLM's runners (v1/worker/gpu/structured_outputs.py). The forward pass, here matrix
-products, runs on the main stream. Meanwhile the bitmask's rows are written to pinned memory and
-copied on a second stream. The main stream waits for the copy. Then one kernel applies the rows to
-the logits of the batch (151,936 entries, float32). Rows are sparse (40 tokens allowed, as inside a
-call) or dense (1 % forbidden, as in free text). `--fill-us` is the time to compute one row.
+Needs a GPU, torch and xgrammar, but not vLLM: on a machine without it, `PYTHONPATH=backend:core`.
+The forward pass, here matrix products, runs on the main stream. The logits of the batch have
+151,936 entries per row, float32. Rows are sparse (40 tokens allowed, as inside a call) or dense
+(1 % forbidden, as in free text). `--fill-us` is the time to compute one row.
+
+structured_output follows vLLM's runners (v1/worker/gpu/structured_outputs.py). During the forward
+pass the bitmask's rows are written to pinned memory and copied on a second stream. The main stream
+waits for the copy. Then one kernel applies the rows to the logits. logits_processor is Toolgate's
+own application of masks (backend/toolgate_backend/adapters/apply_masks.py), on the main stream.
 
 Blocks of steps with and without masks alternate. Prints Markdown:
 
 - µs that masks add to a step, by CUDA events: median, minimum and maximum of the differences of the
   medians of blocks, and the difference of the 99th percentiles of all steps
-- time of the kernel
+- time of the kernels, with the copies that logits_processor makes between them
 - processor time of the masks, which the forward pass hides as long as it takes longer
 
 The exit status is 2 if there is no GPU.
@@ -23,7 +26,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
@@ -32,6 +35,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import xgrammar
+
+from toolgate_backend.adapters.apply_masks import MaskApplier
+from toolgate_backend.tokens import masks
 
 VOCABULARY = 151_936
 STEPS = 20
@@ -44,6 +50,7 @@ VARIETY = 4
 """Number of bitmasks, used in turn."""
 
 Kind = Literal["sparse", "dense"]
+Adapter = Literal["structured_output", "logits_processor"]
 Bitmask = npt.NDArray[np.int32]
 
 
@@ -79,15 +86,16 @@ def main() -> int:
         f"forward pass of {took:.1f} ms; {options.fill_us:g} µs to compute a row; "
         f"{options.blocks * STEPS} steps each.\n"
     )
-    print("| batch | rows | step without, µs | added, median (blocks) | added at p99 ", end="")
-    print("| kernel, µs | processor, µs p50 / p99 |\n" + "| --- " * 7 + "|")
+    print("| adapter | batch | rows | step without, µs | added, median (blocks) ", end="")
+    print("| added at p99 | kernels, µs | processor, µs p50 / p99 |\n" + "| --- " * 8 + "|")
     rng = np.random.default_rng(1)
     kinds: tuple[Kind, ...] = ("sparse", "dense")
     for batch in options.batches:
         for kind in kinds:
-            masks = Masks([bitmask(kind, batch, rng) for _ in range(VARIETY)], options.fill_us)
-            times = measure(forward, masks, options.blocks)
-            print(f"| {batch} | {kind} | {' | '.join(cells(times))} |", flush=True)
+            bitmasks = [bitmask(kind, batch, rng) for _ in range(VARIETY)]
+            for adapter, create in ADAPTERS.items():
+                times = measure(forward, create(bitmasks, options.fill_us), options.blocks)
+                print(f"| {adapter} | {batch} | {kind} | {' | '.join(cells(times))} |", flush=True)
     return 0
 
 
@@ -128,32 +136,68 @@ def simulated_forward(wanted_ms: float) -> tuple[Callable[[], None], float]:
 
 
 class Masks:
-    """Copies the rows of a batch to the GPU and applies them to the logits."""
+    """The masks of a batch, applied to its logits at each step."""
 
     def __init__(self, bitmasks: Sequence[Bitmask], fill_us: float) -> None:
-        shape = bitmasks[0].shape
         self._bitmasks, self._fill_us = bitmasks, fill_us
+        self._logits = torch.zeros((len(bitmasks[0]), VOCABULARY), device="cuda")
+        torch.cuda.synchronize()
+
+    def apply(self, step: int, kernels_begin: Any) -> None:
+        """Called after the forward pass was launched. Returns when the kernels were launched."""
+        raise NotImplementedError
+
+    def _compute(self, step: int) -> Iterator[tuple[int, npt.NDArray[np.int32]]]:
+        """The row of each sequence, after the time that it takes to compute one."""
+        for index, row in enumerate(self._bitmasks[step % len(self._bitmasks)]):
+            ready = time.perf_counter() + self._fill_us * 1e-6
+            while time.perf_counter() < ready:
+                pass
+            yield index, row
+
+
+class RunnerMasks(Masks):
+    """vLLM's runner, which gets a bitmask from the adapter structured_output."""
+
+    def __init__(self, bitmasks: Sequence[Bitmask], fill_us: float) -> None:
+        super().__init__(bitmasks, fill_us)
+        shape = bitmasks[0].shape
         self._staged = torch.empty(shape, dtype=torch.int32, pin_memory=True)
         self._rows = self._staged.numpy()
         self._device_rows = torch.empty(shape, dtype=torch.int32, device="cuda")
-        self._logits = torch.zeros((shape[0], VOCABULARY), device="cuda")
         self._copies = torch.cuda.Stream()
-        torch.cuda.synchronize()
 
-    def apply(self, step: int, kernel_begins: Any) -> None:
-        """Called after the forward pass was launched. Returns when the kernel was launched."""
-        for row, made in zip(self._rows, self._bitmasks[step % len(self._bitmasks)], strict=True):
-            ready = time.perf_counter() + self._fill_us * 1e-6
-            row[:] = made
-            while time.perf_counter() < ready:
-                pass
+    def apply(self, step: int, kernels_begin: Any) -> None:
+        for index, row in self._compute(step):
+            self._rows[index] = row
         with torch.cuda.stream(self._copies):
             self._device_rows.copy_(self._staged, non_blocking=True)
         main = torch.cuda.current_stream()
         main.wait_stream(self._copies)
-        kernel_begins.record()
+        kernels_begin.record()
         xgrammar.apply_token_bitmask_inplace(self._logits, self._device_rows)
         self._copies.wait_stream(main)
+
+
+class ProcessorMasks(Masks):
+    """The adapter logits_processor. Sequences in free text share one mask."""
+
+    def __init__(self, bitmasks: Sequence[Bitmask], fill_us: float) -> None:
+        super().__init__(bitmasks, fill_us)
+        self._applier = MaskApplier(torch.device("cuda"), pin_memory=True)
+        shared = masks.unpack(~bitmasks[0][0])
+        self._shared = masks.Forbid(shared) if len(shared) < VOCABULARY / 2 else None
+
+    def apply(self, step: int, kernels_begin: Any) -> None:
+        rows = [(index, self._shared or masks.Bits(row)) for index, row in self._compute(step)]
+        kernels_begin.record()
+        self._applier.apply(self._logits, rows)
+
+
+ADAPTERS: dict[Adapter, type[Masks]] = {
+    "structured_output": RunnerMasks,
+    "logits_processor": ProcessorMasks,
+}
 
 
 def measure(forward: Callable[[], None], masks: Masks, blocks: int) -> Times:
