@@ -2,13 +2,16 @@
 
 Values and tools that were never trained on, and conversations written by hand; each asked twice, as
 vLLM answers alone and as Toolgate answers. Greedy. Exact means: the very calls, their arguments and
-their order, or a sentence with all that the results hold. With `--card` the table goes into the card.
+their order, or a sentence with all that the results hold. Conversations that only one of the two
+gets right are counted, with the difference of the shares and its 95 % interval. With `--card` the
+table goes into the card.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -144,46 +147,83 @@ def questions(number: int) -> dict[str, list[Question]]:
 class Figures:
     name: str
     number: int
-    free: int
+    both: int
+    """Conversations that are right alone and enforced."""
+    lost: int
+    """Right alone only."""
+    gained: int
+    """Right enforced only."""
     free_valid: int
-    enforced: int
     enforced_valid: int
 
     def row(self) -> str:
-        shares = (self.free, self.enforced, self.free_valid, self.enforced_valid)
-        return (
-            f"| {self.name} | {self.number} | "
-            + " | ".join(f"{100 * n / self.number:.0f} %" for n in shares)
-            + " |"
-        )
+        free, enforced = self.both + self.lost, self.both + self.gained
+        shares = (free, enforced, self.free_valid, self.enforced_valid)
+        cells = [f"{100 * n / self.number:.0f} %" for n in shares]
+        low, high = interval(self.lost, self.gained, self.number)
+        cells.append(f"{self.gained} / {self.lost}")
+        difference = (self.gained - self.lost) / self.number
+        cells.append(f"{100 * difference:+.0f} ({100 * low:+.0f} to {100 * high:+.0f})")
+        return f"| {self.name} | {self.number} | {' | '.join(cells)} |"
+
+
+def interval(lost: int, gained: int, number: int) -> tuple[float, float]:
+    """Of the difference of two shares that were measured with the same questions, 95 %: Agresti and
+    Min, Statistics in Medicine 24 (2005), which adds half a question to each of the four outcomes."""
+    lost_, gained_, number_ = lost + 0.5, gained + 0.5, number + 2
+    difference = (gained_ - lost_) / number_
+    half = 1.96 * math.sqrt(gained_ + lost_ - number_ * difference**2) / number_
+    return difference - half, difference + half
 
 
 def measure(stack: Stack, name: str, asked: list[Question], misses: Path | None) -> Figures:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         alone = list(pool.map(lambda q: asking.free(stack, q.dialogue), asked))
         held = list(pool.map(lambda q: asking.enforced(stack, q.dialogue), asked))
+    right = [(q.right(a), q.right(e)) for q, a, e in zip(asked, alone, held, strict=True)]
     if misses is not None:
         with misses.open("a", encoding="utf-8") as out:
-            for question, given in zip(asked, held, strict=True):
-                if not question.right(given):
+            for question, free, given, (was_right, is_right) in zip(
+                asked, alone, held, right, strict=True
+            ):
+                if not is_right:
                     user = [getattr(turn, "text", turn) for turn in question.dialogue.turns[:-1]]
-                    print(
-                        f"[{name}] {user}\n  wanted {question.dialogue.answer.calls or question.holds}\n  given {given}",
-                        file=out,
-                    )
+                    wanted = question.dialogue.answer.calls or question.holds
+                    lost = f"\n  LOST, alone {free}" if was_right else ""
+                    print(f"[{name}] {user}\n  wanted {wanted}\n  given {given}{lost}", file=out)
     return Figures(
         name,
         len(asked),
-        sum(q.right(g) for q, g in zip(asked, alone, strict=True)),
-        sum(q.valid(g) for q, g in zip(asked, alone, strict=True)),
-        sum(q.right(g) for q, g in zip(asked, held, strict=True)),
-        sum(q.valid(g) for q, g in zip(asked, held, strict=True)),
+        both=right.count((True, True)),
+        lost=right.count((True, False)),
+        gained=right.count((False, True)),
+        free_valid=sum(q.valid(g) for q, g in zip(asked, alone, strict=True)),
+        enforced_valid=sum(q.valid(g) for q, g in zip(asked, held, strict=True)),
+    )
+
+
+def together(rows: list[Figures]) -> Figures:
+    def total(of: Callable[[Figures], int]) -> int:
+        return sum(of(row) for row in rows)
+
+    return Figures(
+        "**all**",
+        total(lambda row: row.number),
+        total(lambda row: row.both),
+        total(lambda row: row.lost),
+        total(lambda row: row.gained),
+        total(lambda row: row.free_valid),
+        total(lambda row: row.enforced_valid),
     )
 
 
 def table(rows: list[Figures]) -> str:
-    head = "| conversations | number | right, alone | right, enforced | valid, alone | valid, enforced |\n|---|---|---|---|---|---|\n"
-    return head + "\n".join(row.row() for row in rows)
+    names = "conversations, number, right alone, right enforced, valid alone, valid enforced"
+    names += ", gained / lost, difference in points (95 %)"
+    columns = names.split(", ")
+    return "\n".join(
+        [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *(r.row() for r in rows)]
+    )
 
 
 def main() -> None:
@@ -199,11 +239,13 @@ def main() -> None:
         served_name=NAME,
         backend_flags=("--max-num-seqs", "16"),
     )
-    rows = []
+    rows: list[Figures] = []
     with Stack(options, Console(stderr=True)) as stack:
         for name, asked in questions(arguments.number).items():
             rows.append(measure(stack, name, asked, arguments.misses))
             print(rows[-1].row(), flush=True)
+    rows.append(together(rows))
+    print(rows[-1].row())
     if arguments.card:
         card = arguments.model / "README.md"
         text = card.read_text(encoding="utf-8")
