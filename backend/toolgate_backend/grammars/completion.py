@@ -75,14 +75,17 @@ class Needs:
     def write(self, name: str) -> None:
         self._written[-1].add(name)
 
-    def follow(self, text: bytes, in_string: bool) -> None:
-        """Advance by `text`, which begins inside a string or not."""
-        self.opened = not in_string and text.endswith(b'"') and text.count(b'"') % 2 == 1
-        for byte in text if not in_string else b"":
-            if byte in b"{[":
+    def follow(self, text: bytes, scan: Scan) -> None:
+        """Advance by `text`, which begins at `scan`."""
+        self.opened = not scan.in_string and text.endswith(b'"') and text.count(b'"') % 2 == 1
+        for at, byte in enumerate(text):
+            if scan.in_string:
+                pass
+            elif byte in b"{[":
                 self._written.append(set())
             elif byte in b"}]" and len(self._written) > 1:
                 self._written.pop()
+            scan = scan.after(text[at : at + 1])
 
 
 class Completion:
@@ -147,7 +150,7 @@ class Completion:
         branches = 0
         try:
             while not matcher.finished:
-                if len(taken) == MAX_STEPS or branches == MAX_BRANCHES:
+                if len(taken) >= MAX_STEPS or branches == MAX_BRANCHES:
                     return None
                 tokens, branched = self._next(matcher, scan, needs)
                 branches += branched
@@ -155,7 +158,7 @@ class Completion:
                     if not matcher.accept(token):
                         return None
                     taken.append(token)
-                    needs.follow(self._bytes[token], scan.in_string)
+                    needs.follow(self._bytes[token], scan)
                     scan = scan.after(self._bytes[token])
                 if not tokens:
                     return None

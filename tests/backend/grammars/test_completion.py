@@ -14,7 +14,8 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
-from toolgate_backend.grammars.completion import Scan
+from toolgate_backend.grammars.completion import Needs, Scan
+from toolgate_backend.grammars.hints import Hints
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
@@ -89,11 +90,25 @@ def test_scan_tracks_strings_and_escapes() -> None:
     assert Scan(in_string=True, escaped=True).after(b"n") == Scan(in_string=True)
 
 
+def test_members_of_an_array_that_ends_with_its_string_are_forgotten() -> None:
+    needs, scan = Needs(Hints(names=("a", "b"))), Scan()
+    for text, written in ((b"{", "a"), (b'"a": ["', None), (b"x", None), (b'"], ', "b")):
+        needs.follow(text, scan)
+        scan = scan.after(text)
+        if written:
+            needs.write(written)
+    assert needs.names == []
+
+
+MANY_LISTS = {"type": "array", "minItems": 20, "items": {"type": "integer"}}
+ADDRESS = {"type": "string", "pattern": r"^\S+@\S+$"}  # written as several tokens in one step
+
+
+@pytest.mark.parametrize(("count", "item"), [(60, MANY_LISTS), (300, ADDRESS)])
 def test_measuring_reports_no_completion_within_the_limit(
-    compile_tool: Callable[[Tool], MeasuredGrammar],
+    compile_tool: Callable[[Tool], MeasuredGrammar], count: int, item: dict[str, Any]
 ) -> None:
-    many = {"type": "array", "minItems": 60, "items": {"type": "array", "minItems": 20}}
-    many["items"]["items"] = {"type": "integer"}  # type: ignore[index]
+    many = {"type": "array", "minItems": count, "items": item}
     [tool] = parse_tools([tools.tool("many", {"x": many})])
     assert compile_tool(tool).least_tokens is None
 
