@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ WALKS = 12
 BUDGETS = (60, 120, 300, 800)
 REPETITION = 128
 """Tokens after which a call that repeats itself is closed."""
+SEED_SECONDS = 600
+"""A seed that takes longer is a violation. The slowest ones take a minute."""
 DRAFTED = 0.03
 """Share of the steps before which some tokens are drafted and taken back."""
 
@@ -77,21 +80,37 @@ def model_of(family: str, marks: bool) -> DialectModel:
 
 
 def run(seed: int) -> Outcome:
-    """All walks of one seed."""
-    rng, outcome, began = Random(f"walks-{seed}"), Outcome(seed), time.monotonic()
-    drawn = Random(f"dialect-{seed // SAME_DIALECT}")
+    """All walks of one seed. Called in the main thread of a process."""
+    outcome, began = Outcome(seed), time.monotonic()
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(SEED_SECONDS)
+    try:
+        _run(seed, outcome)
+    except TimeoutError:
+        outcome.violations.append(f"did not end within {SEED_SECONDS} s")
+    finally:
+        signal.alarm(0)
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _give_up(number: int, frame: object) -> None:
+    raise TimeoutError
+
+
+def _run(seed: int, outcome: Outcome) -> None:
+    rng, drawn = Random(f"walks-{seed}"), Random(f"dialect-{seed // SAME_DIALECT}")
     family, marks = drawn.choice(FAMILIES), drawn.random() < 0.7
     model = model_of(family, marks)
     offered = [made for tool in parse_tools(tools(rng)) if (made := _offer(model, tool, outcome))]
-    if offered:
-        for number in range(WALKS):
-            spec = _spec(rng, model, offered)
-            found = _Walk(model, offered, spec, Random(f"{seed}-{number}"), outcome.counts).wrong()
-            if found is not None:
-                place = f"{family}, marks {'tokens' if marks else 'text'}, walk {number}"
-                outcome.violations.append(f"{place}: {found}")
-    outcome.seconds = time.monotonic() - began
-    return outcome
+    if not offered:
+        return
+    for number in range(WALKS):
+        spec = _spec(rng, model, offered)
+        found = _Walk(model, offered, spec, Random(f"{seed}-{number}"), outcome.counts).wrong()
+        if found is not None:
+            place = f"{family}, marks {'tokens' if marks else 'text'}, walk {number}"
+            outcome.violations.append(f"{place}: {found}")
 
 
 def _offer(model: DialectModel, tool: Tool, outcome: Outcome) -> Offered | None:

@@ -34,6 +34,8 @@ BOTH_WAYS = (
     "test_refusals",
 )
 """Modules that run on our own route and through LiteLLM's handler."""
+SLOW_WITH_LITELLM = ("test_budgets", "test_clients")
+"""Modules of which `make test` runs our own route only, because they take minutes."""
 BOTH_ADAPTERS = ("test_cases", "test_grammars", "test_stress", "test_traces")
 """Modules that run on both adapters."""
 FIRST = "images"
@@ -49,7 +51,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
     if module in BOTH_WAYS and "way" in metafunc.fixturenames:
-        metafunc.parametrize("way", ("own", "litellm"))
+        marks = [pytest.mark.slow] if module in SLOW_WITH_LITELLM else []
+        metafunc.parametrize("way", ("own", pytest.param("litellm", marks=marks)))
     if module in BOTH_ADAPTERS and "adapter" in metafunc.fixturenames:
         metafunc.parametrize("adapter", adapters())
 

@@ -113,7 +113,7 @@ def segment(name: str, marks: MarkTokens, text: str) -> dict[str, Any]:
     return message.body()
 
 
-@pytest.mark.parametrize("marks", ["all", "none"])
+@pytest.mark.parametrize("marks", ["all", pytest.param("none", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "golden"), GOLDENS)
 def test_the_segmenter_reads_what_the_template_writes(
     name: str, golden: Golden, marks: MarkTokens

@@ -15,7 +15,7 @@ from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_proxy.validation.grammar_reader import read_grammar
 
-SEEDS = 2
+SEEDS = 1
 
 
 @pytest.mark.exhaustive

@@ -23,7 +23,7 @@ def dialect_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module", params=["tokens", "text"])
+@pytest.fixture(scope="module", params=["tokens", pytest.param("text", marks=pytest.mark.slow)])
 def model(request: pytest.FixtureRequest, dialect_name: str) -> Iterator[DialectModel]:
     dialect = DIALECTS[dialect_name]
     return DialectModel(dialect, marks_of(dialect) if request.param == "tokens" else ())

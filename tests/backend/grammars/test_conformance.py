@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -49,6 +50,35 @@ def opened(judge: Judge) -> list[Result]:
     return schema_suites.judged(schema_suites.maskbench(), judge, open_objects=True)
 
 
+@pytest.fixture(scope="module")
+def sample(judge: Judge) -> list[Result]:
+    """One in three real schemas."""
+    return schema_suites.judged(islice(schema_suites.maskbench(), 0, None, 3), judge)
+
+
+ALL = pytest.param("real", marks=pytest.mark.slow)
+OPENED = pytest.param("opened", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=["official", "sample", ALL, OPENED])
+def results(request: pytest.FixtureRequest) -> list[Result]:
+    found: list[Result] = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["official", "sample", ALL])
+def closed_results(request: pytest.FixtureRequest) -> list[Result]:
+    """Of objects that are closed where a schema leaves them open."""
+    found: list[Result] = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["sample", ALL, OPENED])
+def real_results(request: pytest.FixtureRequest) -> list[Result]:
+    found: list[Result] = request.getfixturevalue(request.param)
+    return found
+
+
 def each(results: list[Result]) -> Iterator[tuple[Result, Instance]]:
     return ((result, instance) for result in results for instance in result.judged.instances)
 
@@ -66,25 +96,19 @@ def test_the_official_suite_is_loaded(official: list[Result]) -> None:
     assert sum(i.taken for _, i in each(official)) > 1_500
 
 
-def test_masks_and_validation_reject_every_invalid_instance(
-    official: list[Result], real: list[Result], opened: list[Result]
-) -> None:
-    through = ((r, i) for r, i in each(required(official) + real + opened) if not i.valid)
+def test_masks_and_validation_reject_every_invalid_instance(results: list[Result]) -> None:
+    through = ((r, i) for r, i in each(required(results)) if not i.valid)
     assert not names((r, i) for r, i in through if i.taken and i.passed)
 
 
-def test_validation_accepts_every_valid_instance(
-    official: list[Result], real: list[Result], opened: list[Result]
-) -> None:
-    valid = ((r, i) for r, i in each(required(official) + real + opened) if i.valid)
+def test_validation_accepts_every_valid_instance(results: list[Result]) -> None:
+    valid = ((r, i) for r, i in each(required(results)) if i.valid)
     assert not names((r, i) for r, i in valid if not i.passed)
 
 
-def test_fully_masked_schemas_reject_every_invalid_instance(
-    official: list[Result], real: list[Result], opened: list[Result]
-) -> None:
+def test_fully_masked_schemas_reject_every_invalid_instance(results: list[Result]) -> None:
     """Masks alone suffice; validation is not used."""
-    masked = [r for r in official + real + opened if r.judged.outcome == "masked"]
+    masked = [r for r in results if r.judged.outcome == "masked"]
     assert not names((r, i) for r, i in each(masked) if i.taken and not i.passed)
 
 
@@ -97,28 +121,24 @@ def test_refused_suite_schemas_are_external_or_have_no_valid_instance(
             assert leads_out or not any(valid for valid, _ in result.case.instances), result.case
 
 
-def test_masks_reject_valid_instances_only_by_design(
-    official: list[Result], real: list[Result]
-) -> None:
+def test_masks_reject_valid_instances_only_by_design(closed_results: list[Result]) -> None:
     """Objects with named properties are closed by design (docs/decisions/0005)."""
-    strict = [(r, i) for r, i in each(required(official) + real) if i.passed and not i.taken]
+    strict = [(r, i) for r, i in each(required(closed_results)) if i.passed and not i.taken]
     assert not names((r, i) for r, i in strict if not i.by_decision)
 
 
+@pytest.mark.slow
 def test_masks_of_open_objects_accept_every_valid_instance(opened: list[Result]) -> None:
     assert not names((r, i) for r, i in each(opened) if i.passed and not i.taken)
 
 
-@pytest.mark.parametrize("closed", [True, False])
-def test_nearly_all_real_schemas_are_fully_enforced_by_masks(
-    real: list[Result], opened: list[Result], closed: bool
-) -> None:
-    results = real if closed else opened
-    outcomes = Counter(result.judged.outcome for result in results)
-    assert outcomes["masked"] >= 0.9 * len(results)
-    assert outcomes["refused"] < 0.01 * len(results)
+def test_nearly_all_real_schemas_are_fully_enforced_by_masks(real_results: list[Result]) -> None:
+    outcomes = Counter(result.judged.outcome for result in real_results)
+    assert outcomes["masked"] >= 0.9 * len(real_results)
+    assert outcomes["refused"] < 0.01 * len(real_results)
 
 
+@pytest.mark.slow
 def test_the_documented_table_matches_the_results(
     official: list[Result], real: list[Result], opened: list[Result]
 ) -> None:

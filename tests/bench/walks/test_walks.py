@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -34,6 +35,16 @@ def test_walks_validate_calls_and_find_nothing_wrong() -> None:
     assert outcome.counts["walks"] == walk.WALKS
     assert outcome.counts["calls: validated"] > 0
     assert outcome.counts["drafts"] > 0
+
+
+def test_a_seed_that_does_not_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(seed: int, outcome: walk.Outcome) -> None:
+        while True:
+            time.sleep(0.1)
+
+    monkeypatch.setattr(walk, "SEED_SECONDS", 1)
+    monkeypatch.setattr(walk, "_run", endless)
+    assert walk.run(SEED).violations == ["did not end within 1 s"]
 
 
 @pytest.mark.slow

@@ -156,7 +156,7 @@ def test_deeply_nested_schemas_are_normalised() -> None:
 def test_wide_schemas_are_normalised_in_seconds(schema: dict[str, Any]) -> None:
     began = process_time()
     normalise(schema)
-    assert process_time() - began < 3
+    assert process_time() - began < 30  # with quadratic costs it is minutes
 
 
 def test_upgraded_dependencies_keep_their_order() -> None:

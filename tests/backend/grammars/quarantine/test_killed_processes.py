@@ -30,8 +30,8 @@ from toolgate_core.errors import BackendUnavailable
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.exhaustive]
 
-SLOW = source(hostile_schemas.MEMORY, "slow")
-"""A valid schema that compiles for seconds."""
+SLOW = source(hostile_schemas.of(q0=hostile_schemas.MEMORY["properties"]["q0"]), "slow")
+"""A valid schema that compiles for more than a second."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
