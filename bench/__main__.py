@@ -22,6 +22,7 @@ BENCHMARKS = {
     "codec-masks": "micro.codec_masks",
     "codec-throughput": "growth.codecs",
     "gpu-masks": "micro.gpu_masks",
+    "gpu-steps": "micro.gpu_steps",
     "grammars": "micro.grammars",
     "drafts": "micro.drafts",
     "validation-overhead": "micro.validation_overhead",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import xgrammar
 
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow
+from .staging import Staging
 
 FORBIDDEN = float("-inf")
 CACHED_MASKS = 128
@@ -22,6 +23,9 @@ BATCHED_ENTRIES = 4096
 """Maximum number of entries up to which rows with different masks are set in one operation, because
 a torch operation costs more than that many entries. Larger masks are set in one operation for all
 rows that share the mask."""
+
+KERNEL_ROWS = (1, 2, 16)
+"""Numbers of rows for which Triton compiles different kernels."""
 
 TokenList = masks.Allow | masks.Forbid
 """A mask as the list of its allowed or of its forbidden tokens, whichever is shorter."""
@@ -37,15 +41,32 @@ def _operation(mask: TokenList) -> Operation:
 
 
 class MaskApplier:
-    """`pin_memory`: copy to the device from page-locked memory. The copy of pageable memory would
-    wait until the device has done all earlier work, which is the forward pass."""
+    """`pin_memory`: copy to the device from page-locked memory, see staging.py."""
 
     def __init__(self, device: torch.device, *, pin_memory: bool = False) -> None:
-        self._device, self._pin_memory = device, pin_memory
+        self._device = device
+        self._staging = Staging(device) if pin_memory and device.type == "cuda" else None
         self._unpacked = lru_cache(CACHED_MASKS)(self._unpack)
+
+    def compile_kernels(self, vocabulary: int) -> None:
+        """Triton compiles a kernel at its first use, which takes half a second, and again for one
+        row and for multiples of 16 rows. On a GPU, all of them are used here."""
+        if self._device.type == "cpu":
+            return
+        mask = masks.Bits(masks.pack(np.arange(2), vocabulary))
+        for rows in KERNEL_ROWS:
+            logits = torch.zeros(rows, vocabulary, device=self._device)
+            self.apply(logits, [(row, mask) for row in range(rows)])
 
     def apply(self, logits: torch.Tensor, rows: Iterable[tuple[int, masks.Mask]]) -> None:
         """Apply in place. The shape of `logits` is (rows, vocabulary)."""
+        if self._staging is not None:
+            self._staging.begin()
+        self._apply(logits, rows)
+        if self._staging is not None:
+            self._staging.end()
+
+    def _apply(self, logits: torch.Tensor, rows: Iterable[tuple[int, masks.Mask]]) -> None:
         rows_by_mask: dict[TokenList, list[int]] = {}
         bitmasks: list[tuple[int, BitmaskRow]] = []
         for index, mask in rows:
@@ -99,19 +120,19 @@ class MaskApplier:
         logits[entries] = kept
 
     def _tensor(self, numbers: npt.ArrayLike) -> torch.Tensor:
-        return self._on_device(torch.from_numpy(np.asarray(numbers, np.int64)))
+        return self._on_device(np.asarray(numbers, np.int64))
 
-    def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self._device.type == "cpu":
-            return tensor
-        if self._pin_memory:
-            tensor = tensor.pin_memory()
-        return tensor.to(self._device, non_blocking=True)
+    def _on_device(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
+        if self._staging is not None:
+            return self._staging.copy(numbers)
+        return torch.from_numpy(numbers).to(self._device)
 
     def _apply_bitmasks(self, logits: torch.Tensor, rows: list[tuple[int, BitmaskRow]]) -> None:
         """Apply bitmasks with one kernel call for the batch."""
-        indices = [index for index, _ in rows]
-        words = np.stack([row for _, row in rows])
-        bitmask = torch.zeros(logits.shape[0], words.shape[1], dtype=torch.int32)
-        bitmask[indices] = torch.from_numpy(words)
-        xgrammar.apply_token_bitmask_inplace(logits, self._on_device(bitmask), indices=indices)
+        indices = np.array([index for index, _ in rows], dtype=np.int32)
+        bitmask = np.zeros((logits.shape[0], len(rows[0][1])), dtype=np.int32)
+        for index, row in rows:
+            bitmask[index] = row
+        xgrammar.apply_token_bitmask_inplace(
+            logits, self._on_device(bitmask), indices=self._on_device(indices)
+        )

@@ -58,6 +58,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         vocabulary = from_model_config(vllm_config.model_config)
         self._static = StaticMasks(vocabulary)
         self._applier = MaskApplier(device, pin_memory=is_pin_memory)
+        self._applier.compile_kernels(vocabulary.size)
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
         self._rows: dict[int, _Row] = {}

@@ -61,6 +61,11 @@ def test_a_single_allowed_token_is_forced_whatever_its_logit(device: str) -> Non
     assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 7]]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_kernels_are_compiled_for_any_device(device: str) -> None:
+    appliers[device].compile_kernels(VOCABULARY)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_nothing_waits_for_the_gpu() -> None:
     """A wait would last as long as the forward pass."""
