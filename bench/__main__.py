@@ -46,6 +46,7 @@ BENCHMARKS = {
     "chaos": "chaos.run",
     "soak": "chaos.soak",
     "rolling": "chaos.rolling",
+    "dashboard": "chaos.dashboard",
     "fleet": "fleet.run",
     "scheduler": "scheduler.run",
     "walks": "walks.run",

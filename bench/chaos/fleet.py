@@ -83,7 +83,7 @@ class Fleet:
         ports = [free_port() for _ in range(3 + backends)]
         self.redis_url = f"redis://127.0.0.1:{ports[0]}"
         urls = [f"http://127.0.0.1:{port}" for port in ports[1 : 1 + backends]]
-        self._backend_urls = urls
+        self.backend_urls = urls
         self.gateway_urls = [f"http://127.0.0.1:{port}" for port in ports[1 + backends :]]
         self.valkey = self._server(
             "valkey", self._valkey_command(ports[0]), {}, lambda: _pings(self.redis_url)
@@ -127,7 +127,7 @@ class Fleet:
     def backend_state(self) -> dict[str, Any] | None:
         """`/v1/toolgate/status` of the first backend; None if it does not respond."""
         headers = {"authorization": f"Bearer {self._backend_key}"}
-        url = f"{self._backend_urls[0]}/v1/toolgate/status"
+        url = f"{self.backend_urls[0]}/v1/toolgate/status"
         try:
             state: dict[str, Any] = httpx.get(
                 url, headers=headers, timeout=5, trust_env=False
