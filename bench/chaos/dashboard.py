@@ -40,7 +40,7 @@ from toolgate_proxy.stack.processes import free_port
 DASHBOARD = ROOT / "deploy" / "grafana" / "toolgate.json"
 SCRAPE_SECONDS = 2
 RATE_INTERVAL = "20s"
-STEP_SECONDS = 5
+STEP_SECONDS = 10
 EXTRA_PAUSE = 3.0
 """Seconds between two requests of the client that sends what the load does not have."""
 
@@ -185,7 +185,7 @@ def extra_requests(bias: dict[str, float]) -> list[tuple[str, dict[str, Any]]]:
     impossible = {"type": "string", "pattern": "^a+$", "not": {"pattern": "^(aa)*a$|^(aa)+$"}}
     letters = {"type": "grammar", "syntax": "regex", "definition": "[a-c]{3,9}"}
     return [
-        chat(with_a({"$ref": "https://example.com/schema"}), strict=True),
+        chat(with_a({"type": "string", "minLength": 5, "maxLength": 2}), strict=True),
         chat(with_a(different)),
         chat(with_a(impossible)),
         chat(with_a({"type": "string"}), max_tokens=40, on_budget="close", reasoning_effort="none"),

@@ -99,7 +99,8 @@ def grid(
                 xs, ys = [x for x, _ in points], [y for _, y in points]
                 axes.plot(xs, ys, color=colour, label=name if at < LEGENDS else None, linewidth=1)
             axes.set_ylim(bottom=0)
-            axes.legend(frameon=False, fontsize=7, loc="upper left")
+            if series:
+                axes.legend(frameon=False, fontsize=7, loc="upper left")
         for axes in places[len(panels) :]:
             axes.set_axis_off()
         for axes in places[len(panels) - columns : len(panels)]:
