@@ -52,15 +52,17 @@ VARIETY = 4
 Kind = Literal["sparse", "dense"]
 Adapter = Literal["structured_output", "logits_processor"]
 Bitmask = npt.NDArray[np.int32]
+Blocks = list[list[float]]
+"""µs of each step, by block."""
 
 
 @dataclass
 class Times:
     """Times in µs."""
 
-    free: list[list[float]] = field(default_factory=list)
-    """Steps without masks, by block."""
-    masked: list[list[float]] = field(default_factory=list)
+    free: Blocks = field(default_factory=list)
+    """Steps without masks."""
+    masked: Blocks = field(default_factory=list)
     kernel: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
 
@@ -234,17 +236,25 @@ def event() -> Any:
 
 
 def cells(times: Times) -> list[str]:
-    differences = [
-        statistics.median(one) - statistics.median(other)
-        for one, other in zip(times.masked, times.free, strict=True)
-    ]
-    free, masked = list(chain(*times.free)), list(chain(*times.masked))
     return [
-        f"{statistics.median(free):,.0f}",
-        f"**{statistics.median(differences):.1f}** ({min(differences):.1f}–{max(differences):.1f})",
-        f"{p99(masked) - p99(free):.1f}",
+        *added(times.free, times.masked),
         f"{statistics.median(times.kernel):.1f}",
         f"{statistics.median(times.processor):,.0f} / {p99(times.processor):,.0f}",
+    ]
+
+
+def added(free: Blocks, masked: Blocks, digits: int = 1) -> list[str]:
+    """Cells: the step without masks, what masks add to it by the blocks, and at p99."""
+    differences = [
+        statistics.median(one) - statistics.median(other)
+        for one, other in zip(masked, free, strict=True)
+    ]
+    median, least, most = statistics.median(differences), min(differences), max(differences)
+    steps = list(chain(*free))
+    return [
+        f"{statistics.median(steps):,.0f}",
+        f"**{median:.{digits}f}** ({least:.{digits}f}–{most:.{digits}f})",
+        f"{p99(list(chain(*masked))) - p99(steps):.{digits}f}",
     ]
 
 

@@ -22,12 +22,11 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable
 
 import torch
 
-from bench.micro.gpu_masks import STEPS, p99, simulated_forward
+from bench.micro.gpu_masks import STEPS, Blocks, added, p99, simulated_forward
 from bench.micro.masks import JSON_CLOSERS, compile_tools
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.adapters.apply_masks import MaskApplier
@@ -129,10 +128,6 @@ class Batch:
         return Automaton(self._static, self._spec, self._grammars)
 
 
-Blocks = list[list[float]]
-"""µs of each step, by block."""
-
-
 def measure(batch: Batch, forward: Callable[[], None], blocks: int) -> tuple[Blocks, Blocks]:
     """Blocks without and with enforcement, after one of each for first uses."""
     found: dict[bool, Blocks] = {False: [], True: []}
@@ -151,20 +146,11 @@ def measure(batch: Batch, forward: Callable[[], None], blocks: int) -> tuple[Blo
     return found[False], found[True]
 
 
-def cells(batch: Batch, free: Blocks, enforced: Blocks) -> Sequence[str]:
-    differences = [
-        statistics.median(one) - statistics.median(other)
-        for one, other in zip(enforced, free, strict=True)
-    ]
-    steps, held = list(chain(*free)), list(chain(*enforced))
+def cells(batch: Batch, free: Blocks, enforced: Blocks) -> list[str]:
     return [
-        f"{statistics.median(steps):,.0f}",
-        f"**{statistics.median(differences):.0f}** ({min(differences):.0f}–{max(differences):.0f})",
-        f"{p99(held) - p99(steps):.0f}",
-        *(
-            f"{statistics.median(part):,.0f} / {p99(part):,.0f}"
-            for part in (batch.masks, batch.apply)
-        ),
+        *added(free, enforced, digits=0),
+        f"{statistics.median(batch.masks):,.0f} / {p99(batch.masks):,.0f}",
+        f"{statistics.median(batch.apply):,.0f} / {p99(batch.apply):,.0f}",
         f"{batch.tokens:,}",
         f"{batch.responses:,}",
     ]

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import jsonschema
@@ -203,18 +203,8 @@ def measure(stack: Stack, name: str, asked: list[Question], misses: Path | None)
 
 
 def together(rows: list[Figures]) -> Figures:
-    def total(of: Callable[[Figures], int]) -> int:
-        return sum(of(row) for row in rows)
-
-    return Figures(
-        "**all**",
-        total(lambda row: row.number),
-        total(lambda row: row.both),
-        total(lambda row: row.lost),
-        total(lambda row: row.gained),
-        total(lambda row: row.free_valid),
-        total(lambda row: row.enforced_valid),
-    )
+    counts = (each.name for each in fields(Figures) if each.name != "name")
+    return Figures("**all**", **{name: sum(getattr(row, name) for row in rows) for name in counts})
 
 
 def table(rows: list[Figures]) -> str:
