@@ -70,7 +70,10 @@ class Offered:
         if not self.masked:
             return None
         found = jsonschema.Draft202012Validator(self.tool.parameters).iter_errors(value)
-        return next((f"{each.json_path}: {each.message}"[:200] for each in found), None)
+        try:
+            return next((f"{each.json_path}: {each.message}"[:200] for each in found), None)
+        except OverflowError:  # jsonschema divides by `multipleOf` with floats
+            return None
 
 
 @lru_cache(maxsize=2)

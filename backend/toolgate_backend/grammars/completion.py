@@ -189,7 +189,7 @@ class Completion:
                     return [self._longest(masks.unpack(row & ends))], False
         longest = self._longest(allowed)
         if self._is_chain(allowed, longest):
-            return [longest], False
+            return [self._forced_part(allowed)], False
         if text := self._text(matcher, row, scan, needs):
             return text, False
         closable = self._closable(matcher, scan, allowed)
@@ -266,6 +266,12 @@ class Completion:
         return len(allowed) <= MAX_CHAIN_TOKENS and all(
             text.startswith(self._bytes[i]) for i in allowed
         )
+
+    def _forced_part(self, chain: masks.TokenIds) -> int:
+        """The longest token of a chain. The text of ` [],` may be forced up to its comma only, and
+        with the comma, another item must follow."""
+        without = [each for each in chain if not self._bytes[each].rstrip().endswith(b",")]
+        return self._longest(masks.token_ids(without) if without else chain)
 
     def _longest(self, tokens: masks.TokenIds) -> int:
         return int(tokens[np.argmax(self._length[tokens])])

@@ -8,6 +8,7 @@ text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from toolgate_core.dialects.dialect import ARGUMENTS, Slot
 
 from ...tokens import masks
 from ...tokens.call_form import CallForm
+from ...tokens.masks import BitmaskRow
 from ...tokens.units import mark_unit, units
 from ..completion import MAX_RESTS, Completion, Needs, Scan
 from ..engines.engine import Matcher
@@ -84,6 +86,7 @@ class CodecCompletion(Completion):
         self._form = form
         self._closers = closers
         self._ends = [*closers, b"'", b'"']
+        self._raw_texts = lru_cache(1024)(self.raw_texts)
         self._mark_units = {token: mark_unit(token) for token in marks | grammar_marks}
 
     def member_texts(self, name: str) -> list[bytes]:
@@ -105,9 +108,20 @@ class CodecCompletion(Completion):
         return encoded + super().member_texts(name)
 
     def string_texts(self, text: str, in_string: bool) -> list[bytes]:
-        """Also as raw text, with an end."""
-        rests = [text[at:].encode() for at in range(len(text[:MAX_RESTS]))]
-        return [*super().string_texts(text, False), *(r + e for r in rests for e in self._ends)]
+        return super().string_texts(text, False)
+
+    def raw_texts(self, text: str, end: bytes) -> list[bytes]:
+        """The rests of a raw text, with its end."""
+        return [text[at:].encode() + end for at in range(len(text[:MAX_RESTS]))]
+
+    def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
+        """Raw texts that end come first: a raw text may contain any text of the hints."""
+        for end in self._ends:
+            for text in needs.texts:
+                for whole in self._raw_texts(text, end):
+                    if tokens := self._ended_by(matcher, whole, row):
+                        return tokens
+        return super()._text(matcher, row, scan, needs)
 
     def _next(self, matcher: Matcher, scan: Scan, needs: Needs) -> tuple[list[int], bool]:
         row = self._mask(matcher)
@@ -124,7 +138,7 @@ class CodecCompletion(Completion):
         if not free and (member := self._member(matcher, row, needs)):
             return member, False
         if chain:
-            return [longest], False
+            return [self._forced_part(allowed)], False
         if text := self._text(matcher, row, scan, needs):
             return text, False
         for token in self._tried(allowed):
@@ -145,14 +159,18 @@ class CodecCompletion(Completion):
     def _ending(self, matcher: Matcher) -> list[int]:
         """The tokens of the first closer that ends something here; none if no closer does."""
         for closer in self._closers:
-            tokens = self._accepted(matcher, closer)
-            if not tokens:
-                continue
-            ends = matcher.finished or not self._is_free_text(matcher)
-            matcher.rollback(len(tokens))
-            if ends:
+            if tokens := self._ended_by(matcher, closer):
                 return tokens
         return []
+
+    def _ended_by(self, matcher: Matcher, text: bytes, row: BitmaskRow | None = None) -> list[int]:
+        """The tokens of `text` if it ends something here, otherwise none. `row` is the mask."""
+        tokens = self._accepted(matcher, text, row)
+        if not tokens:
+            return []
+        ends = matcher.finished or not self._is_free_text(matcher)
+        matcher.rollback(len(tokens))
+        return tokens if ends else []
 
     def _units(self, token: int) -> bytes:
         return self._mark_units.get(token, self._bytes[token])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import llguidance
 import llguidance.numpy
@@ -117,7 +117,10 @@ class LLGuidanceEngine:
                 ],
             )
         )
-        compiled = self._compiled(f"start: {start}\n{rules.text}\n", parameters)
+        marks = tuple(
+            _Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
+        )
+        compiled = self._compiled(f"start: {start}\n{rules.text}\n", parameters, marks)
         return compiled, tuple(rules.residual)
 
     def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:
@@ -159,8 +162,10 @@ class LLGuidanceEngine:
             )
         return self._views[writing]
 
-    def _compiled(self, grammar: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        return _Compiled(lambda: self._matcher(grammar, parameters))
+    def _compiled(
+        self, grammar: str, parameters: dict[str, Any], marks: tuple[_Mark, ...] = ()
+    ) -> CompiledGrammar:
+        return _Compiled(lambda: self._matcher(grammar, parameters), marks)
 
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)
@@ -193,9 +198,25 @@ class LLGuidanceEngine:
         return not begun.is_error() and bool(bits.any())
 
 
+class _Mark(NamedTuple):
+    """A special token that a grammar can contain: its place in a bitmask, and its text."""
+
+    word: int
+    bit: np.int32
+    text: bytes
+
+    @classmethod
+    def of(cls, token: int, text: bytes) -> Self:
+        bit = np.array([1 << (token & 31)], dtype=np.uint32).view(np.int32)[0]
+        return cls(token >> 5, bit, text)
+
+
 class _Compiled:
-    def __init__(self, make: Callable[[], llguidance.LLMatcher]) -> None:
+    def __init__(
+        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[_Mark, ...] = ()
+    ) -> None:
         self._make = make
+        self._marks = marks
         self._fresh = make()
 
     @cached_property
@@ -203,7 +224,7 @@ class _Compiled:
         return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
-        return _Matcher(self._copy(), self._copy, self._renew)
+        return _Matcher(self._copy(), self._copy, self._renew, self._marks)
 
     def _copy(self) -> llguidance.LLMatcher:
         return self._fresh.deep_copy()
@@ -233,12 +254,14 @@ class _Matcher:
         matcher: llguidance.LLMatcher,
         fresh: Callable[[], llguidance.LLMatcher],
         failed: Callable[[], None],
+        marks: tuple[_Mark, ...],
     ) -> None:
         """`fresh` returns another matcher of the grammar. `failed` is called when the matcher
         exceeds a limit."""
         self._matcher = matcher
         self._fresh = fresh
         self._failed = failed
+        self._marks = marks
         self._accepted: list[int] | None = []
         """The tokens so far; None after the first rollback."""
 
@@ -265,6 +288,11 @@ class _Matcher:
         if matcher.is_error():  # a limit was exceeded, so the mask is not valid
             self._failed()
             raise BackendError(matcher.get_error())
+        for word, bit, text in self._marks:
+            # Where the grammar continues with text that is spelled like a mark (`</tool_call>` in a
+            # string), llguidance allows the mark only, and would refuse it.
+            if row[word] & bit and matcher.compute_ff_bytes().startswith(text):
+                row[word] &= ~bit
 
     def forced(self) -> bytes:
         return bytes(self._matcher.compute_ff_bytes())

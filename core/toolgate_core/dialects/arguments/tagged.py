@@ -63,14 +63,15 @@ class TaggedArguments:
     """A value ends at the first `close` if it is raw, and at the first `end` outside a JSON string
     if it is JSON. If the schema allows strings and other types for an argument, and the family has
     no type attribute, a value is read as JSON if it is a scalar of an allowed type, or begins like
-    an object or array and these are allowed."""
+    an object or array and these are allowed. Masks let an undeclared argument of an open object be
+    written twice; the JSON text then has it twice, too, and the last one counts."""
 
     def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
         self._form = TaggedForm(codec, parameters, marks)
         self._state = _State.BETWEEN
         self._pending = ""
         self._offset = 0  # of `_pending` in the text
-        self._keys: frozenset[str] = frozenset()
+        self._has_members = False
         self._types = ALL  # of the current value
         self._in_string = False
         self._escaped = False
@@ -121,22 +122,20 @@ class TaggedArguments:
         if self._pending.startswith(begin):
             self._take(len(begin))
             self._state = _State.KEY
-            return ", " if self._keys else "{"
+            return ", " if self._has_members else "{"
         if begin.startswith(self._pending):
             return None
         self.finished = True
-        return "}" if self._keys else "{}"
+        return "}" if self._has_members else "{}"
 
     def _key(self) -> str | None:
         at = self._pending.find(self._form.after_key)
         if at < 0:
             return None
         key = self._unescaped(self._pending[:at])
-        if key in self._keys:
-            raise ArgumentsError(f"The argument {key!r} is written twice.", self._offset)
         self._check_text(self._pending[:at])
         self._take(at + len(self._form.after_key))
-        self._keys |= {key}
+        self._has_members = True
         self._types = self._form.types(key)
         self._state = _State.VALUE if self._form.after_type is None else _State.TYPE
         return json.dumps(key, ensure_ascii=False) + self._form.codec.key_separator

@@ -159,7 +159,6 @@ def test_marks_that_are_tokens() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (qwen(s="x") + qwen(s="y"), "written twice"),
         ("<parameter=s>\nx</parameter>\n", "closed in an unexpected form"),
         ("<parameter=s>\nx\n</parameter>;", "closed in an unexpected form"),
     ],
@@ -167,6 +166,11 @@ def test_marks_that_are_tokens() -> None:
 def test_text_in_another_form(text: str, error: str) -> None:
     with pytest.raises(ArgumentsError, match=error):
         parse(QWEN, text)
+
+
+def test_the_last_one_counts_of_an_argument_that_is_written_twice() -> None:
+    text = qwen(s="x") + qwen(s="y") + "</function>"
+    assert parse(QWEN, text) == ({"s": "y"}, "</function>")
 
 
 @pytest.mark.parametrize("length", range(len(qwen(s="abc", n="12"))))

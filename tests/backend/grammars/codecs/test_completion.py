@@ -1,0 +1,81 @@
+"""The search for a short completion where the obvious tokens lead nowhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.dialects.model import DialectModel
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.grammars.completion import Scan
+from toolgate_backend.grammars.engines.engine import Matcher
+from toolgate_backend.tokens import masks
+from toolgate_core.dialects.registry import DIALECTS
+
+EMPTY_ARRAYS = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": "null"}, "maxItems": 0},
+    "minItems": 2,
+    "maxItems": 2,
+}
+
+
+def begun(model: DialectModel, grammar: MeasuredGrammar, text: str) -> Matcher:
+    """A matcher that has read `text`, with the dialect's marks as text, after the grammar's own
+    beginning."""
+    vocabulary = model.vocabulary
+    before, _ = vocabulary.form.grammar_texts(grammar.name, {})
+    matcher = grammar.matcher()
+    for token in vocabulary.literal_tokens(before + vocabulary.form.marks.encode(text)):
+        assert matcher.accept(token), vocabulary.token_bytes[token]
+    return matcher
+
+
+def test_an_undeclared_member_can_be_ended_whose_value_has_several_items() -> None:
+    """A token such as ` [],` ends a value and begins the next member."""
+    model = DialectModel(DIALECTS["qwen3"])
+    schema = {"type": "object", "additionalProperties": EMPTY_ARRAYS}
+    matcher = begun(model, model.grammar("any", schema), '{"new name')
+    path = model.static.completion.path(matcher, Scan(in_string=True))
+    assert path is not None
+    assert model.text(path).strip() == '": [[], []]}}'
+
+
+def test_a_raw_text_is_ended_whose_pattern_any_text_can_begin() -> None:
+    """The text of another hint can be written, too, but does not end this one."""
+    model = DialectModel(DIALECTS["qwen3_coder"])
+    patterns = {"foo": "(foo|bar)+", "at": r"^\S+@\S+$"}
+    texts = {name: {"type": "string", "pattern": each} for name, each in patterns.items()}
+    schema = {"type": "object", "properties": texts}
+    grammar = model.grammar("any", schema)
+    matcher = begun(model, grammar, "<parameter=at>\n<")
+    path = model.static.completion.path(matcher, hints=grammar.hints)
+    assert path is not None
+    assert model.text(path).startswith("a@a\n</parameter>")
+
+
+@pytest.mark.parametrize(("family", "mark"), [("spark2_5", "</tool_call>"), ("lfm2_5", "</think>")])
+def test_values_spelled_like_marks_are_written_in_ordinary_tokens(family: str, mark: str) -> None:
+    """llguidance's mask has the mark itself where the grammar continues with its text."""
+    model = DialectModel(DIALECTS[family])
+    token = model.vocabulary.marks.tokens[mark]
+    schema = {
+        "type": "object",
+        "properties": {"in": {"type": "array", "items": {"const": mark}, "minItems": 1}},
+        "required": ["in"],
+    }
+    grammar = model.grammar("any", schema)
+    path = model.static.completion.path(grammar.matcher(), hints=grammar.hints)
+    assert path is not None
+    matcher, row = grammar.matcher(), np.zeros(model.vocabulary.size // 32, dtype=np.int32)
+    refused = []
+    for token_of_path in path:
+        matcher.fill(row)
+        if token in masks.unpack(row):
+            if matcher.accept(token):
+                matcher.rollback(1)
+            else:
+                refused.append(token)
+        assert matcher.accept(token_of_path)
+    assert refused == []
+    assert mark in model.text(path)
