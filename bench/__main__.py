@@ -50,6 +50,7 @@ BENCHMARKS = {
     "fleet": "fleet.run",
     "scheduler": "scheduler.run",
     "walks": "walks.run",
+    "hostile-calls": "hostile_calls.run",
 }
 """Module of each benchmark. Its `main()` parses the options and returns the exit status."""
 

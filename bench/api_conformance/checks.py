@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
-
-import jsonschema
 
 from bench.api_conformance.answer import Answer
 from bench.api_conformance.apis.api import Api
 from bench.api_conformance.case import Case
+from bench.support.validation import schema_violation
 
-MARKUP = re.compile(r"</?tool_call>|</?think>|</?tool_response>|<\|im_(?:start|end)\|>")
+MARKUP = (
+    *("<tool_call>", "</tool_call>", "<think>", "</think>", "<tool_response>", "</tool_response>"),
+    *("<|im_start|>", "<|im_end|>"),
+)
+"""Marks of Qwen3's family."""
 Violation = tuple[str, Any]
 """The kind of a broken rule, and a detail."""
 
 
-def violations(api: Api, case: Case, answer: Answer) -> Iterator[Violation]:
-    """Each rule that the answer to a request breaks."""
+def violations(
+    api: Api, case: Case, answer: Answer, markup: Collection[str] = MARKUP
+) -> Iterator[Violation]:
+    """Each rule that the answer to a request breaks. `markup`: the marks of the model's family."""
     for name in ("content", "reasoning"):
         text = getattr(answer, name)
-        if found := MARKUP.search(text):
-            yield f"markup in {name}", text[max(0, found.start() - 40) :][:80]
+        for mark in markup:
+            if mark in text:
+                yield f"markup in {name}", text[max(0, text.index(mark) - 40) :][:80]
     if answer.reasoning and (case.think is False or not api.shows_reasoning(case)):
         yield "reasoning that was not asked for", answer.reasoning[:80]
     if answer.reason != (expected := api.reason(case, answer)):
@@ -33,7 +38,8 @@ def violations(api: Api, case: Case, answer: Answer) -> Iterator[Violation]:
     prompt, generated = answer.usage
     if prompt <= 0 or not 0 < generated <= case.max_tokens:
         yield "implausible usage", answer.usage
-    if answer.cut and generated < case.max_tokens:
+    closed = case.common.get("toolgate", {}).get("on_budget") == "close"  # from its reserve on
+    if answer.cut and generated < case.max_tokens and not closed:
         yield "cut before the maximum", answer.usage
 
 
@@ -54,9 +60,8 @@ def _calls(case: Case, answer: Answer) -> Iterator[Violation]:
         except ValueError as error:
             yield "arguments do not parse", f"{error}: {arguments[-100:]}"
             continue
-        wrong = next(jsonschema.Draft202012Validator(schemas[name]).iter_errors(value), None)
-        if wrong is not None:
-            yield "arguments violate the schema", f"{name}: {wrong.message[:200]}"
+        if (wrong := schema_violation(schemas[name], value)) is not None:
+            yield "arguments violate the schema", f"{name}: {wrong}"
 
 
 def _choice(case: Case, answer: Answer) -> Iterator[Violation]:

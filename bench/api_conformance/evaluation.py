@@ -112,7 +112,7 @@ class Evaluation:
         """The answer, or `NONE` if it can't be read."""
         self.result.requests += 1
         try:
-            body = api.request(case) | ({"stream": True} if stream else {})
+            body = {**api.request(case), **(api.streaming if stream else {})}
             response = await self._http.post(api.path, json=body)
             assert response.status_code == 200, response.text
             return (api.streamed if stream else api.whole)(response.content)

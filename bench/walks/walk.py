@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
-import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel, EndingChoice
 from tests.support.dialects.tool_calls import calls_in
 
+from bench.support.validation import schema_violation
 from bench.walks.tools import tools
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
@@ -69,11 +69,7 @@ class Offered:
         value = json.loads(arguments)
         if not self.masked:
             return None
-        found = jsonschema.Draft202012Validator(self.tool.parameters).iter_errors(value)
-        try:
-            return next((f"{each.json_path}: {each.message}"[:200] for each in found), None)
-        except OverflowError:  # jsonschema divides by `multipleOf` with floats
-            return None
+        return schema_violation(self.tool.parameters, value)
 
 
 @lru_cache(maxsize=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from bench.api_conformance.answer import Answer
@@ -13,6 +14,8 @@ class Api(Protocol):
     path: str
     exact: bool
     """Whether answers have the spelling of arguments, and incomplete calls."""
+    streaming: Mapping[str, Any]
+    """Fields of the body that ask for a stream with its usage."""
 
     def request(self, case: Case) -> dict[str, Any]:
         """The body of a request."""

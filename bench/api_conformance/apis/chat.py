@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from bench.api_conformance.answer import Answer
 from bench.api_conformance.case import Case
+from bench.fuzz.apis.chat import joined
 
 
 class Chat:
     name = "chat completions"
     path = "/v1/chat/completions"
     exact = True
+    streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
     def request(self, case: Case) -> dict[str, Any]:
         named = {"type": "function", "function": {"name": case.named}}
@@ -29,23 +32,10 @@ class Chat:
         return body
 
     def whole(self, data: bytes) -> Answer:
-        body = json.loads(data)
-        [choice] = body["choices"]
-        message, usage = choice["message"], body["usage"]
-        calls = [call["function"] for call in message.get("tool_calls") or []]
-        was_cut = (choice.get("toolgate") or {}).get("last_call") == "cut"
-        return Answer(
-            message.get("content") or "",
-            message.get("reasoning_content") or "",
-            tuple((call["name"], call["arguments"]) for call in calls),
-            tuple(not (was_cut and call is calls[-1]) for call in calls),
-            choice["finish_reason"] == "length",
-            (usage["prompt_tokens"], usage["completion_tokens"]),
-            choice["finish_reason"],
-        )
+        return _answer(json.loads(data))
 
     def streamed(self, data: bytes) -> Answer:
-        raise NotImplementedError("only whole answers are compared with those of other APIs")
+        return _answer(joined(data))
 
     def reason(self, case: Case, answer: Answer) -> str:
         if answer.cut:
@@ -54,3 +44,19 @@ class Chat:
 
     def shows_reasoning(self, case: Case) -> bool:
         return True
+
+
+def _answer(body: Mapping[str, Any]) -> Answer:
+    [choice] = body["choices"]
+    message, usage = choice["message"], body["usage"]
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    was_cut = (choice.get("toolgate") or {}).get("last_call") == "cut"
+    return Answer(
+        message.get("content") or "",
+        message.get("reasoning_content") or "",
+        tuple((call["name"], call["arguments"]) for call in calls),
+        tuple(not (was_cut and call is calls[-1]) for call in calls),
+        choice["finish_reason"] == "length",
+        (usage["prompt_tokens"], usage["completion_tokens"]),
+        choice["finish_reason"],
+    )

@@ -20,6 +20,7 @@ class Messages:
     name = "Messages"
     path = "/v1/messages"
     exact = False
+    streaming: Mapping[str, Any] = {"stream": True}
 
     def request(self, case: Case) -> dict[str, Any]:
         system = [each["content"] for each in case.messages if each["role"] == "system"]

@@ -17,6 +17,7 @@ class Responses:
     name = "Responses"
     path = "/v1/responses"
     exact = True
+    streaming: Mapping[str, Any] = {"stream": True}
 
     def request(self, case: Case) -> dict[str, Any]:
         named = {"type": "function", "name": case.named}

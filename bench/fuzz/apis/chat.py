@@ -22,18 +22,23 @@ class Chat:
         return body
 
     def streamed(self, data: bytes) -> dict[str, Any]:
-        # Only "\n" ends a line: JSON may contain Unicode's other line separators.
-        lines = [line for line in data.split(b"\n") if line.startswith(b"data: ")]
-        chunks = [line.removeprefix(b"data: ") for line in lines]
-        if chunks[-1:] != [b"[DONE]"]:
-            raise ValueError(f"the stream ended with {chunks[-1:]}")
-        return from_chunks([json.loads(chunk) for chunk in chunks[:-1]])
+        return joined(data)
 
     def error(self, body: Any) -> dict[str, Any]:
         return openai_error(body)
 
     def own_violations(self, response: dict[str, Any], request: Request) -> list[str]:
         return []
+
+
+def joined(data: bytes) -> dict[str, Any]:
+    """The response of a stream. Raises ValueError if it is incomplete or breaks the format."""
+    # Only "\n" ends a line: JSON may contain Unicode's other line separators.
+    lines = [line for line in data.split(b"\n") if line.startswith(b"data: ")]
+    chunks = [line.removeprefix(b"data: ") for line in lines]
+    if chunks[-1:] != [b"[DONE]"]:
+        raise ValueError(f"the stream ended with {chunks[-1:]}")
+    return from_chunks([json.loads(chunk) for chunk in chunks[:-1]])
 
 
 def openai_error(body: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Hostile tool calls through the whole stack, with random models of all families."""

@@ -1,0 +1,136 @@
+"""Sends the requests of one seed to a gateway, and judges the responses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from random import Random
+from typing import Any
+
+import httpx
+
+from bench.api_conformance.answer import Answer
+from bench.api_conformance.apis.api import Api
+from bench.api_conformance.apis.chat import Chat
+from bench.api_conformance.apis.messages import Messages
+from bench.api_conformance.apis.responses import Responses
+from bench.api_conformance.case import Case
+from bench.api_conformance.checks import violations
+from bench.hostile_calls.cases import make_case, tool_set
+
+APIS: tuple[Api, ...] = (Chat(), Responses(), Messages())
+PER_TOOL_SET = 15
+"""Requests with the same tools."""
+REFUSALS = (
+    *("schema_not_enforceable", "schema_too_complex", "max_tokens_too_small"),
+    "toolgate.on_budget",  # the shortest call is not known
+)
+"""Codes or parameters of 400s that are right for some of the tools and budgets."""
+GIVEN_UP = "tool_schema_violation"
+
+
+@dataclass
+class Outcome:
+    seed: int
+    family: str
+    adapter: str
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Load:
+    http: httpx.AsyncClient
+    model: str
+    biases: Sequence[dict[str, float]]
+    markup: Sequence[str]
+    """Texts that content must not contain."""
+    outcome: Outcome
+
+    async def run(self, sets: int, concurrency: int) -> None:
+        slots = asyncio.Semaphore(concurrency)
+        await asyncio.gather(*(self._tool_set(number, slots) for number in range(sets)))
+
+    async def _tool_set(self, number: int, slots: asyncio.Semaphore) -> None:
+        rng = Random(f"hostile-{self.outcome.seed}-{number}")
+        functions = tool_set(rng)
+        engines: dict[str, str] | None = None
+        ways = [*product(APIS, (False, True))]
+        for at in range(PER_TOOL_SET):
+            case = make_case(rng, functions, self.model, rng.choice(self.biases))
+            api, stream = rng.choice(ways)
+            async with slots:
+                if engines is None:
+                    engines = await self._engines(functions)
+                await self._one(f"set {number}, request {at}", case, api, stream, engines)
+
+    async def _engines(self, functions: Sequence[dict[str, Any]]) -> dict[str, str]:
+        """The grammar engine of each tool, as the gateway reports it."""
+        body = {
+            "model": self.model,
+            "tools": [{"type": "function", "function": f} for f in functions],
+        }
+        response = await self.http.post("/toolgate/schema", json=body)
+        if response.status_code != 200:
+            return {}
+        [report] = response.json()["backends"]
+        return {tool["name"]: tool.get("engine", "none") for tool in report["tools"]}
+
+    async def _one(
+        self, place: str, case: Case, api: Api, stream: bool, engines: dict[str, str]
+    ) -> None:
+        body = {**api.request(case), **(api.streaming if stream else {})}
+        response = await self.http.post(api.path, json=body)
+        self.outcome.counts["requests"] += 1
+        what = self._judged(case, api, stream, response, engines)
+        if what is not None:
+            how = "streamed" if stream else "whole"
+            text = f"{place}, {api.name}, {how}: {what}: {json.dumps(body)[:1500]}"
+            self.outcome.violations.append(text)
+
+    def _judged(
+        self, case: Case, api: Api, stream: bool, response: httpx.Response, engines: dict[str, str]
+    ) -> str | None:
+        """What is wrong with the response. Counts it and its calls."""
+        counts = self.outcome.counts
+        if response.status_code != 200:
+            if response.status_code == 400 and (code := refusal(response.text)):
+                counts[f"refused: {code}"] += 1
+                return None
+            if GIVEN_UP in response.text:
+                counts["given up"] += 1
+                return None
+            return f"HTTP {response.status_code}: {response.text[:300]}"
+        try:
+            answer = (api.streamed if stream else api.whole)(response.content)
+        except (AssertionError, LookupError, TypeError, ValueError) as error:
+            if GIVEN_UP in response.text:
+                counts["given up"] += 1
+                return None
+            return f"invalid response: {error!r}"[:300]
+        if answer.reason == "failed" and GIVEN_UP in response.text:
+            counts["given up"] += 1
+            return None
+        count_calls(counts, answer, engines)
+        found = [f"{kind}: {detail}" for kind, detail in violations(api, case, answer, self.markup)]
+        return "; ".join(found)[:600] or None
+
+
+def refusal(text: str) -> str | None:
+    """The code of a refusal that is right for some requests."""
+    return next((code for code in REFUSALS if code in text), None)
+
+
+def count_calls(counts: Counter[str], answer: Answer, engines: dict[str, str]) -> None:
+    for (name, _), is_complete in zip(answer.calls, answer.complete, strict=True):
+        if is_complete:
+            counts["calls: complete"] += 1
+            counts[f"calls: {engines.get(name, 'engine unknown')}"] += 1
+        else:
+            counts["calls: cut by the maximum of tokens"] += 1
+    counts["responses: ended by the maximum of tokens"] += answer.cut

@@ -1,0 +1,1 @@
+"""Tests of bench/hostile_calls."""
