@@ -1,0 +1,45 @@
+"""Run the tests of `make test`: those without vLLM in two processes, and beside them those with it.
+
+    python scripts/run_tests.py [arguments of pytest]
+
+Both wait a lot, for processes to start and for limits to end, so two cores are enough for both. The
+output of the tests with vLLM is printed when the others are done. The exit status is 0 if all tests
+passed, and both if the arguments select no test of one part.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+
+WITHOUT_VLLM = (
+    *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("-m", "not vllm and not slow"),
+)
+# Both would write the cache of the last failures.
+WITH_VLLM = ("-m", "vllm and not slow", "-p", "no:cacheprovider")
+NO_TESTS = 5
+"""Exit status of pytest if no test was selected."""
+
+
+def main(arguments: list[str]) -> int:
+    pytest = (sys.executable, "-m", "pytest")
+    with tempfile.TemporaryFile() as output:
+        beside = subprocess.Popen(
+            [*pytest, *WITH_VLLM, *arguments], stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            first = subprocess.run([*pytest, *WITHOUT_VLLM, *arguments], check=False).returncode
+            second = beside.wait()
+        finally:
+            if beside.poll() is None:  # it has got the same SIGINT, and ends its servers
+                beside.wait()
+            output.seek(0)
+            sys.stdout.flush()
+            sys.stdout.buffer.write(output.read())
+    return next((status for status in (first, second) if status not in (0, NO_TESTS)), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
