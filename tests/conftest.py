@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from tests.support.agents.client_packages import prepare
 HERE = Path(__file__).parent
 FOLDERS = {"vllm": HERE / "gateway", "litellm_process": HERE / "proxy" / "process"}
 """Folders whose conftest.py marks all their tests."""
+
+# When it is imported, LiteLLM otherwise fetches a table of prices, and waits ten seconds without a
+# network.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("toolgate", deadline=None)
