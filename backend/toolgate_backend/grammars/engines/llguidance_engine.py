@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import llguidance
 import llguidance.numpy
@@ -22,10 +20,9 @@ from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.walk import find_keyword
 from toolgate_core.wire import ResidualKeyword
 
-from ...errors import BackendError, GrammarRefused
+from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
-from ...tokens.masks import BitmaskRow
 from ...tokens.units import units
 from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
@@ -35,7 +32,8 @@ from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
 from ..custom.views import View, quoted_view, raw_view
 from ..members.lark import TooLarge, member_rules
-from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
+from .engine import CompiledGrammar
+from .llguidance_matcher import Compiled, CompiledText, Mark
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 NO_FORCING = '%llguidance {"no_forcing": true}\n'
@@ -118,7 +116,7 @@ class LLGuidanceEngine:
             )
         )
         marks = tuple(
-            _Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
+            Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
         compiled = self._compiled(f"start: {start}\n{rules.text}\n", parameters, marks)
         return compiled, tuple(rules.residual)
@@ -163,9 +161,9 @@ class LLGuidanceEngine:
         return self._views[writing]
 
     def _compiled(
-        self, grammar: str, parameters: dict[str, Any], marks: tuple[_Mark, ...] = ()
+        self, grammar: str, parameters: dict[str, Any], marks: tuple[Mark, ...] = ()
     ) -> CompiledGrammar:
-        return _Compiled(lambda: self._matcher(grammar, parameters), marks)
+        return Compiled(lambda: self._matcher(grammar, parameters), marks)
 
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)
@@ -186,7 +184,7 @@ class LLGuidanceEngine:
         matcher = self._matcher(grammar, {})
         if not self._can_begin(matcher):
             raise GrammarRefused("it matches no text, or only the empty text", "")
-        return _CompiledText(lambda: self._matcher(grammar, {}))
+        return CompiledText(lambda: self._matcher(grammar, {}))
 
     def _can_begin(self, matcher: llguidance.LLMatcher) -> bool:
         """Whether the text can begin with a token other than the end."""
@@ -196,114 +194,6 @@ class LLGuidanceEngine:
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")
         bits[self._tokenizer.eos_token] = 0
         return not begun.is_error() and bool(bits.any())
-
-
-class _Mark(NamedTuple):
-    """A special token that a grammar can contain: its place in a bitmask, and its text."""
-
-    word: int
-    bit: np.int32
-    text: bytes
-
-    @classmethod
-    def of(cls, token: int, text: bytes) -> Self:
-        bit = np.array([1 << (token & 31)], dtype=np.uint32).view(np.int32)[0]
-        return cls(token >> 5, bit, text)
-
-
-class _Compiled:
-    def __init__(
-        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[_Mark, ...] = ()
-    ) -> None:
-        self._make = make
-        self._marks = marks
-        self._fresh = make()
-
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return self.matcher().forced()[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
-        return _Matcher(self._copy(), self._copy, self._renew, self._marks)
-
-    def _copy(self) -> llguidance.LLMatcher:
-        return self._fresh.deep_copy()
-
-    def _renew(self) -> None:
-        """Copies share their lexer. One that has exceeded a limit refuses everything from then on,
-        in copies that are made later, too."""
-        self._fresh = self._make()
-
-
-class _CompiledText(_Compiled):
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return b""  # the text may be complete inside a common prefix
-
-
-class _Matcher:
-    """From the first rollback on, masks are computed by a copy, which is thrown away.
-
-    llguidance (1.7.6) keeps the parser's rows of a mask, and after a rollback takes them for those
-    of other tokens: after a mask at `{"`, the mask at `["` is that of a member's name. A copy takes
-    6 to 400 µs, and sequences without drafts do not need it.
-    """
-
-    def __init__(
-        self,
-        matcher: llguidance.LLMatcher,
-        fresh: Callable[[], llguidance.LLMatcher],
-        failed: Callable[[], None],
-        marks: tuple[_Mark, ...],
-    ) -> None:
-        """`fresh` returns another matcher of the grammar. `failed` is called when the matcher
-        exceeds a limit."""
-        self._matcher = matcher
-        self._fresh = fresh
-        self._failed = failed
-        self._marks = marks
-        self._accepted: list[int] | None = []
-        """The tokens so far; None after the first rollback."""
-
-    def accept(self, token: int) -> bool:
-        # `consume_token` would enter an error state for a token that does not match.
-        if self._matcher.is_stopped() or self._matcher.try_consume_tokens([token]) != 1:
-            return False
-        if self._accepted is not None:
-            self._accepted.append(token)
-        return True
-
-    def rollback(self, count: int) -> None:
-        if self._accepted is not None:
-            tokens, self._accepted = self._accepted, None
-            self._matcher = self._fresh()
-            if self._matcher.try_consume_tokens(tokens) != len(tokens):
-                raise BackendError("The tokens of the call could not be read again.")
-        if not self._matcher.rollback(count):
-            raise BackendError(self._matcher.get_error())
-
-    def fill(self, row: BitmaskRow) -> None:
-        matcher = self._matcher if self._accepted is not None else self._matcher.deep_copy()
-        llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
-        if matcher.is_error():  # a limit was exceeded, so the mask is not valid
-            self._failed()
-            raise BackendError(matcher.get_error())
-        for word, bit, text in self._marks:
-            # Where the grammar continues with text that is spelled like a mark (`</tool_call>` in a
-            # string), llguidance allows the mark only, and would refuse it.
-            if row[word] & bit and matcher.compute_ff_bytes().startswith(text):
-                row[word] &= ~bit
-
-    def forced(self) -> bytes:
-        return bytes(self._matcher.compute_ff_bytes())
-
-    @property
-    def finished(self) -> bool:
-        return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
-
-    @property
-    def complete(self) -> bool:
-        return self.finished or bool(self._matcher.is_accepting())
 
 
 def _literal(text: str) -> str:

@@ -1,0 +1,123 @@
+"""Compiled grammars of llguidance, and the matchers that walk through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import llguidance
+import llguidance.numpy
+import numpy as np
+
+from ...errors import BackendError
+from ...tokens.masks import BitmaskRow
+from .engine import MAX_PREFIX_BYTES, Matcher
+
+
+class Mark(NamedTuple):
+    """A special token that a grammar can contain: its place in a bitmask, and its text."""
+
+    word: int
+    bit: np.int32
+    text: bytes
+
+    @classmethod
+    def of(cls, token: int, text: bytes) -> Self:
+        bit = np.array([1 << (token & 31)], dtype=np.uint32).view(np.int32)[0]
+        return cls(token >> 5, bit, text)
+
+
+class Compiled:
+    def __init__(
+        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...] = ()
+    ) -> None:
+        self._make = make
+        self._marks = marks
+        self._fresh = make()
+
+    @cached_property
+    def fixed_prefix(self) -> bytes:
+        return self.matcher().forced()[:MAX_PREFIX_BYTES]
+
+    def matcher(self) -> Matcher:
+        return _Matcher(self._copy(), self._copy, self._renew, self._marks)
+
+    def _copy(self) -> llguidance.LLMatcher:
+        return self._fresh.deep_copy()
+
+    def _renew(self) -> None:
+        """Copies share their lexer. One that has exceeded a limit refuses everything from then on,
+        in copies that are made later, too."""
+        self._fresh = self._make()
+
+
+class CompiledText(Compiled):
+    @cached_property
+    def fixed_prefix(self) -> bytes:
+        return b""  # the text may be complete inside a common prefix
+
+
+class _Matcher:
+    """From the first rollback on, masks are computed by a copy, which is thrown away.
+
+    llguidance (1.7.6) keeps the parser's rows of a mask, and after a rollback takes them for those
+    of other tokens: after a mask at `{"`, the mask at `["` is that of a member's name. A copy takes
+    6 to 400 µs, and sequences without drafts do not need it.
+    """
+
+    def __init__(
+        self,
+        matcher: llguidance.LLMatcher,
+        fresh: Callable[[], llguidance.LLMatcher],
+        failed: Callable[[], None],
+        marks: tuple[Mark, ...],
+    ) -> None:
+        """`fresh` returns another matcher of the grammar. `failed` is called when the matcher
+        exceeds a limit."""
+        self._matcher = matcher
+        self._fresh = fresh
+        self._failed = failed
+        self._marks = marks
+        self._accepted: list[int] | None = []
+        """The tokens so far; None after the first rollback."""
+
+    def accept(self, token: int) -> bool:
+        # `consume_token` would enter an error state for a token that does not match.
+        if self._matcher.is_stopped() or self._matcher.try_consume_tokens([token]) != 1:
+            return False
+        if self._accepted is not None:
+            self._accepted.append(token)
+        return True
+
+    def rollback(self, count: int) -> None:
+        if self._accepted is not None:
+            tokens, self._accepted = self._accepted, None
+            self._matcher = self._fresh()
+            if self._matcher.try_consume_tokens(tokens) != len(tokens):
+                raise BackendError("The tokens of the call could not be read again.")
+        if not self._matcher.rollback(count):
+            raise BackendError(self._matcher.get_error())
+
+    def fill(self, row: BitmaskRow) -> None:
+        matcher = self._matcher if self._accepted is not None else self._matcher.deep_copy()
+        llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
+        if matcher.is_error():  # a limit was exceeded, so the mask is not valid
+            self._failed()
+            raise BackendError(matcher.get_error())
+        for word, bit, text in self._marks:
+            # Where the grammar continues with text that is spelled like a mark (`</tool_call>` in a
+            # string), llguidance allows the mark only, and would refuse it.
+            if row[word] & bit and matcher.compute_ff_bytes().startswith(text):
+                row[word] &= ~bit
+
+    def forced(self) -> bytes:
+        return bytes(self._matcher.compute_ff_bytes())
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
+
+    @property
+    def complete(self) -> bool:
+        return self.finished or bool(self._matcher.is_accepting())
