@@ -1,8 +1,8 @@
-"""Run the tests of `make test`: those without vLLM in two processes, and beside them those with it.
+"""Run the tests of `make test`: those without vLLM in three processes, and beside them those with it.
 
     python scripts/run_tests.py [arguments of pytest]
 
-Both wait a lot, for processes to start and for limits to end, so two cores are enough for both. The
+All wait a lot, for processes to start and for limits to end, so two cores are enough. The
 output of the tests with vLLM is printed when the others are done. The exit status is 0 if all tests
 passed, and both if the arguments select no test of one part.
 """
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 WITHOUT_VLLM = (
-    *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
     *("-m", "not vllm and not slow"),
 )
 # Both would write the cache of the last failures.
