@@ -1,10 +1,10 @@
-"""Run the tests of `make test`: those without vLLM in three processes, and beside them those with it.
+"""Run the tests of `make test`: at the same time those that need vLLM and those that do not.
 
     python scripts/run_tests.py [arguments of pytest]
 
-All wait a lot, for processes to start and for limits to end, so two cores are enough. The
-output of the tests with vLLM is printed when the others are done. The exit status is 0 if all tests
-passed, and both if the arguments select no test of one part.
+They wait a lot, for processes to start and for limits to end, so one process takes those with vLLM,
+and three take the others, on two cores. The output of the tests with vLLM is printed in the end.
+The exit status is 0 if all tests passed, also if the arguments select no test of one part.
 """
 
 from __future__ import annotations
