@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
 from tests.support.dialects.codec_walks import CodecModel
+from tests.support.grids import sampled
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
 
@@ -50,8 +51,7 @@ def read(text: str, quote: str) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", CODECS)
-@pytest.mark.parametrize("schema_name", CODEC_SCHEMAS)
+@sampled("name, schema_name", CODECS, CODEC_SCHEMAS, one_in=2)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
     schema, codec = CODEC_SCHEMAS[schema_name], CODECS[name]
     made = model(name)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
 from tests.support.dialects.codec_walks import CodecModel
+from tests.support.grids import sampled
 from toolgate_core.dialects.codecs import NestedTags
 from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
 
@@ -69,8 +70,7 @@ def same(inner: Any, value: Any) -> bool:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", TOKENS)
-@pytest.mark.parametrize("schema_name", CODEC_SCHEMAS)
+@sampled("name, schema_name", TOKENS, CODEC_SCHEMAS, one_in=2)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
     schema = CODEC_SCHEMAS[schema_name]
     made = model(name)

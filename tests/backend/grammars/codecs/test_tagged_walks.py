@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from tests.backend.grammars.codecs.tagged_forms import FORMS, model
+from tests.support.grids import sampled
 from toolgate_core.dialects.codecs import Tagged
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -141,8 +142,7 @@ ENOUGH = 4
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("schema_name", SCHEMAS)
+@sampled("name, schema_name", FORMS, SCHEMAS, one_in=2)
 def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
     codec, schema = FORMS[name].codec, SCHEMAS[schema_name]
     made = model(name)
