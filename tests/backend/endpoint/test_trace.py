@@ -41,16 +41,17 @@ def walk(
     """Random tokens that the masks allow, and for each its phase and the number of allowed
     tokens."""
     dice = random.Random(seed)
-    closers = {i for i, b in enumerate(vocabulary.token_bytes) if b and set(b) <= set(CLOSERS)}
+    closers = np.array([bool(b) and set(b) <= set(CLOSERS) for b in vocabulary.token_bytes])
     row = np.zeros(masks.words_per_row(vocabulary.size), dtype=np.int32)
     ids: list[int] = []
     seen: list[tuple[str, int]] = []
     while not machine.is_terminated() and len(ids) < limit:
         machine.fill_bitmask(row)
-        allowed = [int(token) for token in masks.unpack(row) if token < vocabulary.size]
+        allowed = masks.unpack(row)
+        allowed = allowed[allowed < vocabulary.size]
         seen.append((machine.state.phase.name.lower(), len(allowed)))
-        closing = [token for token in allowed if token in closers]
-        token = dice.choice(closing if closing and dice.random() < 0.5 else allowed)
+        closing = allowed[closers[allowed]]
+        token = int(dice.choice(closing if len(closing) and dice.random() < 0.5 else allowed))
         assert machine.accept_tokens([token])
         ids.append(token)
     return ids, seen

@@ -37,17 +37,15 @@ def walk(
 ) -> tuple[list[int], bool]:
     """Random tokens among those allowed, with a taste for what closes; False if it did not end."""
     rng = random.Random(seed)
-    closers = {
-        i for i, t in enumerate(vocabulary.token_bytes) if t in (b'"', b"}", b'"}', b"]", b'"]')
-    }
-    closers |= {vocabulary.marks.tokens["</think>"], *vocabulary.marks.end_of_turn}
+    closers = np.array([t in (b'"', b"}", b'"}', b"]", b'"]') for t in vocabulary.token_bytes])
+    closers[[vocabulary.marks.tokens["</think>"], *vocabulary.marks.end_of_turn]] = True
     tokens: list[int] = []
     while not automaton.is_terminated():
         if len(tokens) == limit:
             return tokens, False
         choices = allowed(automaton, vocabulary.size)
-        closing = [i for i in choices if i in closers]
-        token = int(rng.choice(closing if closing and rng.random() < 0.3 else choices))
+        closing = choices[closers[choices]]
+        token = int(rng.choice(closing if len(closing) and rng.random() < 0.3 else choices))
         assert automaton.accept_tokens([token])
         tokens.append(token)
     return tokens, True

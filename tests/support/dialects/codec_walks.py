@@ -83,8 +83,10 @@ class CodecModel:
         head = self.vocabulary.literal_tokens(before)
         assert all(map(matcher.accept, head))
         tokens: list[int] = []
-        special = np.array(sorted(self.vocabulary.special - self.form.grammar_marks))
         row = np.zeros(words_per_row(self.vocabulary.size), dtype=np.int32)
+        ordinary, likes = np.ones(len(row) * 32, dtype=bool), np.zeros(len(row) * 32, dtype=bool)
+        ordinary[sorted(self.vocabulary.special - self.form.grammar_marks)] = False
+        likes[self._likes] = True
         hostile = [self.tokens_of(text) for text in injected]
         for _ in range(limit):
             if matcher.finished:
@@ -92,7 +94,8 @@ class CodecModel:
                 assert text.endswith(after)
                 return text[: len(text) - len(after)]
             matcher.fill(row)
-            allowed = np.setdiff1d(masks.unpack(row), special)
+            allowed = masks.unpack(row)
+            allowed = allowed[ordinary[allowed]]
             assert allowed.size, f"nothing may follow {self.encoded(tokens)!r}"
             if hostile and dice.random() < 0.2:
                 for token in dice.choice(hostile):
@@ -100,7 +103,7 @@ class CodecModel:
                         break
                     tokens.append(token)
                 continue
-            liked = np.intersect1d(allowed, self._likes)
+            liked = allowed[likes[allowed]]
             some = liked if liked.size and dice.random() < 0.6 else allowed
             token = int(some[dice.randrange(some.size)])
             assert matcher.accept(token), "a token of the mask is refused"

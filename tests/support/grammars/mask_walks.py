@@ -21,10 +21,11 @@ class Walker:
         self._before, self._after = vocabulary.form.grammar_texts(name)
         head = vocabulary.encode(self._before)
         self._head = head
-        self._closers = np.array(
-            [i for i, b in enumerate(vocabulary.token_bytes) if b and set(b) <= set(CLOSERS)]
-        )
-        self._special = np.array(sorted(vocabulary.special))
+        width = words_per_row(vocabulary.size) * 32
+        self._is_closer, self._is_ordinary = np.zeros(width, dtype=bool), np.ones(width, dtype=bool)
+        for token, text in enumerate(vocabulary.token_bytes):
+            self._is_closer[token] = bool(text) and set(text) <= set(CLOSERS)
+        self._is_ordinary[sorted(vocabulary.special)] = False
 
     def walk(self, grammar: Any, seed: int, limit: int = 120) -> str | None:
         """The arguments' text; None when `limit` tokens did not bring it to an end. Raises
@@ -39,9 +40,10 @@ class Walker:
                 text = b"".join(self._vocabulary.token_bytes[t] for t in tokens).decode()
                 return text[len(self._before) : len(text) - len(self._after)]
             matcher.fill(row)
-            allowed = np.setdiff1d(masks.unpack(row), self._special)
+            allowed = masks.unpack(row)
+            allowed = allowed[self._is_ordinary[allowed]]
             assert allowed.size, "nothing may follow"
-            closing = np.intersect1d(allowed, self._closers)
+            closing = allowed[self._is_closer[allowed]]
             some = closing if closing.size and dice.random() < 0.6 else allowed
             token = int(some[dice.randrange(some.size)])
             assert matcher.accept(token), "what the mask allows is refused"
