@@ -45,11 +45,15 @@ def bias_of(name: str, model: Path) -> dict[str, float]:
     """`logit_bias` by token ID."""
     if name == "none":
         return {}
+    return by_token(CLOSERS | (HOSTILE if name == "hostile" else {}), model)
+
+
+def by_token(biases: Mapping[str, float], model: Path) -> dict[str, float]:
+    """`logit_bias` by token ID. Texts that are no token of the model are left out."""
     tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     ids: dict[str, int] = dict(tokenizer["model"]["vocab"])
     ids |= {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
-    wanted = CLOSERS | (HOSTILE if name == "hostile" else {})
-    return {str(ids[text]): bias for text, bias in wanted.items() if text in ids}
+    return {str(ids[text]): bias for text, bias in biases.items() if text in ids}
 
 
 def make_cases(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.api_conformance.case import CLOSERS, Case, Choice
+from bench.api_conformance.case import CLOSERS, Case, Choice, by_token
 from bench.walks.tools import tools
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
@@ -24,15 +23,12 @@ def biases(dialect: Dialect, model: Path) -> list[dict[str, float]]:
     """`logit_bias` by token ID, of three kinds. A random model then ends its values, calls and
     turns; it also writes the family's marks everywhere; it does not end its turns, so that it calls
     again and again."""
-    vocabulary = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
-    ids: dict[str, int] = dict(vocabulary["model"]["vocab"])
-    ids |= {token["content"]: token["id"] for token in vocabulary["added_tokens"]}
     closing = dict.fromkeys(mark_texts.closing_texts(dialect), CLOSE_MARK)
     calling = dict.fromkeys(mark_texts.call_texts(dialect), HOSTILE_MARK)
     ends = (*mark_texts.end_texts(dialect), mark_texts.END_OF_TURN)
     wanted = [CLOSERS | closing, CLOSERS | closing | calling]
     wanted.append({text: bias for text, bias in wanted[1].items() if text not in ends})
-    return [{str(ids[text]): bias for text, bias in each.items() if text in ids} for each in wanted]
+    return [by_token(each, model) for each in wanted]
 
 
 def tool_set(rng: Random) -> list[dict[str, Any]]:

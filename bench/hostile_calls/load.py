@@ -98,27 +98,29 @@ class Load:
     ) -> str | None:
         """What is wrong with the response. Counts it and its calls."""
         counts = self.outcome.counts
-        if response.status_code != 200:
-            if response.status_code == 400 and (code := refusal(response.text)):
-                counts[f"refused: {code}"] += 1
-                return None
-            if GIVEN_UP in response.text:
-                counts["given up"] += 1
-                return None
-            return f"HTTP {response.status_code}: {response.text[:300]}"
-        try:
-            answer = (api.streamed if stream else api.whole)(response.content)
-        except (AssertionError, LookupError, TypeError, ValueError) as error:
-            if GIVEN_UP in response.text:
-                counts["given up"] += 1
-                return None
-            return f"invalid response: {error!r}"[:300]
-        if answer.reason == "failed" and GIVEN_UP in response.text:
-            counts["given up"] += 1
+        if response.status_code == 400 and (code := refusal(response.text)):
+            counts[f"refused: {code}"] += 1
             return None
+        answer = read(api, stream, response)
+        if isinstance(answer, str):
+            if GIVEN_UP in response.text:
+                counts["given up"] += 1
+                return None
+            return answer
         count_calls(counts, answer, engines)
         found = [f"{kind}: {detail}" for kind, detail in violations(api, case, answer, self.markup)]
         return "; ".join(found)[:600] or None
+
+
+def read(api: Api, stream: bool, response: httpx.Response) -> Answer | str:
+    """The answer, or why there is none."""
+    if response.status_code != 200:
+        return f"HTTP {response.status_code}: {response.text[:300]}"
+    try:
+        answer = (api.streamed if stream else api.whole)(response.content)
+    except (AssertionError, LookupError, TypeError, ValueError) as error:
+        return f"invalid response: {error!r}"[:300]
+    return "the response failed" if answer.reason == "failed" else answer
 
 
 def refusal(text: str) -> str | None:

@@ -108,6 +108,8 @@ class CodecCompletion(Completion):
         return encoded + super().member_texts(name)
 
     def string_texts(self, text: str, in_string: bool) -> list[bytes]:
+        """Whole strings of JSON. `scan` does not tell whether a string has begun, and the rests of
+        one are among the raw texts."""
         return super().string_texts(text, False)
 
     def raw_texts(self, text: str, end: bytes) -> list[bytes]:
