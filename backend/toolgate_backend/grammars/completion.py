@@ -83,8 +83,9 @@ class Needs:
                 pass
             elif byte in b"{[":
                 self._written.append(set())
-            elif byte in b"}]" and len(self._written) > 1:
+            elif byte in b"}]":
                 self._written.pop()
+                self._written = self._written or [set()]
             scan = scan.after(text[at : at + 1])
 
 

@@ -134,7 +134,8 @@ class CodecCompletion(Completion):
         chain = len(allowed) == 1 or self._is_chain(allowed, longest)
         free = len(allowed) > FREE_TEXT * len(self._bytes)
         if chain and len(allowed) == 1:
-            return [longest], False
+            member = self._begins_member(longest) and self._member(matcher, row, needs)
+            return member or [longest], False
         if not chain and (ending := self._ending(matcher)):
             return ending, True
         if not free and (member := self._member(matcher, row, needs)):
@@ -152,6 +153,10 @@ class CodecCompletion(Completion):
             finally:
                 matcher.rollback(1)
         return [longest], True
+
+    def _begins_member(self, token: int) -> bool:
+        begin = self._units(token)
+        return any(text.startswith(begin) for text in self._member_texts(""))
 
     def _tried(self, allowed: masks.TokenIds) -> list[int]:
         """The shortest and the longest tokens."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,37 @@ def test_an_undeclared_member_can_be_ended_whose_value_has_several_items() -> No
     path = model.static.completion.path(matcher, Scan(in_string=True))
     assert path is not None
     assert model.text(path).strip() == '": [[], []]}}'
+
+
+def test_a_name_is_required_of_an_object_and_of_the_one_around_it() -> None:
+    """The search begins in the inner object, and does not know how many are around it."""
+    model = DialectModel(DIALECTS["qwen3"])
+    names = ["a", "b", "c"]
+    declared = {name: {"type": "integer"} for name in names}
+    inner = {"type": "object", "properties": declared, "required": names}
+    schema = inner | {"additionalProperties": inner}
+    grammar = model.grammar("any", schema)
+    matcher = begun(model, grammar, '{"x": {"')
+    path = model.static.completion.path(matcher, Scan(in_string=True), grammar.hints)
+    assert path is not None
+    written = json.loads('{"x": {"' + model.text(path).strip().removesuffix("}"))
+    assert sorted(written) == ["a", "b", "c", "x"]
+    assert sorted(written["x"]) == names
+
+
+def test_an_undeclared_argument_is_written_that_another_one_requires() -> None:
+    """Arguments that nothing names can be repeated without end before it."""
+    model = DialectModel(DIALECTS["kimi_k3"])
+    schema = {
+        "type": "object",
+        "properties": {"k": {"type": "boolean"}},
+        "dependentRequired": {"k": ["needed"]},
+    }
+    grammar = model.grammar("any", schema)
+    matcher = begun(model, grammar, '<|open|>argument key="other')
+    path = model.static.completion.path(matcher, hints=grammar.hints)
+    assert path is not None
+    assert 'argument key="needed"' in model.text(path)
 
 
 def test_a_raw_text_is_ended_whose_pattern_any_text_can_begin() -> None:
