@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
 
 MAX_NODES = 1_000_000
@@ -33,6 +35,19 @@ def compose(text: str) -> yaml.Node | None:
     if root is not None:
         _check_size(root)
     return root
+
+
+def construct(node: yaml.Node) -> Any:
+    """The value of a node. Raises InvalidYaml."""
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_document(node)
+    # PyYAML lets the errors of its conversions through: `!!int x`, `!!bool x`, `!!timestamp x`.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
+        problem = "a value has an unknown tag, or is not of the type of its tag"
+        raise InvalidYaml(node.start_mark.line + 1, problem) from None
+    finally:
+        loader.dispose()
 
 
 def _check_size(root: yaml.Node) -> None:

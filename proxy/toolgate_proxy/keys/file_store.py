@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from toolgate_core.pointer import request_path
 
-from ..yaml_nodes import InvalidYaml, compose
+from ..yaml_nodes import InvalidYaml, compose, construct
 from .hashing import MAX_LENGTH, MIN_LENGTH, Hasher, hint
 from .key import Key, Limits, StoredSecret, Terms
 from .limit_kinds import KINDS
@@ -40,7 +40,7 @@ def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[K
     """Raises BadKeyFile. `clear_keys`: entries may have `key` instead of `hash`, for the import of
     existing keys. A file that the gateway reads may have only hashes."""
     try:
-        root = compose(path.read_text(encoding="utf-8"))
+        entries = [*_entries(path, compose(path.read_text(encoding="utf-8")))]
     except (OSError, UnicodeDecodeError) as error:
         raise BadKeyFile(
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
@@ -50,7 +50,7 @@ def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[K
         raise BadKeyFile(f"{path}, line {error.line}: invalid YAML: {error.problem}.") from None
     keys: list[Key] = []
     lines: dict[str, int] = {}
-    for line, entry in _entries(path, root):
+    for line, entry in entries:
         key = _key(path, line, entry, hasher, clear_keys=clear_keys)
         for field, value in (("alias", key.alias), ("hash", key.secrets[0].hash)):
             if value in lines:
@@ -101,11 +101,7 @@ def _fields(path: Path, node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node
 
 
 def _value(node: yaml.Node) -> Any:
-    loader = yaml.SafeLoader("")
-    try:
-        value = loader.construct_document(node)
-    finally:
-        loader.dispose()
+    value = construct(node)
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     return value

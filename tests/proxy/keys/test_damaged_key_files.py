@@ -68,6 +68,17 @@ def test_bytes_are_refused(tmp_path: Path, content: bytes) -> None:
     refused_or_read(tmp_path / "keys.yaml", content)
 
 
+@pytest.mark.parametrize(
+    "value", ["!!python/name:os", "!!int x", "!!int ''", "!!bool x", "!!timestamp x", "2020-13-99"]
+)
+def test_values_that_do_not_fit_their_tag_are_refused(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "keys.yaml"
+    path.write_text(VALID.replace("600", value), encoding="utf-8")
+    line = VALID[: VALID.index("600")].count("\n") + 1
+    with pytest.raises(BadKeyFile, match=f"line {line}: .*its tag"):
+        read_keys(path, HASHER)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "content",
