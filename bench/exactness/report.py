@@ -34,14 +34,14 @@ An enforced call is right if masks make two kinds of errors impossible: a token 
 - **Neighbours**: {neighbours} copies of each instance with one or two random changes, and small values, written as Toolgate's grammars write them.
 - **Walks**: a prefix of an instance, then random allowed tokens up to the end, over a vocabulary of single bytes.
 
-Instances and neighbours use the vocabulary of Qwen3. Values are judged by jsonschema-rs with formats; an error in another keyword than `format` only counts if the package `jsonschema` finds one, too. The schemas are a random sample ({schemas}). Each engine has {seconds} seconds and 4 GB for a schema.
+Instances and neighbours use the vocabulary of Qwen3. Values are judged by jsonschema-rs with formats; an error in another keyword than `format` only counts if the package `jsonschema` finds one, too. Number of schemas: {schemas}. Each engine has {seconds} seconds and 4 GB for a schema.
 """  # noqa: E501
 
 
 def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) -> str:
     schemas = Counter(source for source, _ in {(row["source"], row["id"]) for row in rows})
     names = {"maskbench": "MaskBench", "bfcl": "tools of BFCL", "suite": "JSON-Schema-Test-Suite"}
-    sample = ", ".join(f"{names[source]}: {schemas[source]}" for source in names if schemas[source])
+    sample = ", ".join(f"{names[source]}: {schemas[source]:,}" for source in names if schemas[source])
     head = HEAD.format(schemas=sample, seconds=seconds, neighbours=neighbours)
     return "\n".join(
         [
