@@ -15,14 +15,14 @@ import httpx
 
 from bench.api_conformance.answer import Answer
 from bench.api_conformance.apis.api import Api
-from bench.api_conformance.apis.chat import Chat
 from bench.api_conformance.apis.messages import Messages
 from bench.api_conformance.apis.responses import Responses
 from bench.api_conformance.case import Case
 from bench.api_conformance.checks import violations
 from bench.hostile_calls.cases import make_case, tool_set
+from bench.hostile_calls.choices import ChatWithChoices
 
-APIS: tuple[Api, ...] = (Chat(), Responses(), Messages())
+APIS: tuple[Api, ...] = (ChatWithChoices(), Responses(), Messages())
 PER_TOOL_SET = 15
 """Requests with the same tools."""
 REFUSALS = (
@@ -68,9 +68,11 @@ class Load:
                 if engines is None:
                     engines = await self._engines(functions)
                 await self._one(f"set {number}, request {at}", case, api, stream, engines)
+            if len(engines) < len(functions):
+                break  # a tool is refused, and so are all requests with it
 
     async def _engines(self, functions: Sequence[dict[str, Any]]) -> dict[str, str]:
-        """The grammar engine of each tool, as the gateway reports it."""
+        """The grammar engine of each tool that is not refused, as the gateway reports it."""
         body = {
             "model": self.model,
             "tools": [{"type": "function", "function": f} for f in functions],
@@ -79,7 +81,7 @@ class Load:
         if response.status_code != 200:
             return {}
         [report] = response.json()["backends"]
-        return {tool["name"]: tool.get("engine", "none") for tool in report["tools"]}
+        return {tool["name"]: tool["engine"] for tool in report["tools"] if tool.get("engine")}
 
     async def _one(
         self, place: str, case: Case, api: Api, stream: bool, engines: dict[str, str]
@@ -101,26 +103,32 @@ class Load:
         if response.status_code == 400 and (code := refusal(response.text)):
             counts[f"refused: {code}"] += 1
             return None
-        answer = read(api, stream, response)
-        if isinstance(answer, str):
+        answers = read(case, api, stream, response)
+        if isinstance(answers, str):
             if GIVEN_UP in response.text:
                 counts["given up"] += 1
                 return None
-            return answer
-        count_calls(counts, answer, engines)
-        found = [f"{kind}: {detail}" for kind, detail in violations(api, case, answer, self.markup)]
+            return answers
+        found: list[str] = []
+        for answer in answers:
+            count_calls(counts, answer, engines)
+            broken = violations(api, case, answer, self.markup)
+            found += [f"{kind}: {detail}" for kind, detail in broken]
         return "; ".join(found)[:600] or None
 
 
-def read(api: Api, stream: bool, response: httpx.Response) -> Answer | str:
-    """The answer, or why there is none."""
+def read(case: Case, api: Api, stream: bool, response: httpx.Response) -> list[Answer] | str:
+    """The answers, or why there is none."""
     if response.status_code != 200:
         return f"HTTP {response.status_code}: {response.text[:300]}"
+    data = response.content
     try:
-        answer = (api.streamed if stream else api.whole)(response.content)
+        if isinstance(api, ChatWithChoices):
+            return api.answers(case, data, stream=stream)
+        answer = api.streamed(data) if stream else api.whole(data)
     except (AssertionError, LookupError, TypeError, ValueError) as error:
         return f"invalid response: {error!r}"[:300]
-    return "the response failed" if answer.reason == "failed" else answer
+    return "the response failed" if answer.reason == "failed" else [answer]
 
 
 def refusal(text: str) -> str | None:

@@ -9,8 +9,9 @@ end its calls, or write the family's marks everywhere. Each response is checked:
 satisfy their schemas, `tool_choice` is kept, content has no marks. Given up are requests that end
 with the error `tool_schema_violation`.
 
-With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again. The
-exit status is 1 if something is wrong.
+With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again.
+Several runs with the same FILE can go on beside each other, from different seeds (--first), so that
+one starts its servers while another one sends requests. The exit status is 1 if something is wrong.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ def report(outcomes: Sequence[Outcome]) -> str:
             *(f"seed {each.seed}: {what}" for each in outcomes for what in each.violations),
         ]
     )
+
+
+def earlier(path: Path | None) -> dict[int, Outcome]:
+    """The outcomes in the file, by seed."""
+    return {fields["seed"]: Outcome(**fields) for fields in kept(path)}
 
 
 def settings(seed: int) -> tuple[str, str]:
@@ -104,20 +110,21 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=1_000, help="complete calls in all")
     parser.add_argument("--sets", type=int, default=40, help="sets of tools of each seed")
     parser.add_argument("--seed", type=int, help="one seed only")
-    parser.add_argument("--concurrency", type=int, default=24)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--concurrency", type=int, default=48)
     parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
     options = parser.parse_args()
     exit_on_sigterm()
-    done = {fields["seed"]: Outcome(**fields) for fields in kept(options.out)}
     if options.seed is not None:
         done = {options.seed: run(options.seed, options.sets, options.concurrency)}
     else:
-        seeds = (seed for seed in count() if seed not in done)
+        done = earlier(options.out)
         while sum(each.counts["calls: complete"] for each in done.values()) < options.calls:
-            outcome = run(next(seeds), options.sets, options.concurrency)
-            done[outcome.seed] = outcome
+            seed = next(seed for seed in count(options.first) if seed not in done)
+            done[seed] = run(seed, options.sets, options.concurrency)
             if options.out is not None:
-                keep(options.out, outcome)
+                keep(options.out, done[seed])
+            done |= earlier(options.out)
     outcomes = [done[seed] for seed in sorted(done)]
     print(report(outcomes))
     return 1 if any(each.violations for each in outcomes) else 0

@@ -32,10 +32,12 @@ class Chat:
         return body
 
     def whole(self, data: bytes) -> Answer:
-        return _answer(json.loads(data))
+        [answer] = answers_of(json.loads(data))
+        return answer
 
     def streamed(self, data: bytes) -> Answer:
-        return _answer(joined(data))
+        [answer] = answers_of(joined(data))
+        return answer
 
     def reason(self, case: Case, answer: Answer) -> str:
         if answer.cut:
@@ -46,9 +48,13 @@ class Chat:
         return True
 
 
-def _answer(body: Mapping[str, Any]) -> Answer:
-    [choice] = body["choices"]
-    message, usage = choice["message"], body["usage"]
+def answers_of(body: Mapping[str, Any]) -> list[Answer]:
+    """The answer of each choice. All have the usage of the response."""
+    return [_answer(choice, body["usage"]) for choice in body["choices"]]
+
+
+def _answer(choice: Mapping[str, Any], usage: Mapping[str, int]) -> Answer:
+    message = choice["message"]
     calls = [call["function"] for call in message.get("tool_calls") or []]
     was_cut = (choice.get("toolgate") or {}).get("last_call") == "cut"
     return Answer(

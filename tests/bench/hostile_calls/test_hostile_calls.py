@@ -13,6 +13,7 @@ import pytest
 
 from bench.hostile_calls import run
 from bench.hostile_calls.cases import biases, make_case, tool_set
+from bench.hostile_calls.choices import CHOICES
 from bench.hostile_calls.load import APIS, Load, Outcome
 from tests.models import tiny_model
 from toolgate_core.dialects.registry import DIALECTS
@@ -90,12 +91,14 @@ def test_calls_are_validated_and_counted_by_engine() -> None:
             return httpx.Response(500, json={"error": {"code": "tool_schema_violation"}})
         call = {"function": {"name": "tool_0", "arguments": '{"none": "of these"}'}}
         message = {"content": "<mark>", "tool_calls": [call]}
-        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 5}
-        return httpx.Response(200, json={"choices": [choice], "usage": usage})
+        choice = {"message": message, "finish_reason": "tool_calls"}
+        choices = [{"index": at, **choice} for at in range(body["n"])]
+        usage = {"prompt_tokens": 1, "completion_tokens": 5 * body["n"]}
+        return httpx.Response(200, json={"choices": choices, "usage": usage})
 
     outcome = outcome_of(answer)
     answered = 15 - outcome.counts["given up"]
-    assert outcome.counts["calls: xgrammar"] == outcome.counts["calls: complete"] == answered > 0
+    calls = outcome.counts["calls: complete"]
+    assert outcome.counts["calls: xgrammar"] == calls == answered * CHOICES > 0
     assert len(outcome.violations) == answered
     assert all("markup in content" in each for each in outcome.violations)
