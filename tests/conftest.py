@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.agents.client_packages import prepare
+from tests.support.effort import repeats
 
 HERE = Path(__file__).parent
 FOLDERS = {"vllm": HERE / "gateway", "litellm_process": HERE / "proxy" / "process"}
@@ -18,7 +19,7 @@ FOLDERS = {"vllm": HERE / "gateway", "litellm_process": HERE / "proxy" / "proces
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("toolgate", deadline=None)
+settings.register_profile("toolgate", deadline=None, max_examples=repeats(40, nightly=100))
 settings.load_profile("toolgate")
 
 

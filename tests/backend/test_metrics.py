@@ -27,7 +27,7 @@ print(TestClient(app).get("/metrics").text)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("processes", ["one", "several"])
+@pytest.mark.parametrize("processes", [pytest.param("one", marks=pytest.mark.slow), "several"])
 def test_metrics_are_exposed_by_vllm(tmp_path: Path, processes: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PROMETHEUS_MULTIPROC_DIR"}
     if processes == "several":

@@ -136,7 +136,7 @@ def test_the_template_writes_a_transcript_of_the_family(name: str) -> None:
     assert same or not only_calls
 
 
-@pytest.mark.parametrize("marks", ["all", "none"])
+@pytest.mark.parametrize("marks", ["all", pytest.param("none", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WITH_CALLS)
 def test_the_model_is_recognised_as_its_family(name: str, marks: MarkTokens) -> None:
     found = recognise(model(name, marks).get_added_vocab(), template(name))

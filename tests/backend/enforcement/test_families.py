@@ -12,6 +12,7 @@ import pytest
 from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
+from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.registry import DIALECTS
 
@@ -35,7 +36,7 @@ def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None
     machine, dice = model.automaton(choice=choice), random.Random(5)
     required = choice == "required"
     ended = 0
-    for seed in range(6):
+    for seed in range(repeats(3, nightly=6)):
         machine.reset()
         tokens, _, whole = walk(machine, model, seed, 500)
         if not whole:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
+from tests.support.effort import repeats
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.tokens import masks
 
@@ -51,7 +52,7 @@ def test_random_walks_give_valid_calls(
     found = model(name)
     machine = found.automaton(choice=choice)
     ended = called = several = 0
-    for seed in range(24):
+    for seed in range(repeats(12, nightly=24)):
         machine.reset()
         tokens, _, whole = walk(machine, found, seed)
         if not whole:

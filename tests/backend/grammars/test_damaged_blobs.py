@@ -9,20 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
 
 VALID = blob.pack("key", '{"grammar": "x"}') or ""
 
 
-@settings(max_examples=300)
+@settings(max_examples=repeats(100, nightly=300))
 @given(st.text(max_size=80) | st.binary(max_size=80).map(lambda b: base64.b64encode(b).decode()))
 def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(BlobRejected):
         blob.unpack("key", text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=repeats(100, nightly=300))
 @given(st.integers(0, len(VALID) - 1), st.sampled_from("Aa0+/=é\x00"))
 def test_a_changed_character_is_rejected_or_without_effect(at: int, character: str) -> None:
     changed = VALID[:at] + character + VALID[at + 1 :]

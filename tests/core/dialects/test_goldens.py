@@ -46,7 +46,11 @@ def test_the_segmenter_finds_the_message(dialect: Dialect, golden: Golden, speci
 
 
 @pytest.mark.exhaustive
-@MARKS
+@pytest.mark.parametrize(
+    "special",
+    [pytest.param(True, marks=pytest.mark.slow), False],
+    ids=["marks_are_tokens", "marks_are_text"],
+)
 @pytest.mark.parametrize(("dialect", "golden"), CASES)
 def test_events_do_not_depend_on_the_tokens(
     dialect: Dialect, golden: Golden, special: bool

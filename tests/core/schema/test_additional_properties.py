@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from tests.support.schemas.strategies import instances, schemas
 from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_schema
@@ -22,7 +23,10 @@ NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=repeats(50, nightly=150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 @given(schemas(), MANY)
 def test_open_objects_accept_the_same_instances(schema: dict[str, Any], values: list[Any]) -> None:

@@ -8,8 +8,13 @@ import pytest
 from bench.fuzz.run import APIS, fuzz, left_in_gateway
 from tests.gateway.conftest import status
 from tests.gateway.stack import Stack
+from tests.support.effort import repeats
 
-REQUESTS = {"chat": 120, "responses": 80, "messages": 80}
+REQUESTS = {
+    "chat": repeats(60, nightly=120),
+    "responses": repeats(40, nightly=80),
+    "messages": repeats(40, nightly=80),
+}
 
 
 @pytest.mark.parametrize("api", APIS)

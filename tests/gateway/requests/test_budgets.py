@@ -102,7 +102,7 @@ def test_reasoning_never_exceeds_reasoning_budget(client: openai.OpenAI) -> None
             assert tokens <= budget + 2  # vLLM counts the two marks as reasoning, and so do we
 
 
-@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize("guard", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_call_that_repeats_itself_is_closed(client: openai.OpenAI, guard: bool) -> None:
     tokenizer = tokenizers.Tokenizer.from_file(str(tiny_model() / "tokenizer.json"))
     [liked] = tokenizer.encode(" the", add_special_tokens=False).ids

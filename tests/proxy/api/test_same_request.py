@@ -21,6 +21,7 @@ from tests.support.apis.neutral_request import (
     Turn,
     User,
 )
+from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
@@ -180,7 +181,7 @@ RICH = NeutralRequest(
 @example(RICH)
 @example(dataclasses.replace(RICH, named="look", thinking=Thinking(on=True, budget=9)))
 @example(dataclasses.replace(RICH, allowed=("look",), top_logprobs=2, thinking=Thinking(on=False)))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=repeats(66, nightly=200))
 @given(requests())
 def test_a_request_means_the_same_in_every_api(asked: NeutralRequest) -> None:
     parsed = {

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from tests.support.servers.virtual_keys import HASHER, key_of
 from toolgate_proxy.cli.config_check import BadConfig, check
 from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
@@ -33,7 +34,10 @@ WORDS = (
     ),
     *("? ", "| ", "<<: ", "%YAML", "---", "...", "0x", ".inf", "~", "="),
 )
-FAST = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(
+    max_examples=repeats(50, nightly=150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 texts = st.lists(st.sampled_from(WORDS), max_size=25).map("".join)
 
 

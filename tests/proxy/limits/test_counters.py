@@ -12,6 +12,7 @@ from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from tests.support.effort import repeats
 from tests.support.servers.limit_counters import LIMITS, WINDOW, in_redis, refused, request, update
 from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.keys.limit_kinds import DAY, IN_FLIGHT, KINDS, REQUESTS, SLICES, LimitKind
@@ -81,7 +82,9 @@ ACTIONS = st.lists(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kinds", [KINDS, KINDS + MORE_KINDS])
 @hypothesis(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=repeats(20, nightly=60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(actions=ACTIONS)
 def test_redis_and_memory_counters_return_the_same_results(
@@ -115,7 +118,7 @@ def test_redis_and_memory_counters_return_the_same_results(
     asyncio.run(run())
 
 
-@hypothesis(max_examples=200, deadline=None)
+@hypothesis(max_examples=repeats(66, nightly=200), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 60)), max_size=60))
 def test_no_window_exceeds_the_limit(steps: list[tuple[int, int]]) -> None:
     """A refused request exceeds a limit, and is admitted after the returned wait."""

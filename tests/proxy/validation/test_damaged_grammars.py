@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from toolgate_core.custom_tools import Grammar, read_grammar
 from toolgate_core.errors import ToolgateError
 from toolgate_proxy.validation import grammar_reader
@@ -85,7 +86,7 @@ grammars = definitions(REGEX).map(lambda text: Grammar("regex", text)) | (
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=400)
+@settings(max_examples=repeats(133, nightly=400))
 @example(Grammar("lark", "%declare A\nstart: A"), "a")
 @given(grammars, st.text("ab1 x", max_size=12))
 def test_any_grammar_is_read_or_not_read(grammar: Grammar, text: str) -> None:
@@ -105,7 +106,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=repeats(100, nightly=300))
 @given(values)
 def test_any_format_of_a_custom_tool_is_read_or_refused(value: object) -> None:
     refused: ToolgateError | None = None

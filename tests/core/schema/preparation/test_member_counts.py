@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.prepare import prepare
@@ -82,7 +83,10 @@ def test_a_definition_with_not_is_rewritten_where_it_is_used() -> None:
 
 @pytest.mark.exhaustive
 @settings(
-    max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=repeats(50, nightly=150),
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(
     st.fixed_dictionaries(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.prepare import prepare
@@ -93,7 +94,10 @@ def test_masks_enforce_names(schema: dict[str, Any]) -> None:
 
 @pytest.mark.exhaustive
 @settings(
-    max_examples=200, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=repeats(66, nightly=200),
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(_schemas)
 def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> None:

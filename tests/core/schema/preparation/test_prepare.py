@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from tests.support.schemas.strategies import TEXTS, instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_schema
@@ -35,7 +36,10 @@ from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 from toolgate_core.schema.strings import is_maskable, pattern_excluding
 
 SOME = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=repeats(50, nightly=150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 MANY = st.lists(instances, min_size=5, max_size=15)
 

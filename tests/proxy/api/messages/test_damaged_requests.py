@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.apis.messages_api import CLIENT, HI, LOOK, SEAL, check_error, parsed
+from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.messages.parameters import BY_NAME
@@ -109,7 +110,7 @@ def _check_refusal(error: InvalidRequest) -> None:
 
 
 @pytest.mark.exhaustive
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=repeats(200, nightly=600))
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JSON, st.booleans()), min_size=1, max_size=3))
 def test_a_damaged_request_is_parsed_or_refused(
     damages: list[tuple[tuple[Any, ...], Any, bool]],

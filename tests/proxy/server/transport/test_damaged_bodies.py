@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest, RequestTooLarge
 from toolgate_proxy.server.transport import body
 
@@ -42,7 +43,7 @@ async def parsed(content: bytes) -> Any:
         return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=repeats(100, nightly=300))
 @given(contents)
 async def test_damaged_bodies_are_refused(content: bytes) -> None:
     found = await parsed(content)

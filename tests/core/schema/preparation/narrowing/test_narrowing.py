@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.support.effort import repeats
 from tests.support.schemas.strategies import schemas
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_schema
@@ -82,7 +83,11 @@ def test_a_schema_that_masks_enforce_stays() -> None:
     assert narrowed(schema) == schema
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=repeats(50, nightly=150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(schemas())
 def test_any_schema_can_be_narrowed(schema: dict[str, Any]) -> None:
     schema = canonical_schema(schema, param="schema")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from tests.support.schemas.arrays import SHORT, array_schemas, item_schemas
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.prepare import prepare
@@ -16,7 +17,10 @@ from toolgate_core.schema.preparation.rewrites.rewriting import rewritten
 
 TEXTS = {"type": "string"}
 SOME = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=repeats(100, nightly=300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 
 

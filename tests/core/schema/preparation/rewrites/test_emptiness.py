@@ -9,13 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from tests.support.schemas.strategies import instances, schemas, side_by_side
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.rewrites.document import Document
 from toolgate_core.schema.preparation.rewrites.facts import prefix_of
 
 SOME = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=repeats(66, nightly=200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 
 KIND = {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]}

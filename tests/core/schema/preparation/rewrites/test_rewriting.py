@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.effort import repeats
 from tests.support.schemas.strategies import instances, schemas
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.relaxation import hard_occurrences
@@ -16,7 +17,10 @@ from toolgate_core.schema.preparation.rewrites.rewriting import rewritten
 from toolgate_core.schema.walk import at_pointer
 
 SOME = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=repeats(133, nightly=400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 
 
