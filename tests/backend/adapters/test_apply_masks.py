@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_backend.adapters.apply_masks import MaskApplier
@@ -37,7 +37,6 @@ appliers = {
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@settings(deadline=None)  # on a GPU, the first example compiles kernels
 @given(st.lists(any_mask(), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=6))
 def test_each_row_keeps_the_logits_its_mask_allows(
     device: str, kinds: list[tuple[masks.Mask, set[int]]], picks: list[int]
