@@ -10,11 +10,7 @@ from tests.gateway.conftest import status
 from tests.gateway.stack import Stack
 from tests.support.effort import repeats
 
-REQUESTS = {
-    "chat": repeats(60, nightly=120),
-    "responses": repeats(40, nightly=80),
-    "messages": repeats(40, nightly=80),
-}
+REQUESTS = {"chat": repeats(60, nightly=120), "responses": 80, "messages": 80}
 
 
 @pytest.mark.parametrize("api", APIS)
