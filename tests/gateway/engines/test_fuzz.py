@@ -28,7 +28,8 @@ async def test_random_requests_violate_nothing_and_leave_nothing_behind(
         api=api,
     )
     assert not findings.violations, findings.report()
-    assert findings.outcomes["200"] > REQUESTS[api] / 3, findings.report()
+    answered = REQUESTS[api] - findings.outcomes["disconnected"]  # how many depends on the machine
+    assert findings.outcomes["200"] > answered / 2, findings.report()
     left = status(backend)
     assert (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
     assert not await left_in_gateway(stack.url, stack.master_key)
