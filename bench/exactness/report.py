@@ -41,10 +41,10 @@ Instances and neighbours use the vocabulary of Qwen3. Values are judged by jsons
 def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) -> str:
     schemas = Counter(source for source, _ in {(row["source"], row["id"]) for row in rows})
     names = {"maskbench": "MaskBench", "bfcl": "tools of BFCL", "suite": "JSON-Schema-Test-Suite"}
-    sample = ", ".join(
+    counts = ", ".join(
         f"{names[source]}: {schemas[source]:,}" for source in names if schemas[source]
     )
-    head = HEAD.format(schemas=sample, seconds=seconds, neighbours=neighbours)
+    head = HEAD.format(schemas=counts, seconds=seconds, neighbours=neighbours)
     return "\n".join(
         [
             head,
