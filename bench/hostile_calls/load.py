@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from bench.api_conformance.case import Case
 from bench.api_conformance.checks import violations
 from bench.hostile_calls.cases import make_case, tool_set
 from bench.hostile_calls.choices import ChatWithChoices
+from bench.support.outcomes import Outcome
 
 APIS: tuple[Api, ...] = (ChatWithChoices(), Responses(), Messages())
 PER_TOOL_SET = 15
@@ -31,16 +32,6 @@ REFUSALS = (
 )
 """Codes or parameters of 400s that are right for some of the tools and budgets."""
 GIVEN_UP = "tool_schema_violation"
-
-
-@dataclass
-class Outcome:
-    seed: int
-    family: str
-    adapter: str
-    seconds: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,16 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
-from pathlib import Path
 from random import Random
 
 import httpx
 from tests.models import tiny_family
 
 from bench.hostile_calls.cases import biases
-from bench.hostile_calls.load import Load, Outcome
+from bench.hostile_calls.load import Load
 from bench.support.contenders import Server, exit_on_sigterm, running
 from bench.support.data import ROOT
-from bench.support.outcomes import counted, keep, kept
+from bench.support.outcomes import Outcome, add_options, counted, keep, kept, violations
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
@@ -46,21 +45,15 @@ TIMEOUT = 300
 def report(outcomes: Sequence[Outcome]) -> str:
     adapters = Counter[str]()
     for each in outcomes:
-        adapters[each.adapter] += each.counts["calls: complete"]
+        adapters[each.labels["adapter"]] += each.counts["calls: complete"]
     return "\n".join(
         [
             *counted(outcomes, "seeds"),
-            f"Families: {len({each.family for each in outcomes})}",
+            f"Families: {len({each.labels['family'] for each in outcomes})}",
             *(f"Calls with {adapter}: {calls:,}" for adapter, calls in sorted(adapters.items())),
-            f"Violations: {sum(len(each.violations) for each in outcomes)}",
-            *(f"seed {each.seed}: {what}" for each in outcomes for what in each.violations),
+            *violations(outcomes),
         ]
     )
-
-
-def earlier(path: Path | None) -> dict[int, Outcome]:
-    """The outcomes in the file, by seed."""
-    return {fields["seed"]: Outcome(**fields) for fields in kept(path)}
 
 
 def settings(seed: int) -> tuple[str, str]:
@@ -72,7 +65,8 @@ def settings(seed: int) -> tuple[str, str]:
 def run(seed: int, sets: int, concurrency: int) -> Outcome:
     """Raises NotStarted."""
     family, adapter = settings(seed)
-    outcome, dialect = Outcome(seed, family, adapter), DIALECTS[family]
+    outcome = Outcome(seed, labels={"family": family, "adapter": adapter})
+    dialect = DIALECTS[family]
     model = ROOT / ".cache" / "models" / f"tiny-{family}"
     tiny_family.build(model, dialect)
     began = time.monotonic()
@@ -109,22 +103,20 @@ def main() -> int:
     )
     parser.add_argument("--calls", type=int, default=1_000, help="complete calls in all")
     parser.add_argument("--sets", type=int, default=40, help="sets of tools of each seed")
-    parser.add_argument("--seed", type=int, help="one seed only")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--concurrency", type=int, default=48)
-    parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
+    add_options(parser)
     options = parser.parse_args()
     exit_on_sigterm()
     if options.seed is not None:
         done = {options.seed: run(options.seed, options.sets, options.concurrency)}
     else:
-        done = earlier(options.out)
+        done = kept(options.out)
         while sum(each.counts["calls: complete"] for each in done.values()) < options.calls:
             seed = next(seed for seed in count(options.first) if seed not in done)
             done[seed] = run(seed, options.sets, options.concurrency)
-            if options.out is not None:
-                keep(options.out, done[seed])
-            done |= earlier(options.out)
+            keep(options.out, done[seed])
+            done |= kept(options.out)
     outcomes = [done[seed] for seed in sorted(done)]
     print(report(outcomes))
     return 1 if any(each.violations for each in outcomes) else 0

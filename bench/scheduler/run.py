@@ -24,11 +24,10 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
 
-from bench.support.outcomes import counted, keep, kept
+from bench.support.outcomes import Outcome, add_options, counted, keep, kept, violations
 
-from .simulation import Outcome, simulate
+from .simulation import simulate
 
 HASH_SEED = "0"
 """vLLM iterates over sets of request ids. They have the same order in each run with one seed of
@@ -36,16 +35,7 @@ Python's hashes."""
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
-    violated = [each for each in outcomes if each.violations]
-    lines = [*counted(outcomes, "engines"), f"Violations: {len(violated)}"]
-    lines += [f"seed {each.seed}: {each.violations[0]}" for each in violated]
-    return "\n".join(lines)
-
-
-def earlier(path: Path | None, steps: int) -> dict[int, Outcome]:
-    """The outcomes in the file that have as many steps, by seed."""
-    wanted = [fields for fields in kept(path) if fields.pop("wanted") == steps]
-    return {fields["seed"]: Outcome(**fields) for fields in wanted}
+    return "\n".join([*counted(outcomes, "engines"), *violations(outcomes)])
 
 
 def main() -> int:
@@ -56,10 +46,9 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=20, help="number of engines")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--seed", type=int, help="one seed only")
     parser.add_argument("--steps", type=int, default=500, help="steps of each engine")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
+    add_options(parser)
     parser.add_argument("--hash-seed", default=HASH_SEED, help="PYTHONHASHSEED; 0 by default")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != options.hash_seed:
@@ -71,15 +60,14 @@ def main() -> int:
     seeds = list(range(options.first, options.first + options.seeds))
     if options.seed is not None:
         seeds = [options.seed]
-    done = earlier(options.out, options.steps)
+    done = kept(options.out, steps=str(options.steps))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
         jobs = [pool.submit(simulate, seed, options.steps) for seed in seeds if seed not in done]
         for job in as_completed(jobs):
             outcome = job.result()
             done[outcome.seed] = outcome
-            if options.out is not None:
-                keep(options.out, outcome, wanted=options.steps)
+            keep(options.out, outcome)
     outcomes = [done[seed] for seed in seeds]
     print(report(outcomes))
     return 1 if any(each.violations for each in outcomes) else 0

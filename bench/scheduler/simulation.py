@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field
 from typing import Any
 
 from vllm import SamplingParams
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.request import Request, RequestStatus
 
+from bench.support.outcomes import Outcome
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
@@ -28,15 +28,6 @@ REASONS = {
 }
 SHOWN = 3
 NATIVE_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-
-
-@dataclass
-class Outcome:
-    seed: int
-    steps: int = 0
-    seconds: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
 
 
 class Simulation:
@@ -220,7 +211,7 @@ class Simulation:
 
 
 def simulate(seed: int, steps: int) -> Outcome:
-    outcome = Outcome(seed)
+    outcome = Outcome(seed, labels={"steps": str(steps)})
     began = time.perf_counter()
     simulation = Simulation(profile_of(seed))
     try:
@@ -228,6 +219,5 @@ def simulate(seed: int, steps: int) -> Outcome:
     except Violation as violation:
         outcome.violations.append(str(violation))
     outcome.counts = simulation.counts + simulation._oracle.counts
-    outcome.steps = outcome.counts["steps"]
     outcome.seconds = time.perf_counter() - began
     return outcome

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 
-class Outcome(Protocol):
+@dataclass
+class Outcome:
+    """What the run of one seed counted, and what was wrong in it."""
+
     seed: int
-    seconds: float
-    counts: Counter[str]
-    violations: list[str]
+    seconds: float = 0.0
+    labels: dict[str, str] = field(default_factory=dict)
+    """What the seed stands for, such as a family, and options that it was run with."""
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
 
 
-def keep(path: Path, outcome: Outcome, **more: Any) -> None:
-    """Adds the outcome to the file, with more fields. `asdict` would make a Counter of a Counter's
-    items."""
-    with path.open("a") as file:
-        file.write(json.dumps({**vars(outcome), **more}) + "\n")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, help="one seed only")
+    parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
 
 
-def kept(path: Path | None) -> Iterator[dict[str, Any]]:
-    """The fields of the outcomes in the file, if there is one."""
+def keep(path: Path | None, outcome: Outcome) -> None:
+    """Adds the outcome to the file. `asdict` would make a Counter of a Counter's items."""
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(vars(outcome)) + "\n")
+
+
+def kept(path: Path | None, **labels: str) -> dict[int, Outcome]:
+    """The outcomes with the labels in the file, if there is one, by seed."""
     if path is None or not path.exists():
-        return
-    for line in path.read_text().splitlines():
-        fields = json.loads(line)
-        yield {**fields, "counts": Counter(fields["counts"])}
+        return {}
+    lines = map(json.loads, path.read_text().splitlines())
+    found = (Outcome(**{**line, "counts": Counter(line["counts"])}) for line in lines)
+    return {outcome.seed: outcome for outcome in found if labels.items() <= outcome.labels.items()}
+
+
+def violations(outcomes: Sequence[Outcome]) -> list[str]:
+    """Lines with the number of violations, and each with its seed."""
+    found = [f"seed {each.seed}: {what}" for each in outcomes for what in each.violations]
+    return [f"Violations: {len(found)}", *found]
 
 
 def counted(outcomes: Sequence[Outcome], kind: str) -> list[str]:

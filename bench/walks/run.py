@@ -21,26 +21,13 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import count, islice
-from pathlib import Path
 
-from bench.support.outcomes import counted, keep, kept
-from bench.walks.walk import SAME_DIALECT, Outcome, run
+from bench.support.outcomes import Outcome, add_options, counted, keep, kept, violations
+from bench.walks.walk import SAME_DIALECT, run
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
-    violated = [each for each in outcomes if each.violations]
-    return "\n".join(
-        [
-            *counted(outcomes, "seeds"),
-            f"Seeds with violations: {len(violated)}",
-            *(f"seed {each.seed}: {what}" for each in violated for what in each.violations),
-        ]
-    )
-
-
-def earlier(path: Path | None) -> dict[int, Outcome]:
-    """The outcomes in the file, by seed."""
-    return {fields["seed"]: Outcome(**fields) for fields in kept(path)}
+    return "\n".join([*counted(outcomes, "seeds"), *violations(outcomes)])
 
 
 def walks(processes: int, done: dict[int, Outcome]) -> Iterator[Outcome]:
@@ -65,11 +52,10 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--steps", type=int, default=100_000, help="token steps in all")
-    parser.add_argument("--seed", type=int, help="one seed only")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, help="file of outcomes, to go on from")
+    add_options(parser)
     options = parser.parse_args()
-    done = earlier(options.out)
+    done = kept(options.out)
     if options.seed is not None:
         done = {options.seed: run(options.seed)}
     else:
@@ -79,8 +65,7 @@ def main() -> int:
             outcome = next(found)
             done[outcome.seed] = outcome
             steps += outcome.counts["token steps"]
-            if options.out is not None:
-                keep(options.out, outcome)
+            keep(options.out, outcome)
         found.close()  # type: ignore[attr-defined]
     outcomes = [done[seed] for seed in sorted(done)]
     print(report(outcomes))

@@ -7,7 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
@@ -17,6 +17,7 @@ from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel, EndingChoice
 from tests.support.dialects.tool_calls import calls_in
 
+from bench.support.outcomes import Outcome
 from bench.support.validation import schema_violation
 from bench.walks.tools import tools
 from toolgate_backend.enforcement.automaton import Automaton
@@ -44,14 +45,6 @@ DRAFTED = 0.03
 
 Choose = Callable[[NDArray[np.int64]], int]
 """The next token, of those that are allowed."""
-
-
-@dataclass
-class Outcome:
-    seed: int
-    seconds: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

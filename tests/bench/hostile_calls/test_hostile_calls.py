@@ -14,7 +14,8 @@ import pytest
 from bench.hostile_calls import run
 from bench.hostile_calls.cases import biases, make_case, tool_set
 from bench.hostile_calls.choices import CHOICES
-from bench.hostile_calls.load import APIS, Load, Outcome
+from bench.hostile_calls.load import APIS, Load
+from bench.support.outcomes import Outcome
 from tests.models import tiny_model
 from toolgate_core.dialects.registry import DIALECTS
 
@@ -55,7 +56,7 @@ def outcome_of(answer: Handler) -> Outcome:
             return httpx.Response(200, json={"backends": [{"tools": engines}]})
         return answer(request, body)
 
-    outcome = Outcome(1, "qwen3", "logits_processor")
+    outcome = Outcome(1)
 
     async def send() -> None:
         transport = httpx.MockTransport(handle)

@@ -12,9 +12,9 @@ import jsonschema
 import numpy as np
 import pytest
 
-from bench.support.outcomes import keep
+from bench.support.outcomes import Outcome, keep, kept
 from bench.walks import walk
-from bench.walks.run import earlier, report
+from bench.walks.run import report
 from bench.walks.tools import parameters
 from toolgate_backend.enforcement.automaton import Automaton
 
@@ -38,7 +38,7 @@ def test_walks_validate_calls_and_find_nothing_wrong() -> None:
 
 
 def test_a_seed_that_does_not_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(seed: int, outcome: walk.Outcome) -> None:
+    def endless(seed: int, outcome: Outcome) -> None:
         while True:
             time.sleep(0.1)
 
@@ -94,9 +94,9 @@ def strict() -> dict[str, Any]:
 
 
 def test_outcomes_are_kept(tmp_path: Path) -> None:
-    outcome = walk.Outcome(3, 1.5, Counter({"walks": 12}), ["qwen3: wrong"])
+    outcome = Outcome(3, 1.5, {"steps": "9"}, Counter({"walks": 12}), ["qwen3: wrong"])
     file = tmp_path / "out"
     keep(file, outcome)
-    assert earlier(file) == {3: outcome}
-    assert earlier(tmp_path / "none") == {}
+    assert kept(file) == kept(file, steps="9") == {3: outcome}
+    assert kept(file, steps="8") == kept(tmp_path / "none") == {}
     assert "seed 3: qwen3: wrong" in report([outcome])
