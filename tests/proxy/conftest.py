@@ -19,17 +19,7 @@ def backend_of_session() -> Iterator[FakeBackend]:
 @pytest.fixture
 def backend(backend_of_session: FakeBackend) -> FakeBackend:
     """The session's backend without scripts and records of earlier tests."""
-    backend_of_session.scripts.clear()
-    backend_of_session.turns.clear()
-    backend_of_session.requests.clear()
-    backend_of_session.counts.clear()
-    backend_of_session.loads.clear()
-    backend_of_session.left.clear()
-    backend_of_session.sources.clear()
-    backend_of_session.compiles.clear()
-    backend_of_session.residual.clear()
-    backend_of_session.load_pause = 0.0
-    backend_of_session.lacking = 0
+    backend_of_session.clear()
     return backend_of_session
 
 

@@ -1,15 +1,18 @@
-"""One gateway process for the session on each route, in front of the session's backend."""
+"""A gateway process on each route, which lives for the session, with a backend and a Redis server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import httpx
 import openai
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, preload, serving
 from tests.support.servers.http_client import http_client, openai_client
 from tests.support.servers.redis_server import RedisServer, redis_server
@@ -33,10 +36,34 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         preload()
 
 
+@dataclass(frozen=True)
+class Deployed:
+    """A gateway whose model `tiny` is the scripted backend; no backend serves its model `down`."""
+
+    gateway: Gateway
+    backend: FakeBackend
+    redis: RedisServer
+
+
 @pytest.fixture(scope="session")
-def redis_of_gateway() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
+def deployed_on(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], Deployed]]:
+    """Start the gateway of a route at the first call. Each lives until the session ends, because a
+    module's tests take both routes in turn."""
+    with ExitStack() as running_servers:
+
+        @cache
+        def deployed(route: str) -> Deployed:
+            backend = running_servers.enter_context(running(FakeBackend()))
+            redis = running_servers.enter_context(redis_server())
+            arguments = ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
+            log = tmp_path_factory.mktemp("gateway") / "log"
+            way = {"TOOLGATE_ROUTE": "litellm"} if route == "litellm" else {}
+            gateway = serving(arguments, backend.url, log, redis.url, **way)
+            return Deployed(running_servers.enter_context(gateway), backend, redis)
+
+        yield deployed
 
 
 @pytest.fixture(scope="session", params=["own", "litellm"])
@@ -46,20 +73,32 @@ def route(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def gateway_of_session(
-    route: str,
-    backend_of_session: FakeBackend,
-    redis_of_gateway: RedisServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Gateway]:
-    """A gateway whose model `tiny` is the scripted backend; no backend serves its model `down`."""
-    arguments = ["--model", "tiny", "--model", f"down=tiny@http://127.0.0.1:{free_port()}"]
-    log = tmp_path_factory.mktemp("gateway") / "log"
-    way = {"TOOLGATE_ROUTE": "litellm"} if route == "litellm" else {}
-    redis_of_gateway.client.flushall()  # what the gateway before it left
-    backend_of_session.forget()
-    with serving(arguments, backend_of_session.url, log, redis_of_gateway.url, **way) as gateway:
-        yield gateway
+def deployed(route: str, deployed_on: Callable[[str], Deployed]) -> Deployed:
+    return deployed_on(route)
+
+
+@pytest.fixture(scope="session")
+def gateway_of_session(deployed: Deployed) -> Gateway:
+    return deployed.gateway
+
+
+@pytest.fixture(scope="session")
+def redis_of_gateway(deployed: Deployed) -> RedisServer:
+    return deployed.redis
+
+
+@pytest.fixture
+def backend(deployed: Deployed) -> FakeBackend:
+    """The gateway's backend without scripts and records of earlier tests."""
+    deployed.backend.clear()
+    return deployed.backend
+
+
+@pytest.fixture
+def spare_backend(backend_of_session: FakeBackend) -> FakeBackend:
+    """A backend for gateways that a test starts itself."""
+    backend_of_session.clear()
+    return backend_of_session
 
 
 @pytest.fixture

@@ -87,6 +87,16 @@ class FakeBackend:
         assert isinstance(prompt, wire.ChatPrompt)
         return [dict(message) for message in prompt.messages]
 
+    def clear(self) -> None:
+        """Remove the scripts and records of earlier tests. Loaded grammars stay."""
+        for kept in (
+            *(self.scripts, self.turns, self.requests, self.counts, self.loads, self.left),
+            *(self.sources, self.compiles, self.residual),
+        ):
+            kept.clear()
+        self.load_pause = 0.0
+        self.lacking = 0
+
     def forget(self) -> None:
         """As a restart would."""
         self.loaded.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
-from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.gateway_process import MASTER_KEY, Gateway
 from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 
 CHAT = "/v1/chat/completions"
@@ -67,6 +69,18 @@ def elsewhere() -> Iterator[FakeBackend]:
     with running(FakeBackend()) as backend:
         backend.scripts["hi"] = Script(("forged",))
         yield backend
+
+
+@pytest.fixture(scope="module")
+def key(gateway_of_session: Gateway, redis_of_gateway: RedisServer) -> str:
+    """One for all tests, because a gateway takes 0.1 s to know a new key."""
+    made = make_key(redis_of_gateway.url, gateway_of_session.url, models=("tiny",), rpm=10_000)
+    return asyncio.run(made)[0]
+
+
+@pytest.fixture(autouse=True)
+def _script(backend: FakeBackend) -> None:
+    backend.scripts["hi"] = Script(("Hello there",))
 
 
 @pytest.mark.parametrize("stream", [False, True])

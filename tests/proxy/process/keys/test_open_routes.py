@@ -79,13 +79,13 @@ def test_routes_without_key_are_found() -> None:
 
 
 async def test_every_route_but_health_probes_requires_a_key(
-    backend: FakeBackend, tmp_path: Path
+    spare_backend: FakeBackend, tmp_path: Path
 ) -> None:
     routes = http_routes()
     assert len(routes) > 500
     with web_proxy() as (variables, outside):
         arguments = ["--model", "tiny"]
-        with serving(arguments, backend.url, tmp_path / "log", **variables) as gateway:
+        with serving(arguments, spare_backend.url, tmp_path / "log", **variables) as gateway:
             assert await open_routes(gateway.url, routes, 401) == []
             async with http_client(gateway.url) as http:
                 for path in HEALTH:
@@ -101,10 +101,10 @@ async def test_every_route_but_health_probes_requires_a_key(
 
 
 async def test_setting_opens_a_route_and_the_routes_below_it(
-    backend: FakeBackend, tmp_path: Path
+    spare_backend: FakeBackend, tmp_path: Path
 ) -> None:
     opened = {"TOOLGATE_OPEN_ROUTES": "/redoc, /.well-known"}
-    with serving(["--model", "tiny"], backend.url, tmp_path / "log", **opened) as gateway:
+    with serving(["--model", "tiny"], spare_backend.url, tmp_path / "log", **opened) as gateway:
         async with http_client(gateway.url) as http:
             assert (await http.get("/redoc")).status_code == 200
             assert (await http.get("/.well-known/litellm-ui-config")).status_code == 200
@@ -113,7 +113,7 @@ async def test_setting_opens_a_route_and_the_routes_below_it(
 
 
 async def test_litellms_own_authentication_leaves_anonymous_routes_closed(
-    backend: FakeBackend, tmp_path: Path
+    spare_backend: FakeBackend, tmp_path: Path
 ) -> None:
     """Without our `custom_auth` LiteLLM checks keys, and its anonymous routes are closed, too."""
     config: dict[str, Any] = make_config([Route("tiny", "tiny")])
@@ -122,7 +122,7 @@ async def test_litellms_own_authentication_leaves_anonymous_routes_closed(
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     routes = [*routes_without_key(), *(("GET", each) for each in LAZY)]
-    with serving(["--config", str(path)], backend.url, tmp_path / "log") as gateway:
+    with serving(["--config", str(path)], spare_backend.url, tmp_path / "log") as gateway:
         assert await open_routes(gateway.url, routes, 404, 405) == []
         async with http_client(gateway.url, headers=bearer(MASTER_KEY)) as http:
             closed: httpx.Response = await http.get("/redoc")

@@ -41,13 +41,13 @@ def own_process(command: list[str], backend_url: str, log: Path) -> Iterator[str
 
 
 async def test_litellm_command_serves_our_provider(
-    backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spare_backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""
-    backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
+    spare_backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
     program = Path(sys.executable).with_name("litellm")
     command = [str(program), "--config", str(CONFIG), "--host", "127.0.0.1"]
-    with own_process(command, backend.url, tmp_path / "log") as url:
+    with own_process(command, spare_backend.url, tmp_path / "log") as url:
         async with openai_client(url, MASTER_KEY) as client:
             ask: dict[str, Any] = {
                 "model": "toolgate",

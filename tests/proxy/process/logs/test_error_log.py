@@ -115,11 +115,11 @@ def added(log: Path, size: int) -> list[str]:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", FAILING)
 async def test_failed_request_leaves_one_line_without_content(
-    both_routes: Gateway, backend: FakeBackend, model: str, stream: bool, name: str
+    both_routes: Gateway, spare_backend: FakeBackend, model: str, stream: bool, name: str
 ) -> None:
     failing = FAILING[name]
-    backend.residual["set_tags"] = (UNIQUE,)
-    backend.scripts["swordfish"] = failing.script or Script(("x",))
+    spare_backend.residual["set_tags"] = (UNIQUE,)
+    spare_backend.scripts["swordfish"] = failing.script or Script(("x",))
     messages = [{"role": "user", "content": "swordfish"}]
     body = {"model": model, "messages": messages, "stream": stream} | failing.body
     response, lines = await lines_of(both_routes, CHAT, MASTER_KEY, body)

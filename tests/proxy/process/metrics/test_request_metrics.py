@@ -113,9 +113,11 @@ def two_workers(backend_url: str, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_one_scrape_has_the_requests_of_all_workers(tmp_path: Path, backend: FakeBackend) -> None:
-    backend.scripts["hi"] = Script(("Hello there",))
-    with two_workers(backend.url, tmp_path) as url:
+def test_one_scrape_has_the_requests_of_all_workers(
+    tmp_path: Path, spare_backend: FakeBackend
+) -> None:
+    spare_backend.scripts["hi"] = Script(("Hello there",))
+    with two_workers(spare_backend.url, tmp_path) as url:
         served = set()
         count = 0
         # A new connection each time: whichever worker accepts it answers.
