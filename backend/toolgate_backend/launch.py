@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import vllm_cli
+from .adapters.private_names import ENGINE_MODULES
 from .errors import IncompatibleServer
 from .settings import Settings
 from .vllm_cli import flag_name
@@ -208,5 +209,8 @@ def _flag_value(flags: Sequence[str], name: str) -> str | None:
     return None
 
 
+# The engine's processes are spawned and import this module again, by the name __mp_main__.
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__":
+    vllm_cli.import_modules(ENGINE_MODULES)

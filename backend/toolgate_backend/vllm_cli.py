@@ -5,10 +5,13 @@ python -m toolgate_backend.vllm_cli serve MODEL …
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 
-from toolgate_backend.adapters.private_names import COMMAND_LINE
+from toolgate_backend.adapters.private_names import COMMAND_LINE, ENGINE_MODULES, SERVER_MODULES
 from toolgate_backend.adapters.probe import check_command_line
 from toolgate_backend.adapters.vllm_version import patch_version_lookup
+from toolgate_core.collector import collector_paused
 from toolgate_core.host_probe import find
 
 RUST_FRONTEND = "VLLM_USE_RUST_FRONTEND"
@@ -45,11 +48,23 @@ def main(argv: list[str]) -> None:
     """Raises IncompatibleServer if the installed vLLM has no such command line."""
     patch_version_lookup()
     check_command_line()
+    import_modules(SERVER_MODULES)
     sys.argv = ["vllm", *argv]
     find(COMMAND_LINE)()
 
 
-# The engine's processes are spawned and import this module again. Only the first process may start
-# the server.
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules that vLLM imports anyway, in less time. A release that lacks one imports what
+    it has instead."""
+    with collector_paused():
+        for name in names:
+            with suppress(ImportError):
+                import_module(name)
+
+
+# The engine's processes are spawned and import this module again, by the name __mp_main__. Only the
+# first process may start the server.
 if __name__ == "__main__":
     main(sys.argv[1:])
+elif __name__ == "__mp_main__":
+    import_modules(ENGINE_MODULES)

@@ -18,6 +18,8 @@ from typing import Any
 import uvicorn
 import yaml
 
+from toolgate_core.collector import collector_paused
+
 from ..settings import settings
 
 KEEP_ALIVE_SECONDS = 75
@@ -117,6 +119,7 @@ def set_defaults() -> None:
         os.environ.setdefault(name, value)
 
 
+@collector_paused()
 def create() -> Any:
     """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
     the imports are inside."""

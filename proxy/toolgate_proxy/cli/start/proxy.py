@@ -39,6 +39,8 @@ def proxy(
     if (config is None) == (not model):
         raise typer.BadParameter("Use either --config or --model.")
     require("proxy", "proxy")
+    from toolgate_core.collector import collector_paused
+
     from ...server import app as gateway
     from ...settings import settings
     from ...stack.run_directory import RunDirectory
@@ -47,7 +49,8 @@ def proxy(
     if config is not None:
         gateway.set_defaults()  # the check imports LiteLLM
         try:
-            warnings = check(config)
+            with collector_paused():
+                warnings = check(config)
         except BadConfig as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from error
