@@ -18,6 +18,10 @@ FOLDERS = {"vllm": HERE / "gateway", "litellm_process": HERE / "proxy" / "proces
 # network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
+# Until the tests are collected: their modules import vLLM and LiteLLM, and collections of garbage
+# would take a third of that time.
+gc.disable()
+
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("toolgate", deadline=None, max_examples=repeats(40, nightly=100))
 settings.load_profile("toolgate")
@@ -45,3 +49,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # ask for, takes a second less without them.
     gc.collect()
     gc.freeze()
+    gc.enable()

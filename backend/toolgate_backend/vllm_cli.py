@@ -11,8 +11,8 @@ from importlib import import_module
 from toolgate_backend.adapters.private_names import COMMAND_LINE, ENGINE_MODULES, SERVER_MODULES
 from toolgate_backend.adapters.probe import check_command_line
 from toolgate_backend.adapters.vllm_version import patch_version_lookup
-from toolgate_core.collector import collector_paused
 from toolgate_core.host_probe import find
+from toolgate_core.importing import importing
 
 RUST_FRONTEND = "VLLM_USE_RUST_FRONTEND"
 GRPC_FLAGS = ("--grpc", "--grpc-port")
@@ -46,9 +46,10 @@ def flag_name(flag: str) -> str:
 
 def main(argv: list[str]) -> None:
     """Raises IncompatibleServer if the installed vLLM has no such command line."""
-    patch_version_lookup()
-    check_command_line()
-    import_modules(SERVER_MODULES)
+    with importing():
+        patch_version_lookup()
+        check_command_line()
+        import_modules(SERVER_MODULES)
     sys.argv = ["vllm", *argv]
     find(COMMAND_LINE)()
 
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> None:
 def import_modules(names: Sequence[str]) -> None:
     """Import modules that vLLM imports anyway, in less time. A release that lacks one imports what
     it has instead."""
-    with collector_paused():
+    with importing():
         for name in names:
             with suppress(ImportError):
                 import_module(name)

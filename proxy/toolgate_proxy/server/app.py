@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 import yaml
 
-from toolgate_core.collector import collector_paused
+from toolgate_core.importing import importing
 
 from ..settings import settings
 
@@ -119,7 +119,7 @@ def set_defaults() -> None:
         os.environ.setdefault(name, value)
 
 
-@collector_paused()
+@importing()
 def create() -> Any:
     """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
     the imports are inside."""

@@ -1,4 +1,4 @@
-"""A gateway process on each route, which lives for the session, with a backend and a Redis server."""
+"""A gateway on each route, which lives for the session, with its own backend and Redis server."""
 
 from __future__ import annotations
 

@@ -30,14 +30,7 @@ BROWSER_ORIGIN = "https://console.example"
 """An origin whose browsers may call every gateway started here."""
 START_TIMEOUT = 400.0
 
-_PRELOADED = (
-    "tests.support.servers.unused_packages",  # first: gateways run without them
-    "litellm.proxy.proxy_server",
-    "toolgate_proxy.admin.routes",
-    "toolgate_proxy.cli.main",
-    "toolgate_proxy.litellm_host.probe",
-    "toolgate_proxy.server.own_route",
-)
+_PRELOADED = "tests.support.servers.forked_gateways"
 _READ_ON_IMPORT = {
     "DOCS_URL": LITELLM_DOCS,
     "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
@@ -143,7 +136,7 @@ def wait_until_alive(url: str, log: Path, is_running: Callable[[], bool]) -> Non
 def preload() -> None:
     """Starts the process that gateways are forked from, if it does not run. Its imports take place
     while the caller goes on."""
-    _fork_context.set_forkserver_preload(list(_PRELOADED))
+    _fork_context.set_forkserver_preload([_PRELOADED])
     with patch.dict(os.environ, _READ_ON_IMPORT):
         multiprocessing.forkserver.ensure_running()
 

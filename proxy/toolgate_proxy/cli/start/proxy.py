@@ -39,7 +39,7 @@ def proxy(
     if (config is None) == (not model):
         raise typer.BadParameter("Use either --config or --model.")
     require("proxy", "proxy")
-    from toolgate_core.collector import collector_paused
+    from toolgate_core.importing import importing
 
     from ...server import app as gateway
     from ...settings import settings
@@ -49,7 +49,7 @@ def proxy(
     if config is not None:
         gateway.set_defaults()  # the check imports LiteLLM
         try:
-            with collector_paused():
+            with importing():
                 warnings = check(config)
         except BadConfig as error:
             typer.echo(str(error), err=True)

@@ -15,6 +15,7 @@ from tests.support.servers.gateway_process import MASTER_KEY, Gateway
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import make_key
 
 CHAT = "/v1/chat/completions"
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}

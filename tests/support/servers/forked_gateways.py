@@ -1,0 +1,19 @@
+"""The modules of a gateway. The process that gateways are forked from imports this one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from toolgate_core.importing import importing
+
+with importing():
+    for name in (
+        "tests.support.servers.unused_packages",  # first: gateways run without them
+        "litellm.proxy.proxy_server",
+        "toolgate_proxy.admin.routes",
+        "toolgate_proxy.cli.main",
+        "toolgate_proxy.cli.start.proxy",
+        "toolgate_proxy.litellm_host.probe",
+        "toolgate_proxy.server.own_route",
+    ):
+        import_module(name)
