@@ -71,14 +71,10 @@ check: setup ## Check format, lint and types
 # logits_processor) runs all tests with one.
 ADAPTER ?=
 
-# The tests without vLLM run in two processes, those with it in one: vLLM takes both cores. With more
-# processes, tests of killed processes miss their limits, and all tests take no less time. Status 5
-# is pytest's "no tests": ARGS may select tests of one part only.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
 test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
-	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest -n 2 $(BY_FILE) -m "not vllm and not slow" $(ARGS) || [ $$? -eq 5 ]
-	TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest -m "vllm and not slow" $(ARGS) || [ $$? -eq 5 ]
+	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) python scripts/run_tests.py $(ARGS)
 
 test-nightly: setup ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)

@@ -28,17 +28,23 @@ settings.load_profile("toolgate")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Modules without a test of the mark that -m names are not imported, which takes half a minute
+    """Modules without a test of the marks that -m names are not imported, which takes half a minute
     for all of them."""
     selected = config.option.markexpr
-    for mark, folder in FOLDERS.items():
-        inside = collection_path.is_relative_to(folder)
-        if inside and f"not {mark}" in selected:
-            return True
-        is_module = collection_path.suffix == ".py"
-        if is_module and not inside and selected.split(" ")[0] == mark:
-            return f"pytest.mark.{mark}" not in collection_path.read_text() or None
-    return None
+    inside = {mark for mark, folder in FOLDERS.items() if collection_path.is_relative_to(folder)}
+    if any(f"not {mark}" in selected for mark in inside):
+        return True
+    required = required_marks(selected)
+    if not required or inside & required or collection_path.suffix != ".py":
+        return None
+    source = collection_path.read_text()
+    return not any(f"pytest.mark.{mark}" in source for mark in required) or None
+
+
+def required_marks(selected: str) -> set[str]:
+    """The marks of which each test has one: `(a or b) and not c` → {a, b}."""
+    first = selected.partition(" and ")[0].strip("()")
+    return set() if first.startswith("not ") else {*first.split(" or ")} - {""}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

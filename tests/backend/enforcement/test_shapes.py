@@ -52,7 +52,7 @@ def test_random_walks_give_valid_calls(
     found = model(name)
     machine = found.automaton(choice=choice)
     ended = called = several = 0
-    for seed in range(repeats(12, nightly=24)):
+    for seed in range(repeats(10, nightly=24)):
         machine.reset()
         tokens, _, whole = walk(machine, found, seed)
         if not whole:
@@ -75,7 +75,7 @@ def test_random_walks_give_valid_calls(
 def test_one_call_at_most(model: Callable[[str], Model], name: str) -> None:
     found = model(name)
     machine = found.automaton(choice="required", max_calls=1)
-    for seed in range(8):
+    for seed in range(repeats(4, nightly=8)):
         machine.reset()
         tokens, _, whole = walk(machine, found, seed)
         if whole:
@@ -130,7 +130,7 @@ def test_content_of_a_format_or_calls(
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     machine = found.automaton(schema, choice=choice)
     kinds = set()
-    for seed in range(24):
+    for seed in range(repeats(12, nightly=24)):
         machine.reset()
         tokens, _, whole = walk(machine, found, seed)
         if not whole:

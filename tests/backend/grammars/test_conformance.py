@@ -9,6 +9,7 @@ from itertools import islice
 import pytest
 
 from tests.models import ROOT
+from tests.support.effort import repeats
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.judge import Instance, Judge
 from tests.support.schemas.suites import Case, Result
@@ -52,8 +53,9 @@ def opened(judge: Judge) -> list[Result]:
 
 @pytest.fixture(scope="module")
 def sample(judge: Judge) -> list[Result]:
-    """One in three real schemas."""
-    return schema_suites.judged(islice(schema_suites.maskbench(), 0, None, 3), judge)
+    """One real schema in ten."""
+    step = repeats(10, nightly=3)
+    return schema_suites.judged(islice(schema_suites.maskbench(), 0, None, step), judge)
 
 
 ALL = pytest.param("real", marks=pytest.mark.slow)

@@ -11,6 +11,7 @@ import pytest
 
 from tests import tools
 from tests.support.dialects.model import DialectModel
+from tests.support.effort import repeats
 from toolgate_backend.grammars.completion import Scan
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
@@ -18,7 +19,7 @@ from toolgate_core.dialects.registry import DIALECTS
 
 CODECS = ("qwen3", "qwen3_coder", "gemma4", "llama4_pythonic", "minimax_m3")
 """A dialect with each codec."""
-WALKS, TOKENS, CHECKED_EVERY = 4, 40, 3
+WALKS, TOKENS, CHECKED_EVERY = repeats(2, nightly=4), 40, 3
 
 
 @lru_cache

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.scheduler.oracle import Violation
 from bench.scheduler.profile import Profile
-from bench.scheduler.run import earlier
-from bench.scheduler.simulation import Outcome, Simulation
-from bench.support.outcomes import keep
+from bench.scheduler.simulation import Simulation
 
 BASE = Profile(
     seed=1,
@@ -71,11 +68,3 @@ def test_the_same_seed_is_the_same_run() -> None:
         return Simulation(replace(BASE, shape="ngram", drafts=2, abort=0.0, rows=2)).run(40)
 
     assert run() == run()
-
-
-def test_a_run_goes_on_from_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "outcomes"
-    outcome = Outcome(3, 40, 1.5, Counter({"steps": 40}), ["a violation"])
-    keep(path, outcome, wanted=40)
-    assert earlier(path, 40) == {3: outcome}
-    assert earlier(path, 50) == {}

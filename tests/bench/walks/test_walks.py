@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,9 +10,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from bench.support.outcomes import Outcome, keep, kept
+from bench.support.outcomes import Outcome
 from bench.walks import walk
-from bench.walks.run import report
 from bench.walks.tools import parameters
 from toolgate_backend.enforcement.automaton import Automaton
 
@@ -91,12 +88,3 @@ def strict() -> dict[str, Any]:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     function = {"name": "tool_0", "parameters": schema | {"additionalProperties": False}}
     return {"type": "function", "function": function}
-
-
-def test_outcomes_are_kept(tmp_path: Path) -> None:
-    outcome = Outcome(3, 1.5, {"steps": "9"}, Counter({"walks": 12}), ["qwen3: wrong"])
-    file = tmp_path / "out"
-    keep(file, outcome)
-    assert kept(file) == kept(file, steps="9") == {3: outcome}
-    assert kept(file, steps="8") == kept(tmp_path / "none") == {}
-    assert "seed 3: qwen3: wrong" in report([outcome])

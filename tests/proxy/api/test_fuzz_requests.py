@@ -13,6 +13,7 @@ import pytest
 
 from bench.fuzz.run import APIS
 from bench.fuzz.values import DRAWN, Request
+from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
@@ -23,7 +24,7 @@ from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_proxy.api.surface import Surface
 
-REQUESTS = 2000
+REQUESTS = repeats(1000, nightly=2000)
 PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\]|\[\".*?\"\])*")
 STEP = re.compile(r"\[\".*?\"\]|\w+")
 SURFACES: dict[str, Surface] = {

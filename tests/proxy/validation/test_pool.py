@@ -21,6 +21,8 @@ from toolgate_proxy.validation.pool import LimitExceeded, ValidationPool, Worker
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job, JobResult
 
+pytestmark = pytest.mark.timed
+
 SLOW = doubling(26)
 """A valid schema whose validation takes about a second. No arguments violate it except objects with
 more than three members."""
@@ -88,7 +90,10 @@ def _processor_time(pid: int) -> int:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, signal.SIGSEGV, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+)
 async def test_the_job_of_a_killed_worker_is_repeated(
     pool: ValidationPool, number: signal.Signals
 ) -> None:

@@ -28,7 +28,7 @@ from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import BackendUnavailable
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.exhaustive]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.exhaustive, pytest.mark.timed]
 
 SLOW = source(hostile_schemas.of(q0=hostile_schemas.MEMORY["properties"]["q0"]), "slow")
 """A valid schema that compiles for more than a second."""
@@ -68,7 +68,15 @@ def _processor_time(pid: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGABRT, signal.SIGSEGV]
+    "number",
+    [
+        signal.SIGKILL,
+        signal.SIGSEGV,
+        *(
+            pytest.param(number, marks=pytest.mark.slow)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGABRT)
+        ),
+    ],
 )
 async def test_the_schema_of_a_killed_worker_is_compiled_again(
     quarantine: Quarantine, number: signal.Signals
