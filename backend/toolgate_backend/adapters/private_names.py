@@ -27,7 +27,7 @@ CALL_IDS = PrivateName(
 ENGINE = "vllm.v1.engine.core"
 SERVER_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.serve")
 """The largest modules of the process with the HTTP server. They are imported early."""
-ENGINE_MODULES = (ENGINE, "vllm.v1.worker.cpu_worker", "vllm.model_executor.models.qwen3")
+ENGINE_MODULES = (ENGINE, "vllm.v1.worker.gpu_worker")
 """The largest modules of the engine's processes."""
 MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
 GRAMMAR = "vllm.v1.structured_output.backend_types:StructuredOutputGrammar"
