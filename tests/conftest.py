@@ -11,7 +11,11 @@ from tests.support.agents.client_packages import prepare
 from tests.support.effort import repeats
 
 HERE = Path(__file__).parent
-FOLDERS = {"vllm": HERE / "gateway", "litellm_process": HERE / "proxy" / "process"}
+FOLDERS = {
+    "backend": HERE / "backend",
+    "litellm_process": HERE / "proxy" / "process",
+    "vllm": HERE / "gateway",
+}
 """Folders whose conftest.py marks all their tests."""
 
 # When it is imported, LiteLLM otherwise fetches a table of prices, and waits ten seconds without a

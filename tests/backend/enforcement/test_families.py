@@ -36,7 +36,7 @@ def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None
     machine, dice = model.automaton(choice=choice), random.Random(5)
     required = choice == "required"
     ended = 0
-    for seed in range(repeats(2, nightly=6)):
+    for seed in range(repeats(3, nightly=6)):
         machine.reset()
         tokens, _, whole = walk(machine, model, seed, 500)
         if not whole:

@@ -56,7 +56,7 @@ def outcome_of(answer: Handler) -> Outcome:
             return httpx.Response(200, json={"backends": [{"tools": engines}]})
         return answer(request, body)
 
-    outcome = Outcome(1)
+    outcome = Outcome(2)
 
     async def send() -> None:
         transport = httpx.MockTransport(handle)
