@@ -1,11 +1,11 @@
-"""Run the tests of `make test`, in two parts of about the same length.
+"""Run the tests of `make test`.
 
     python scripts/run_tests.py [arguments of pytest]
 
-First the tests with gateway processes and those that need a free core, in two processes. Then the
-tests with vLLM, which use one core for most of their time, and beside them, with a lower priority,
-those without servers: the backend's, and the others. Their output is shown in the end. The exit
-status is 0 if all tests passed, also if the arguments select no test of a group.
+First the tests with gateway processes and those that need a free core, then those with vLLM. They
+wait a lot, for processes and for each other. The tests without servers use the rest of the cores
+meanwhile, with a lower priority; their output is shown in the end. The exit status is 0 if all
+tests passed, also if the arguments select no test of a group.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryFile
 
-FREE_CORES = (
-    *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
-    *("-m", "(litellm_process or timed) and not slow"),
+SERVERS = (
+    (
+        *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+        *("-m", "(litellm_process or timed) and not slow"),
+    ),
+    ("-m", "vllm and not slow"),
 )
-VLLM = ("-m", "vllm and not slow")
 # One process imports vLLM, and the other one LiteLLM.
 NO_SERVERS = (
     ("-m", "backend and not vllm and not timed and not slow"),
@@ -34,7 +36,7 @@ NO_TESTS = 5
 
 
 def main(arguments: Sequence[str]) -> int:
-    statuses = [subprocess.run([*PYTEST, *FREE_CORES, *arguments], check=False).returncode]
+    statuses: list[int] = []
     with ExitStack() as files:
         outputs = [files.enter_context(TemporaryFile()) for _ in NO_SERVERS]
         beside = [
@@ -46,8 +48,9 @@ def main(arguments: Sequence[str]) -> int:
             for group, output in zip(NO_SERVERS, outputs, strict=True)
         ]
         try:
-            vllm = subprocess.run([*PYTEST, *VLLM, *arguments], check=False)
-            statuses.append(vllm.returncode)
+            for group in SERVERS:
+                done = subprocess.run([*PYTEST, *group, *arguments], check=False)
+                statuses.append(done.returncode)
         finally:  # an interrupt reaches the whole process group, and ends all of them
             for process, output in zip(beside, outputs, strict=True):
                 statuses.append(process.wait())

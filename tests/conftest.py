@@ -12,11 +12,11 @@ from tests.support.effort import repeats
 
 HERE = Path(__file__).parent
 FOLDERS = {
-    "backend": HERE / "backend",
-    "litellm_process": HERE / "proxy" / "process",
-    "vllm": HERE / "gateway",
+    "backend": (HERE / "backend", HERE / "models", HERE / "verify"),
+    "litellm_process": (HERE / "proxy" / "process",),
+    "vllm": (HERE / "gateway",),
 }
-"""Folders whose conftest.py marks all their tests."""
+"""Folders of which all tests have the mark."""
 
 # When it is imported, LiteLLM otherwise fetches a table of prices, and waits ten seconds without a
 # network.
@@ -35,7 +35,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Modules without a test of the marks that -m names are not imported, which takes half a minute
     for all of them."""
     selected = config.option.markexpr
-    inside = {mark for mark, folder in FOLDERS.items() if collection_path.is_relative_to(folder)}
+    inside = marks_of(collection_path)
     if any(f"not {mark}" in selected for mark in inside):
         return True
     required = required_marks(selected)
@@ -43,6 +43,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     source = collection_path.read_text()
     return not any(f"pytest.mark.{mark}" in source for mark in required) or None
+
+
+def marks_of(path: Path) -> set[str]:
+    """The marks of the folder in which a module is."""
+    return {mark for mark, folders in FOLDERS.items() if any(map(path.is_relative_to, folders))}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    for mark in marks_of(item.path):
+        item.add_marker(mark)
 
 
 def required_marks(selected: str) -> set[str]:

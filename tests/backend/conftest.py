@@ -27,10 +27,6 @@ from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import Tool, content_format, parse_tools
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    item.add_marker(pytest.mark.backend)
-
-
 @pytest.fixture(scope="session")
 def vocabulary() -> Vocabulary:
     import transformers

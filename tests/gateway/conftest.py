@@ -44,10 +44,6 @@ LAST = "test_faults"
 """Stops and kills servers."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    item.add_marker(pytest.mark.vllm)
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
     if module in BOTH_WAYS and "way" in metafunc.fixturenames:

@@ -23,13 +23,6 @@ from toolgate_proxy.stack.processes import free_port
 HERE = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker("litellm_process")
-
-
 def pytest_collection_finish(session: pytest.Session) -> None:
     """LiteLLM is imported while other tests run."""
     if any(item.path.is_relative_to(HERE) for item in session.items):

@@ -21,6 +21,7 @@ from tests.support.apis.responses_api import (
     streamed_and_whole,
 )
 from tests.support.apis.typed_events import read_events
+from tests.support.effort import repeats
 from tests.support.servers.script import call
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.responses.surface import Responses
@@ -65,7 +66,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ANSWERS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=repeats(12, nightly=25))
 @given(cuts=st.lists(st.integers(0, 80), max_size=8))
 def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None:
     params, sent = ANSWERS[name]
