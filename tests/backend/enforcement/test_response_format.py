@@ -12,6 +12,7 @@ import pytest
 
 from tests import tools
 from tests.support.dialects.tool_calls import calls_in
+from tests.support.effort import repeats
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -43,7 +44,7 @@ def test_content_or_calls_are_valid(
     schema = FORMATS[name]
     machine = automaton(tools.ALL, schema, choice=choice, reasoning=reasoning)
     finished = called = 0
-    for seed in range(12):
+    for seed in range(repeats(6, nightly=12)):
         machine.reset()
         tokens, ended = walk(machine, vocabulary, seed)
         if not ended:

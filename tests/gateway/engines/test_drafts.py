@@ -15,9 +15,10 @@ import pytest
 
 from tests.gateway.engines.raw import LIGHT, OFFERED, SCHEMAS, calls, generate
 from tests.gateway.servers import FEW_PLACES, Backend, Servers
+from tests.support.effort import repeats
 from toolgate_core import wire
 
-SEEDS = 24
+SEEDS = repeats(12, nightly=24)
 
 
 @pytest.fixture(scope="module")

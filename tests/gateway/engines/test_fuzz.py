@@ -10,7 +10,11 @@ from tests.gateway.conftest import status
 from tests.gateway.stack import Stack
 from tests.support.effort import repeats
 
-REQUESTS = {"chat": repeats(60, nightly=120), "responses": 80, "messages": 80}
+REQUESTS = {
+    "chat": repeats(60, nightly=120),
+    "responses": repeats(50, nightly=80),
+    "messages": repeats(50, nightly=80),
+}
 
 
 @pytest.mark.parametrize("api", APIS)

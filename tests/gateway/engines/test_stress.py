@@ -15,8 +15,9 @@ from tests import tools
 from tests.gateway.conftest import status
 from tests.gateway.requests import answers
 from tests.gateway.servers import Backend, Gateway
+from tests.support.effort import repeats
 
-REQUESTS, CONCURRENCY, CANCELLED = 200, 32, 0.3
+REQUESTS, CONCURRENCY, CANCELLED = repeats(120, nightly=200), 32, 0.3
 
 
 def mixed(rng: random.Random, common: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pytest
 from tests import tools
 from tests.gateway.conftest import status
 from tests.gateway.requests import answers
+from tests.support.effort import repeats
 
 USER = [{"role": "user", "content": "Call it."}]
 DIGIT = {"type": "integer", "minimum": 0, "maximum": 4}
@@ -68,7 +69,7 @@ def test_every_call_is_valid_in_both_forms(
     tool = TOOLS[name]
     request = {**common, "messages": USER, "tools": [tool], "parallel_tool_calls": False}
     request |= {"tool_choice": "required", "reasoning_effort": "none"}
-    for seed in range(6):
+    for seed in range(repeats(3, nightly=6)):
         whole, streamed = (
             outcome(client, stream=stream, **{**request, "seed": seed}) for stream in (False, True)
         )

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from tests.backend.grammars.codecs.tagged_forms import FORMS, model
+from tests.support.effort import repeats
 from tests.support.grids import sampled
 from toolgate_core.dialects.codecs import Tagged
 
@@ -161,7 +162,7 @@ def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
         "<![CDATA[",
     ]
     whole = 0
-    for seed in range(12):
+    for seed in range(repeats(6, nightly=12)):
         written = made.walk(grammar, seed, [made.form.marks.decode(text) for text in hostile])
         if written is None:
             continue
@@ -186,7 +187,7 @@ def test_counted_texts_with_parts_of_the_end_do_not_exceed_a_limit_of_the_engine
     }
     grammar = made.grammar(schema)
     hostile = ["\n" * 5, codec.end, codec.close, codec.end[:-2], codec.close + " ", "x" * 20]
-    for seed in range(6):
+    for seed in range(repeats(3, nightly=6)):
         written = made.walk(grammar, seed, [made.form.marks.decode(text) for text in hostile])
         if written is not None:
             jsonschema.validate(json.loads(made.parsed(schema, written)), schema)
