@@ -94,6 +94,13 @@ def spare_backend(backend_of_session: FakeBackend) -> FakeBackend:
     return backend_of_session
 
 
+@pytest.fixture(scope="module")
+def spare_redis() -> Iterator[RedisServer]:
+    """A Redis server for gateways that a module starts itself."""
+    with redis_server() as server:
+        yield server
+
+
 @pytest.fixture
 def gateway(gateway_of_session: Gateway) -> Iterator[str]:
     """The gateway's base URL. If it ends during a test, that test fails with the end of its log."""

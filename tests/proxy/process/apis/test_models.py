@@ -12,35 +12,29 @@ import pytest
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
-from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import make_key
 
 MODELS = ["tiny", "org/tiny", "other"]
 
 
 @pytest.fixture(scope="module")
-def redis_of_models() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def of_models(
     backend_of_session: FakeBackend,
-    redis_of_models: RedisServer,
+    spare_redis: RedisServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gateway]:
     log = tmp_path_factory.mktemp("models") / "log"
     arguments = [part for name in MODELS for part in ("--model", f"{name}=tiny")]
-    with serving(arguments, backend_of_session.url, log, redis_of_models.url) as gateway:
+    with serving(arguments, backend_of_session.url, log, spare_redis.url) as gateway:
         yield gateway
 
 
 async def test_key_lists_and_retrieves_only_its_models(
-    of_models: Gateway, redis_of_models: RedisServer
+    of_models: Gateway, spare_redis: RedisServer
 ) -> None:
     allowed = ["tiny", "org/tiny"]
-    sent, _ = await make_key(redis_of_models.url, of_models.url, models=tuple(allowed))
+    sent, _ = await make_key(spare_redis.url, of_models.url, models=tuple(allowed))
     async with openai_client(of_models.url, sent) as client:
         listed = [model async for model in client.models.list()]
         assert sorted(model.id for model in listed) == sorted(allowed)
@@ -86,9 +80,9 @@ HELLO = [{"role": "user", "content": "Hi."}]
     ],
 )
 async def test_an_unknown_model_is_answered_with_the_models_of_the_key(
-    of_models: Gateway, redis_of_models: RedisServer, path: str, body: dict[str, object]
+    of_models: Gateway, spare_redis: RedisServer, path: str, body: dict[str, object]
 ) -> None:
-    sent, _ = await make_key(redis_of_models.url, of_models.url, models=("tiny", "org/tiny"))
+    sent, _ = await make_key(spare_redis.url, of_models.url, models=("tiny", "org/tiny"))
     async with http_client(of_models.url, headers=bearer(sent)) as http:
         response: httpx.Response = await http.post(path, json={"model": "tinny", **body})
         assert response.status_code == 404, response.text
@@ -101,18 +95,18 @@ async def test_an_unknown_model_is_answered_with_the_models_of_the_key(
 
 @pytest.mark.parametrize("master", [True, False])
 async def test_unrestricted_key_retrieves_every_model(
-    of_models: Gateway, redis_of_models: RedisServer, master: bool
+    of_models: Gateway, spare_redis: RedisServer, master: bool
 ) -> None:
-    sent = MASTER_KEY if master else (await make_key(redis_of_models.url, of_models.url))[0]
+    sent = MASTER_KEY if master else (await make_key(spare_redis.url, of_models.url))[0]
     async with openai_client(of_models.url, sent) as client:
         assert sorted([model.id async for model in client.models.list()]) == sorted(MODELS)
         assert [(await client.models.retrieve(name)).id for name in MODELS] == MODELS
 
 
 async def test_model_is_retrieved_by_every_spelling_of_its_path(
-    of_models: Gateway, redis_of_models: RedisServer
+    of_models: Gateway, spare_redis: RedisServer
 ) -> None:
-    sent, _ = await make_key(redis_of_models.url, of_models.url, models=("org/tiny",))
+    sent, _ = await make_key(spare_redis.url, of_models.url, models=("org/tiny",))
     async with http_client(of_models.url, headers=bearer(sent)) as http:
         for path in ("/v1/models/org/tiny", "/models/org/tiny", "/v1/models/org%2Ftiny"):
             response: httpx.Response = await http.get(path)

@@ -18,7 +18,7 @@ from tests.support.litellm import recorder
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import BROWSER_ORIGIN, MASTER_KEY, serving
 from tests.support.servers.http_client import http_client
-from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.server.app import Route, make_config
@@ -40,12 +40,6 @@ class Configured:
         return [json.loads(line) for line in self.records.read_text().splitlines()]
 
 
-@pytest.fixture(scope="module")
-def redis_of_team() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
-
-
 @pytest.fixture
 def backend(spare_backend: FakeBackend) -> FakeBackend:
     return spare_backend
@@ -55,7 +49,7 @@ def backend(spare_backend: FakeBackend) -> FakeBackend:
 def configured(
     route: str,
     backend_of_session: FakeBackend,
-    redis_of_team: RedisServer,
+    spare_redis: RedisServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Configured]:
     folder = tmp_path_factory.mktemp(f"team-{route}")
@@ -76,7 +70,7 @@ def configured(
         "RECORDED": str(records),
         "TOOLGATE_ROUTE": "litellm" if route == "litellm" else "auto",
     }
-    redis = redis_of_team.url
+    redis = spare_redis.url
     with serving(arguments, backend_of_session.url, log, redis, **more) as gateway:
         yield Configured(gateway.url, route, records, log)
 
@@ -120,11 +114,11 @@ def _fresh(configured: Configured) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_one_success_event_a_request(
-    configured: Configured, team: httpx.AsyncClient, redis_of_team: RedisServer, stream: bool
+    configured: Configured, team: httpx.AsyncClient, spare_redis: RedisServer, stream: bool
 ) -> None:
     alias = f"events-{configured.way}-{stream}"
     key, _ = await make_key(
-        redis_of_team.url, configured.url, alias=alias, team="web", tags=("t1",), rpm=100
+        spare_redis.url, configured.url, alias=alias, team="web", tags=("t1",), rpm=100
     )
     body = asked(stream=stream, temperature=0.5, user="u1")
     response = await team.post(CHAT, json=body, headers={"Authorization": f"Bearer {key}"})
@@ -218,9 +212,9 @@ async def test_control_fields_are_refused_beside_hooks(
 
 
 async def test_failure_events_have_litellms_error_class(
-    configured: Configured, team: httpx.AsyncClient, redis_of_team: RedisServer
+    configured: Configured, team: httpx.AsyncClient, spare_redis: RedisServer
 ) -> None:
-    key, _ = await make_key(redis_of_team.url, configured.url, alias=f"few-{configured.way}", rpm=1)
+    key, _ = await make_key(spare_redis.url, configured.url, alias=f"few-{configured.way}", rpm=1)
     headers = {"Authorization": f"Bearer {key}"}
     assert (await team.post(CHAT, json=asked(), headers=headers)).status_code == 200
     assert (await team.post(CHAT, json=asked(), headers=headers)).status_code == 429
