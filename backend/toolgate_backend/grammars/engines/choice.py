@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.keywords import ANNOTATIONS
 from toolgate_core.schema.preparation.narrowing.narrowing import narrowed
+from toolgate_core.schema.preparation.narrowing.witnesses import schema_of, witness
 from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
@@ -87,9 +89,24 @@ def fallback_choices(
 def narrow_choices(
     parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Choice]:
-    """The choices for a schema of some of the values, of which masks enforce more. The residual
-    keywords of the choices are those of the narrower schema."""
-    return fallback_choices(narrowed(parameters), compiles)
+    """The choices for a schema of some of the values, of which masks enforce more. If masks can't
+    enforce all of it, or an engine refuses it, a schema of one valid object is tried before looser
+    ones. The residual keywords of the choices are those of the narrower schema."""
+    try:
+        looser = fallback_choices(narrowed(parameters), compiles)
+        first = next(looser)
+    except SchemaNotEnforceable:  # the narrower schema accepts nothing
+        if (found := witness(parameters)) is None:
+            raise
+        yield _choice(prepare(schema_of(found)))
+        return
+    if not first.residual:
+        yield first
+    if (found := witness(parameters)) is not None:
+        yield _choice(prepare(schema_of(found)))
+    if first.residual:
+        yield first
+    yield from looser
 
 
 def _prepared(parameters: dict[str, Any]) -> PreparedSchema:

@@ -25,17 +25,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..compiler import NICENESS, Compiler, CompilerSetup
-from ..completion import Completion
-from .protocol import (
-    MAX_FRAME_BYTES,
-    CompileJob,
-    CompileLimits,
-    add_measurements,
-    encode_frame,
-    examine,
-    warm_up,
-)
+from toolgate_core.importing import importing
+
+with importing():
+    from ..compiler import NICENESS, Compiler, CompilerSetup
+    from ..completion import Completion
+    from .protocol import (
+        MAX_FRAME_BYTES,
+        CompileJob,
+        CompileLimits,
+        add_measurements,
+        encode_frame,
+        examine,
+        warm_up,
+    )
 
 COMPILER_CACHE_BYTES = 64 * 2**20
 STACK_BYTES = 8 * 2**20

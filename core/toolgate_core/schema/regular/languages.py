@@ -101,9 +101,9 @@ NOTHING = Complement(EVERYTHING)
 def _automaton(language: Language) -> tuple[Automaton, tuple[Ranges, ...]] | None:
     """The automaton, and the sets that it divides characters into."""
     try:
-        parts = partition(_characters(language))
+        parts = partition(characters_of(language))
         algebra = Algebra(len(parts))
-        expression = _Builder(algebra, parts).language(language)
+        expression = Builder(algebra, parts).language(language)
         return automaton(algebra, expression), tuple(parts)
     except (Unsupported, RecursionError):
         return None
@@ -127,7 +127,7 @@ def _parsed(source: str) -> Part:
     return parse(source)
 
 
-def _characters(language: Language) -> Iterator[Ranges]:
+def characters_of(language: Language) -> Iterator[Ranges]:
     """The sets of characters in the definition of a language."""
     match language:
         case Matching(source):
@@ -138,9 +138,9 @@ def _characters(language: Language) -> Iterator[Ranges]:
             yield from {only(character) for text in texts for character in text}
         case Intersection(parts) | Union(parts):
             for part in parts:
-                yield from _characters(part)
+                yield from characters_of(part)
         case Complement(inside):
-            yield from _characters(inside)
+            yield from characters_of(inside)
         case _:
             yield ANY
 
@@ -158,7 +158,7 @@ def _characters_in(part: Part) -> Iterator[Ranges]:
             pass
 
 
-class _Builder:
+class Builder:
     """Makes the expressions of languages."""
 
     def __init__(self, algebra: Algebra, parts: list[Ranges]) -> None:

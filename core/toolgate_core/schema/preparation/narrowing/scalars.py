@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
-from math import lcm
+from itertools import chain
+from math import gcd, lcm
 from typing import Any
 
 from ..rewrites.document import Document
@@ -50,21 +51,21 @@ def narrow_numbers(document: Document, pointer: str, node: Node) -> None:
     if "number" not in types_of(node):
         return
     accepts = document.accepts(pointer)
-    found = [number for number in _candidates(document, node) if accepts(number)]
+    found = [number for number in numbers_near(parts_of(document, node)) if accepts(number)]
     if found:
         _replace(node, {"enum": found[:MAX_LISTED]})
 
 
-def _candidates(document: Document, node: Node) -> Iterator[float]:
-    """Multiples of what is named at this place, bounds, and small numbers."""
+def numbers_near(parts: Iterable[Node]) -> Iterator[float]:
+    """Multiples and bounds that schemas name, numbers beside them, and small ones."""
     factors = set[Fraction]()
     near = set[float]()
-    for part in parts_of(document, node):
-        if "multipleOf" in part:
-            factors.add(Fraction(str(part["multipleOf"])))
+    together = set[Fraction]()
+    for part in parts:
+        factors |= _factors(part)
         near |= {part[each] for each in BOUNDS if each in part}
-    common = lcm(*(f.numerator for f in factors)) if factors else 1
-    steps = [Fraction(common), *sorted(factors)]
+        together.add(_multiple([*_factors(part), *chain(*map(_factors, part.get("allOf", ())))]))
+    steps = sorted({_multiple(factors), *factors, *together}, reverse=True)
     for step in steps:
         yield from (_number(step * times) for times in MULTIPLES)
     for bound in sorted(near):
@@ -73,6 +74,18 @@ def _candidates(document: Document, node: Node) -> Iterator[float]:
             times = Fraction(str(bound)) // step
             yield from (_number(step * (times + more)) for more in (-2, -1, 0, 1, 2))
     yield from NUMBERS
+
+
+def _factors(node: Any) -> set[Fraction]:
+    named = isinstance(node, dict) and "multipleOf" in node
+    return {Fraction(str(node["multipleOf"]))} if named else set()
+
+
+def _multiple(factors: Collection[Fraction]) -> Fraction:
+    """The least common multiple, 1 of none."""
+    if not factors:
+        return Fraction(1)
+    return Fraction(lcm(*(f.numerator for f in factors)), gcd(*(f.denominator for f in factors)))
 
 
 def _number(value: Fraction) -> float:
