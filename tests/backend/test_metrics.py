@@ -1,4 +1,7 @@
-"""Our figures stand on vLLM's own /metrics, in both of its modes."""
+"""Our metrics are part of vLLM's /metrics, in both of its modes.
+
+tests/gateway/engines/test_drafts.py looks at those of a server with several API processes.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ print(TestClient(app).get("/metrics").text)
 """
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("processes", [pytest.param("one", marks=pytest.mark.slow), "several"])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["one", "several"])
 def test_metrics_are_exposed_by_vllm(tmp_path: Path, processes: str) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PROMETHEUS_MULTIPROC_DIR"}
     if processes == "several":

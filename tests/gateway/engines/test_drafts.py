@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import httpx
 import jsonschema
 import pytest
 
+from tests import tools
 from tests.gateway.engines.raw import LIGHT, OFFERED, SCHEMAS, calls, generate
 from tests.gateway.servers import FEW_PLACES, Backend, Servers
 from tests.support.effort import repeats
@@ -87,16 +89,32 @@ def test_forced_tokens_are_accepted_as_drafts(drafts: httpx.Client) -> None:
     assert sum(counted(drafts, "spec_decode_num_accepted_tokens").values()) > before
 
 
+def test_vllms_metrics_include_ours_of_all_api_processes(drafts: httpx.Client) -> None:
+    def compiles() -> float:
+        return sum(metric(drafts, "toolgate_backend_grammar_compile_seconds_count{").values())
+
+    before = compiles()
+    new = tools.tool("new_tool", {uuid4().hex: {"type": "integer"}})
+    generate(drafts, [new], "Call it.")
+    assert compiles() > before
+    assert sum(metric(drafts, "toolgate_backend_loaded_grammars").values()) >= 1
+
+
 def tokens_by_engine(client: httpx.Client) -> dict[str, float]:
     return counted(client, "generation_tokens")
 
 
 def counted(client: httpx.Client, what: str) -> dict[str, float]:
     """vLLM's counter, by its labels."""
-    name = f"vllm:{what}_total{{"
+    found = metric(client, f"vllm:{what}_total{{")
+    assert found, f"vLLM has no counter {what}"
+    return found
+
+
+def metric(client: httpx.Client, beginning: str) -> dict[str, float]:
+    """The metrics whose lines have this beginning, by name and labels."""
     lines = client.get("/metrics").text.splitlines()
-    found = [line.rpartition(" ") for line in lines if line.startswith(name)]
-    assert found, f"vLLM has no counter {name}"
+    found = [line.rpartition(" ") for line in lines if line.startswith(beginning)]
     return {labels: float(value) for labels, _, value in found}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +35,19 @@ PARAMETERS: dict[str, Any] = {
 _LIKES = frozenset(b'"}],<>/\n') | frozenset(b"calstrgohun")
 
 
+@cache
+def _tiny() -> tuple[Any, int, Any]:
+    """The tiny model's tokenizer, the size of its vocabulary, and its end-of-turn tokens."""
+    import transformers
+
+    directory = tiny_model()
+    return (
+        transformers.AutoTokenizer.from_pretrained(directory),
+        transformers.AutoConfig.from_pretrained(directory).vocab_size,
+        transformers.GenerationConfig.from_pretrained(directory).eos_token_id,
+    )
+
+
 class DialectModel:
     """`tokens` are the marks that are tokens; all other marks are text. `special`: whether the
     tokenizer calls them special. Conversations have five earlier calls."""
@@ -45,16 +59,13 @@ class DialectModel:
         offered: Sequence[Any] = tools.ALL,
         special: bool = True,
     ) -> None:
-        import transformers
+        from transformers import AddedToken
 
-        directory = tiny_model()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-        ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-        added = [
-            transformers.AddedToken(text, special=special, normalized=False) for text in tokens
-        ]
-        tokenizer.add_tokens(added)
+        made, size, ends = _tiny()
+        tokenizer = copy.deepcopy(made) if tokens else made
+        tokenizer.add_tokens(
+            [AddedToken(text, special=special, normalized=False) for text in tokens]
+        )
         size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
         self.dialect = dialect
         self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
