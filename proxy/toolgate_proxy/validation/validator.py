@@ -23,6 +23,7 @@ from toolgate_core.schema.formats import WITH_YEAR, YEAR_ZERO
 
 BEYOND_DOUBLES = 400
 """A power of ten beyond the range of doubles (up to 1.8E+308)."""
+_HUGE = f"1{'0' * BEYOND_DOUBLES}.{'0' * BEYOND_DOUBLES}1"
 MAX_DIGITS = 1_000
 """Maximum length of a number that is parsed as an integer. Python's own limit is 4,300."""
 BACKTRACK_LIMIT = 100_000
@@ -117,10 +118,11 @@ class Validator:
 
 def _decimal(text: str) -> Decimal:
     """Exact, because `multipleOf: 0.01` requires it. Numbers beyond the range of doubles are
-    replaced by one with a small exponent: 1e999999999 written as digits would fill the memory."""
+    replaced: 1e999999999 written as digits would fill the memory. Most parsers read them as
+    infinity, which is no multiple and no integer, so they are replaced by a fraction."""
     double = float(text)
     if isinf(double):
-        return Decimal(f"{'-' * text.startswith('-')}1E+{BEYOND_DOUBLES}")
+        return Decimal(f"{'-' * text.startswith('-')}{_HUGE}")
     if double == 0:
         is_zero = Decimal(text.lower().partition("e")[0]) == 0
         sign = "-" * text.startswith("-")
@@ -128,8 +130,11 @@ def _decimal(text: str) -> Decimal:
     return Decimal(text)
 
 
-def _integer(text: str) -> int | Decimal:
-    return int(text) if len(text) <= MAX_DIGITS else _decimal(text)
+def _integer(text: str) -> int:
+    """Integers of more than MAX_DIGITS are replaced by one beyond the range of doubles."""
+    if len(text) <= MAX_DIGITS:
+        return int(text)
+    return -(10**BEYOND_DOUBLES) if text.startswith("-") else 10**BEYOND_DOUBLES
 
 
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,6 +37,11 @@ def check(schema: dict[str, Any], arguments: str) -> Violation | None:
         ),
         ({"dependentRequired": {"a": ["b"]}}, '{"a": 1}', "", "dependentRequired"),
         ({"properties": {"a": {"multipleOf": 0.1}}}, '{"a": 0.35}', "/a", "multipleOf"),
+        ({"properties": {"a": {"multipleOf": 0.1}}}, '{"a": -2e400}', "/a", "multipleOf"),
+        ({"properties": {"a": {"multipleOf": 5}}}, '{"a": ' + "5" * 400 + ".0}", "/a",
+         "multipleOf"),
+        ({"properties": {"a": {"type": "integer"}}}, '{"a": 1e400}', "/a", "type"),
+        ({"properties": {"a": {"type": "number", "minimum": 9}}}, '{"a": -1e400}', "/a", "minimum"),
     ],
 )  # fmt: skip
 def test_violations_name_location_and_keyword(

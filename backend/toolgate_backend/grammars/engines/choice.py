@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.keywords import ANNOTATIONS
 from toolgate_core.schema.preparation.narrowing.narrowing import narrowed
-from toolgate_core.schema.preparation.narrowing.witnesses import schema_of, witness
+from toolgate_core.schema.preparation.narrowing.witnesses import (
+    counterexample,
+    schema_of,
+    witness,
+)
 from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
@@ -36,6 +41,8 @@ MAX_NODES = 2_000
 MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
 MAX_ITEMS = 64
+MAX_NARROW_NODES = 3_000
+"""Maximum number of subschemas of a narrower schema."""
 
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _ALLOWED: dict[str, frozenset[str]] = {
@@ -89,9 +96,10 @@ def fallback_choices(
 def narrow_choices(
     parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Choice]:
-    """The choices for a schema of some of the values, of which masks enforce more. If masks can't
-    enforce all of it, or an engine refuses it, a schema of one valid object is tried before looser
-    ones. The residual keywords of the choices are those of the narrower schema."""
+    """The choices for a schema of some of the values, of which masks enforce more. If they can't
+    enforce all of it, or it has invalid objects, too, or an engine refuses it, then a schema of one
+    valid object is tried before looser ones. The residual keywords of the choices are those of the
+    narrower schema."""
     try:
         looser = fallback_choices(narrowed(parameters), compiles)
         first = next(looser)
@@ -100,13 +108,21 @@ def narrow_choices(
             raise
         yield _choice(prepare(schema_of(found)))
         return
-    if not first.residual:
+    is_enough = not first.residual and _are_valid(first.schema, parameters)
+    if is_enough:
         yield first
     if (found := witness(parameters)) is not None:
         yield _choice(prepare(schema_of(found)))
-    if first.residual:
+    if not is_enough:
         yield first
     yield from looser
+
+
+def _are_valid(narrow: dict[str, Any], parameters: dict[str, Any]) -> bool:
+    """Whether the objects of a narrower schema seem to be valid. Those of a large schema, which
+    takes long to compile, are not tried."""
+    count = sum(1 for _ in islice(subschemas(narrow), MAX_NARROW_NODES + 1))
+    return count <= MAX_NARROW_NODES and counterexample(narrow, of=parameters) is None
 
 
 def _prepared(parameters: dict[str, Any]) -> PreparedSchema:

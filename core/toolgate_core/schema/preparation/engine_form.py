@@ -71,6 +71,7 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
         if isinstance(node, dict):
             _property_names(node, target)
             patterns.separate(node)
+            patterns.drop_forbidden(node)
             member_counts.divide(node, closed)
     for _, node in [*subschemas(schema)]:
         if isinstance(node, dict):
@@ -196,15 +197,22 @@ def _is_valid(schema: Any, instance: object) -> bool:
 
 
 def _counts(node: dict[str, Any]) -> None:
-    """Remove bounds on the number of properties that other keywords imply."""
-    required = set(node.get("required", ()))
+    """Remove bounds on the number of properties that other keywords imply or contradict."""
+    required = dict.fromkeys(node.get("required", ()))
     least = node.get("minProperties")
     if isinstance(least, int) and least <= len(required):
         del node["minProperties"]
     most = node.get("maxProperties")
-    closed = node.get("additionalProperties") is False and not node.get("patternProperties")
-    if isinstance(most, int) and closed and len(node.get("properties", {})) <= most:
+    if node.get("additionalProperties") is not False or node.get("patternProperties"):
+        return
+    declared = node.get("properties", {})
+    if isinstance(most, int) and len(declared) <= most:
         del node["maxProperties"]
+    allowed = [name for name, schema in declared.items() if schema is not False]
+    if node.get("minProperties", 0) > len(allowed):
+        # No object is accepted. Engines notice that a required member is forbidden.
+        del node["minProperties"]
+        node["required"] = [*required, "".join(declared) + "-"]
 
 
 def _whole(node: dict[str, Any]) -> None:

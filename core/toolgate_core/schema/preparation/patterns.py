@@ -8,7 +8,8 @@ from typing import Any
 import jsonschema_rs
 
 from ..canonical import canonical_json
-from ..regular.languages import Language, Matching
+from ..pattern_samples import matches
+from ..regular.languages import Language, Matching, Union
 
 MAX_PARTS = 12
 
@@ -39,6 +40,26 @@ def separate(node: dict[str, Any]) -> None:
             return
         made[pattern] = _all([given[each] for each in part.patterns])
     node["patternProperties"] = made
+
+
+def drop_forbidden(node: dict[str, Any]) -> None:
+    """Close an object if every name that no pattern matches is forbidden, and leave out forbidden
+    patterns. An engine may not notice that no name is left, and masks then allow names without
+    end."""
+    given = node.get("patternProperties", {})
+    forbidden = [pattern for pattern, schema in given.items() if schema is False]
+    if not forbidden:
+        return
+    if node.get("additionalProperties") is not False:
+        if not (~Union(tuple(map(Matching, given)))).is_empty:
+            return
+        node["additionalProperties"] = False
+    node["patternProperties"] = {p: schema for p, schema in given.items() if p not in forbidden}
+    if not node["patternProperties"]:
+        del node["patternProperties"]
+    for name in node.get("properties", {}):
+        if any(matches(pattern, name) for pattern in forbidden):
+            node["properties"][name] = False
 
 
 def _parts(patterns: list[str]) -> list[_Part] | None:

@@ -109,6 +109,32 @@ def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> Non
         assert before.is_valid(value) == after.is_valid(value), value
 
 
+NONE_LEFT = {"a": False, "^[^a]*$": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"patternProperties": NONE_LEFT}, {"additionalProperties": False}),
+        (
+            {"patternProperties": NONE_LEFT | {"^b": N}, "properties": {"b": S, "c": S}},
+            {"properties": {"b": False, "c": False}, "additionalProperties": False},
+        ),
+        (
+            {"patternProperties": {"a": False, "^b": N}, "additionalProperties": False},
+            {"patternProperties": {"^b[^a]*$": N}, "additionalProperties": False},
+        ),
+        ({"patternProperties": {"a": False}}, {"patternProperties": {"a": False}}),
+    ],
+)
+def test_forbidden_patterns_are_left_out_of_closed_objects(
+    schema: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    schema = canonical_schema({"type": "object"} | schema, param="schema")
+    made = to_engine_form(schema, PropertyOrder(schema))
+    assert made == {"type": "object"} | expected
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -1,4 +1,4 @@
-"""A value that a schema accepts, found by trying.
+"""Objects that a schema accepts, found by trying.
 
 Names of members are the shortest of each kind that the schema's patterns tell apart. Values are
 simple ones, and objects of those. Of values that are valid for the same members, only a few are
@@ -40,7 +40,16 @@ Object = dict[str, Any]
 
 def witness(schema: Any) -> Object | None:
     """An object that the schema accepts; None if none is found."""
-    return _Search(Document(schema)).run()
+    document = Document(schema)
+    return _Search(document, document.accepts("")).run()
+
+
+def counterexample(schema: Any, of: Any) -> Object | None:
+    """An object that the schema accepts although another one, which should accept all of its
+    objects, does not; None if none is found."""
+    document, whole = Document(schema), Document(of)
+    accepts, expected = document.accepts(""), whole.accepts("")
+    return _Search(document, lambda value: accepts(value) and not expected(value)).run()
 
 
 def schema_of(found: Object) -> Object:
@@ -54,10 +63,10 @@ def schema_of(found: Object) -> Object:
 
 
 class _Search:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, wanted: Callable[[Object], bool]) -> None:
         places = document.places()
         self._parts = [node for _, node in places]
-        self._accepts = document.accepts("")
+        self._wanted = wanted
         inside = [pointer for pointer, _ in reversed(places) if _OF_MEMBER.search(pointer)]
         self._checks = [document.accepts(pointer) for pointer in inside[:MAX_PLACES]]
         names = [*self._declared(document), *self._invented()]
@@ -72,7 +81,7 @@ class _Search:
                 for candidate in candidates:
                     if self._left <= 0:
                         return None
-                    if isinstance(candidate, dict) and self._is_valid(self._accepts, candidate):
+                    if isinstance(candidate, dict) and self._is_valid(self._wanted, candidate):
                         return candidate
                     self._keep(candidate)
                 candidates = grown()
