@@ -6,9 +6,11 @@ Every count includes the token that ends the turn. A call that just fits therefo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completion import Scan
+from ..grammars.engines.engine import Matcher
 from .calls.candidates import CandidateSet
 from .spec import Spec
 from .static_masks import StaticMasks
@@ -19,6 +21,22 @@ FREQUENT_SEARCH_TOKENS = 64
 longer to find and is searched less often."""
 MAX_SEARCHED_CANDIDATES = 8
 """Maximum number of candidates whose completions are searched."""
+
+
+Path = tuple[int, ...]
+"""Tokens that complete a grammar's text."""
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The result of a check whether a call must end."""
+
+    next_check: int
+    """The length of the sequence at which to check again."""
+    completion: Path = ()
+    """A completion from here on, if one was searched."""
+    forced: Path = ()
+    """The tokens that must follow; none if it is not yet time."""
 
 
 class Budget:
@@ -105,43 +123,63 @@ class Budget:
         length: int,
         *,
         first: bool,
-    ) -> tuple[tuple[int, ...], int]:
-        """The tokens that must end the grammar of the call from here on, and the length of the next
-        check. `call_tokens` is the number of the call's tokens so far.
+        earlier: Path = (),
+    ) -> Closing:
+        """When and how the grammar of the call must end. `call_tokens` is the number of the call's
+        tokens so far, and `earlier` the completion that the previous check found.
 
-        The list is empty if it is not yet time to close the call. Each token uses one of the
-        remaining tokens, and lengthens the shortest completion by at most the grammar's `growth`.
-        The model stays free as long as there is room for one such token.
+        Each token uses one of the remaining tokens, and lengthens the shortest completion by at
+        most the grammar's `growth`. The model stays free as long as there is room for one such
+        token.
         """
         remaining = self.remaining(length)
         assert remaining is not None
         known = [grammar for grammar in candidates.grammars if grammar.least_tokens is not None]
         if not known:
-            return (), NEVER
+            return Closing(NEVER)
         cost_per_token = 1 + max(grammar.growth for grammar in known)
         if candidates.in_prefix:
             spare = [
                 remaining - self._upper_bound(each, call_tokens, first=first) for each in known
             ]
             if min(spare) > 0:
-                return (), length + 1 + (min(spare) - 1) // cost_per_token
+                return Closing(length + 1 + (min(spare) - 1) // cost_per_token)
             if len(known) > MAX_SEARCHED_CANDIDATES:
                 # All of them fitted when the call began, so any one of them will do.
                 known = [known[spare.index(max(spare))]]
-        found: list[tuple[int, tuple[int, ...]]] = []
-        for grammar, matcher in candidates.matchers(known):
-            path = self._static.completion.path(matcher, scan, grammar.hints)
+        # Most tokens continue a string, which the earlier completion ends as before. Accepting its
+        # tokens takes a fraction of the time of a search.
+        for path in dict.fromkeys((earlier, ())):
+            found = self._completions(candidates, known, scan, remaining, path)
+            if not found:
+                return Closing(length + FREQUENT_SEARCH_TOKENS)
+            least_spare = min(spare for spare, _ in found)
+            searches_skipped = max(len(path) for _, path in found) // FREQUENT_SEARCH_TOKENS
+            if least_spare > searches_skipped * cost_per_token:
+                next_check = length + 1 + (least_spare - 1) // cost_per_token
+                return Closing(next_check, completion=found[0][1])
+        # The completion with the most spare tokens: if the name is not complete, the shortest call.
+        return Closing(length + 1, forced=max(found)[1])
+
+    def _completions(
+        self,
+        candidates: CandidateSet,
+        grammars: Sequence[MeasuredGrammar],
+        scan: Scan,
+        remaining: int,
+        earlier: Path,
+    ) -> list[tuple[int, Path]]:
+        """A completion of each grammar that has one, with the number of spare tokens. It is
+        `earlier` where that is still one."""
+        found: list[tuple[int, Path]] = []
+        for grammar, matcher in candidates.matchers(grammars):
+            path: Sequence[int] | None = earlier
+            if not earlier or not _completes(matcher, earlier):
+                path = self._static.completion.path(matcher, scan, grammar.hints)
             if path is not None:
                 after = self._tokens.after_grammar(grammar.name)
                 found.append((remaining - len(path) - after - grammar.growth, tuple(path)))
-        if not found:
-            return (), length + FREQUENT_SEARCH_TOKENS
-        least_spare = min(spare for spare, _ in found)
-        searches_skipped = max(len(path) for _, path in found) // FREQUENT_SEARCH_TOKENS
-        if least_spare > searches_skipped * cost_per_token:
-            return (), length + 1 + (least_spare - 1) // cost_per_token
-        # The completion with the most spare tokens: if the name is not complete, the shortest call.
-        return max(found)[1], length + 1
+        return found
 
     def _upper_bound(self, grammar: MeasuredGrammar, call_tokens: int, *, first: bool) -> int:
         """Maximum number of tokens to the end of the turn for a call that is inside its fixed
@@ -156,3 +194,15 @@ class Budget:
         head = self._tokens.head_count(grammar.name, first)
         after = self._tokens.after_grammar(grammar.name)
         return head + grammar.least_tokens + prefix_bytes + grammar.growth + after
+
+
+def _completes(matcher: Matcher, path: Path) -> bool:
+    """Whether the tokens end the matcher's text. The matcher is unchanged."""
+    taken = 0
+    for token in path:
+        if matcher.finished or not matcher.accept(token):
+            break
+        taken += 1
+    ends = matcher.finished and taken == len(path)
+    matcher.rollback(taken)
+    return ends

@@ -54,6 +54,8 @@ class State(NamedTuple):
     """Position in the JSON text of the call; updated only if the call may have to be closed."""
     next_budget_check: int = 0
     """The sequence length at which to check again whether the call must be closed."""
+    completion: tuple[int, ...] = ()
+    """The completion of the call that the last of these checks found."""
     closing: bool = False
     """The end of the call, or of a repeated string in it, was forced: the turn ends after it, with
     the mark of closed calls."""

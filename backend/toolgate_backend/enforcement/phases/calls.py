@@ -84,11 +84,21 @@ class CallPhases(PhaseSteps):
             return state
         if length < state.next_budget_check:
             return state
-        forced, next_check = budget.closing_tokens(
-            candidates, state.grammar_tokens, state.scan, length, first=state.calls == 0
+        found = budget.closing_tokens(
+            candidates,
+            state.grammar_tokens,
+            state.scan,
+            length,
+            first=state.calls == 0,
+            earlier=state.completion,
         )
-        closing = state.closing or bool(forced)
-        return replace(state, forced=forced, next_budget_check=next_check, closing=closing)
+        return replace(
+            state,
+            forced=found.forced,
+            completion=found.completion,
+            next_budget_check=found.next_check,
+            closing=state.closing or bool(found.forced),
+        )
 
     # --- SELECT: another call, or the end ---
 
