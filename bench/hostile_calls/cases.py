@@ -11,9 +11,9 @@ from bench.walks.tools import tools
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
 
-CHOICES: tuple[Choice, ...] = ("required", "required", "required", "named", "auto", "none")
+CHOICES: tuple[Choice, ...] = (*("required",) * 4, "named", "auto", "auto", "none")
 TEMPERATURES = (0.0, 0.5, 1.0, 1.0, 1.5, 2.0)
-BUDGETS = (40, 60, 100, 150, 300, 600)
+BUDGETS = (30, 40, 50, 60, 80, 120, 180, 400)
 """Values of `max_tokens`. The longer ones have room for several calls."""
 CLOSE_MARK, HOSTILE_MARK = 7.5, 8.0
 """Biases of texts that end something, and of texts of calls. They balance the closers of JSON."""
@@ -47,7 +47,7 @@ def make_case(
     if bias and rng.random() < 0.9:
         common["logit_bias"] = bias
     options: dict[str, Any] = {}
-    if rng.random() < 0.6:  # then even a small budget has a whole call
+    if rng.random() < 0.7:  # then even a small budget has a whole call
         options["on_budget"] = "close"
     if rng.random() < 0.3:
         options["repetition_guard"] = False

@@ -102,7 +102,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--calls", type=int, default=1_000, help="complete calls in all")
-    parser.add_argument("--sets", type=int, default=40, help="sets of tools of each seed")
+    parser.add_argument("--sets", type=int, default=20, help="sets of tools of each seed")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--concurrency", type=int, default=48)
     add_options(parser)
