@@ -88,8 +88,10 @@ async def _send(
     concurrency: int,
 ) -> None:
     headers = {"authorization": f"Bearer {server.key}"}
+    # The server closes a connection after five idle seconds, possibly while the client reuses it.
+    limits = httpx.Limits(max_connections=concurrency, keepalive_expiry=2)
     async with httpx.AsyncClient(
-        base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False
+        base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False, limits=limits
     ) as http:
         load = Load(http, server.model_name(), drawn, markup, outcome)
         await load.run(sets, concurrency)
