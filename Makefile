@@ -71,8 +71,6 @@ check: setup ## Check format, lint and types
 # logits_processor) runs all tests with one.
 ADAPTER ?=
 
-BY_FILE := --dist loadfile --no-loadscope-reorder
-
 test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
 	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) python scripts/run_tests.py $(ARGS)
 
@@ -80,7 +78,7 @@ test-nightly: setup ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
 
 test-fast: setup ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
-	pytest -n 2 $(BY_FILE) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
+	@python scripts/run_tests.py --fast $(ARGS)
 
 # DEMO=no leaves out the recording of the demo, which starts vLLM twice and takes minutes.
 DEMO ?= yes
