@@ -277,3 +277,32 @@ def test_completion_of_many_tools_is_not_searched_per_tool(
     assert tight.accept_tokens([call_begin])
     assert len(searched) == 1
     assert tight.state.closing
+
+
+def test_the_end_of_a_call_is_not_searched_again_while_a_string_goes_on(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    static_masks: StaticMasks,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The completion that ends the string is the same after each of its tokens."""
+    numbers = {name: {"type": "integer"} for name in "abcdefghijkl"}
+    tool = tools.tool("note", {"text": {"type": "string"}} | numbers)
+    begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
+    machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
+    searched: list[Any] = []
+    path = static_masks.completion.path
+
+    def counted(*position: Any) -> Any:
+        searched.append(position)
+        return path(*position)
+
+    monkeypatch.setattr(static_masks.completion, "path", counted)
+    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
+    checked = set[int]()
+    [word] = vocabulary.encode(" the")
+    while not machine.state.closing:
+        assert machine.accept_tokens([word])
+        checked.add(machine.state.next_budget_check)
+    assert len(checked) > 10
+    assert len(searched) <= 3
