@@ -119,7 +119,9 @@ def read(case: Case, api: Api, stream: bool, response: httpx.Response) -> list[A
         answer = api.streamed(data) if stream else api.whole(data)
     except (AssertionError, LookupError, TypeError, ValueError) as error:
         return f"invalid response: {error!r}"[:300]
-    return "the response failed" if answer.reason == "failed" else [answer]
+    if answer.reason == "failed":
+        return f"the response failed: {response.text[-600:]}"
+    return [answer]
 
 
 def refusal(text: str) -> str | None:

@@ -56,7 +56,7 @@ class Automaton:
         self._length = 0  # tokens of the response so far
         self._first_mask: masks.Mask | None = None
         self._history: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
-        self._machine = self._unlimited
+        self._machine = self._unlimited if self._accepted else self._limited
         self._state = self._machine.initial_state()
         if not self.accept_tokens(self._accepted):
             raise BackendError(

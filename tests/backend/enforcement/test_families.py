@@ -54,13 +54,31 @@ def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None
     assert ended
 
 
-@pytest.mark.exhaustive
-def test_a_call_closes_at_the_budget(model: DialectModel) -> None:
+def shortest_call(model: DialectModel) -> int:
     tokens = model.vocabulary.call_tokens
-    shortest = min(
+    return min(
         tokens.shortest_call(each.name, each.least_tokens or 0, first=True)
         for each in model.tools()
     )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("spare", [-1, 14])
+def test_a_turn_in_a_small_budget_is_whole_or_cut(model: DialectModel, spare: int) -> None:
+    """A call that exceeds the budget does not begin, nor does a message that only a call may
+    follow."""
+    budget = shortest_call(model) + spare
+    machine = model.automaton(choice="auto", budget=budget)
+    for seed in range(repeats(4, nightly=12)):
+        machine.reset()
+        tokens, phases, whole = walk(machine, model, seed, limit=budget)
+        model.segment(tokens, reason="stop" if whole else "length")
+        assert spare >= 0 or "TOOL_CALL" not in phases, model.text(tokens)
+
+
+@pytest.mark.exhaustive
+def test_a_call_closes_at_the_budget(model: DialectModel) -> None:
+    shortest = shortest_call(model)
     machine = model.automaton(choice="required", budget=shortest + 7, close_at_budget=True)
     for seed in range(2):
         machine.reset()

@@ -31,7 +31,7 @@ class MessagePhase(ThinkingPhase, CallPhases):
                 kinds.append("empty")
             else:
                 kinds += ["content"] if content is None else []
-                kinds += ["preamble"] if grammars else []
+                kinds += ["preamble"] if grammars and self._fits_preamble(length) else []
             calls_now = () if self._texts.content_always else grammars
             return static.messages(kinds, None if required else content, calls_now, call_id)
         in_text = self._texts.has_text_trigger or self._texts.begins_with_name
@@ -39,6 +39,13 @@ class MessagePhase(ThinkingPhase, CallPhases):
             # A mark that begins the calls is allowed in addition, but a text is a candidate.
             return static.content_or_calls(None if required else content, grammars, call_id)
         return static.content_or_calls(content, (), "") if content is not None else None
+
+    def _fits_preamble(self, length: int) -> bool:
+        """Whether a call fits after a message that only a call may follow. The model may write the
+        beginning of the message in the smallest tokens."""
+        begin, end = self._texts.begins.get("preamble", b""), self._texts.preamble_end
+        tokens = len(begin) + (len(end.tokens) if end else 0)
+        return self._permissions.budget.fits_call(length, tokens)
 
     def _inside_content(self) -> State:
         """The state if the prompt ends inside a message of content."""
