@@ -300,6 +300,22 @@ class Segmenter:
         written = text.rstrip()
         return written.removesuffix(end).rstrip() if end and written.endswith(end) else text
 
+    def _without_begun_mark(self, text: str) -> str:
+        """`text` without the beginning of the text that ends it, or with which reasoning or calls
+        begin, if that has a mark: a response can be cut in the middle of it."""
+        if self._phase is _Phase.REASONING:
+            end = self._form.reasoning_end
+        elif self._messages is not None and self._message is not None:
+            end = self._messages.end(self._message)
+        else:
+            end = self._content_end
+        following = (end, self._form.reasoning_begin, *self._triggers)
+        first = next((at for at, each in enumerate(text) if self._form.marks.is_mark(each)), -1)
+        for at in range(first + 1):
+            if any(each.startswith(text[at:]) for each in following):
+                return text[:at].rstrip()
+        return text
+
     def _release(self, ends: Sequence[str], events: list[Event]) -> None:
         text, logprobs = self._free.release(ends)
         if text:
@@ -393,7 +409,7 @@ class Segmenter:
         text, logprobs = self._free.take()
         if self._messages and self._phase is _Phase.CONTENT and self._message is None:
             return  # the beginning of a message
-        text = self._skipped.lstrip() + self._without_end(text)
+        text = self._skipped.lstrip() + self._without_begun_mark(self._without_end(text))
         if text or logprobs:
             self._send(text, logprobs, events)
 

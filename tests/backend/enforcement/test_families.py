@@ -7,14 +7,17 @@ import random
 from collections.abc import Iterator
 
 import jsonschema
+import jsonschema_rs
 import pytest
 
+from tests import tools
 from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.schema.formats import BUILT_IN
 
 NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
 
@@ -86,3 +89,19 @@ def test_a_call_closes_at_the_budget(model: DialectModel) -> None:
         assert whole, model.text(written)
         [first, *_] = calls_in(model.segment(written))
         jsonschema.validate(json.loads(first[1]), PARAMETERS[first[0]])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["qwen3_coder", "glm45", "gemma4", "spark2_5", "functiongemma"])
+def test_the_shortest_text_of_a_format_has_the_format(name: str) -> None:
+    """An empty text has none of them."""
+    texts = {each: {"type": "string", "format": each} for each in sorted(BUILT_IN)}
+    tool = tools.tool("f", texts)
+    model = DialectModel(DIALECTS[name], marks_of(DIALECTS[name]), [tool])
+    budget = shortest_call(model) + 10
+    machine = model.automaton(choice="required", budget=budget, close_at_budget=True)
+    written, _, whole = walk(machine, model, 0, limit=budget)
+    assert whole
+    [(_, arguments)] = calls_in(model.segment(written))
+    schema = tool["function"]["parameters"]
+    jsonschema_rs.validate(schema, json.loads(arguments), validate_formats=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.dialects.golden_tokens import (
+    ORDINARY,
     GoldenTokens,
     ended_calls,
     finish_of,
@@ -15,6 +16,7 @@ from tests.support.dialects.golden_tokens import (
     two_way_splits,
 )
 from tests.support.dialects.marks import marks_of
+from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
@@ -61,6 +63,25 @@ def test_events_do_not_depend_on_the_tokens(
     assert found.segment(golden, [units]) == whole, "a token for each character"
     for at, parts in enumerate(two_way_splits(units), start=1):
         assert found.segment(golden, parts) == whole, f"split at {at}"
+
+
+@pytest.mark.parametrize(("dialect", "golden"), CASES)
+def test_a_message_that_is_cut_after_a_mark_is_the_beginning_of_the_whole(
+    dialect: Dialect, golden: Golden
+) -> None:
+    """The text that ends a part of the message may have begun."""
+    found = tokens_of(dialect, special=True)
+    tokens = joined(found.units(golden.text))
+    for at in range(1, len(tokens)):
+        if tokens[at - 1][0] == ORDINARY:
+            continue
+        events = found.segment(golden, [tokens[:at]], cut=True)
+        assert isinstance(events[-1], Finish)
+        assert events[-1].reason == "length"
+        content = "".join(each.text for each in events if isinstance(each, ContentDelta))
+        reasoning = "".join(each.text for each in events if isinstance(each, ReasoningDelta))
+        assert (golden.content or "").startswith(content.rstrip())
+        assert (golden.reasoning or "").startswith(reasoning.rstrip())
 
 
 TYPES = {str, int, bool, list, dict}

@@ -66,8 +66,11 @@ class GoldenTokens:
             at += len(written)
         return units
 
-    def segment(self, golden: Golden, parts: Sequence[Sequence[Token]]) -> list[Event]:
-        """The events of the tokens, fed in these parts, with adjacent deltas joined."""
+    def segment(
+        self, golden: Golden, parts: Sequence[Sequence[Token]], *, cut: bool = False
+    ) -> list[Event]:
+        """The events of the tokens, fed in these parts, with adjacent deltas joined. `cut`: the
+        maximum of tokens ended the response, and no end-of-turn token did."""
         segmenter = Segmenter(
             self._dialect,
             MarkIds(tokens=self._ids, end_of_turn=(END,)),
@@ -75,9 +78,9 @@ class GoldenTokens:
             reasoning_open=golden.reasoning_open,
         )
         events: list[Event] = []
-        for part in (*parts, [(END, "")]):
+        for part in parts if cut else (*parts, [(END, "")]):
             events += segmenter.feed([token for token, _ in part], [text for _, text in part])
-        return joined_deltas([*events, *segmenter.finish("stop")])
+        return joined_deltas([*events, *segmenter.finish("length" if cut else "stop")])
 
 
 def joined(units: Sequence[Token]) -> list[Token]:

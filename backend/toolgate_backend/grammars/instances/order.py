@@ -65,7 +65,7 @@ def _applying(value: Any, schema: Any, root: Any) -> Iterator[dict[str, Any]]:
 def _valid(value: Any, branch: Any, root: Any) -> bool:
     whole = {"$defs": root.get("$defs", {}), "allOf": [branch]}
     try:
-        return bool(jsonschema_rs.is_valid(whole, value))
+        return bool(jsonschema_rs.is_valid(whole, value, validate_formats=True))
     except (ValueError, jsonschema_rs.ValidationError):
         return True
 

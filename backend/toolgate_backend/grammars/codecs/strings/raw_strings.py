@@ -88,7 +88,7 @@ class RawStrings:
         schema = {keyword: value for keyword, value in schema.items() if keyword not in uncounted}
         parts = [_length(schema), *patterns_of(schema)]
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
-        can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "")
+        can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "", validate_formats=True)
         if not self._cdata:
             return self._terminal(body, forbidden, can_be_empty=can_be_empty)
         plain = self._rules.add("TEXT", r"/[^<&\n\r]*/")

@@ -85,7 +85,7 @@ def listed(schema: dict[str, Any]) -> list[Any] | None:
     else:
         return None
     rest = {keyword: value for keyword, value in schema.items() if keyword not in ("enum", "const")}
-    return [value for value in values if jsonschema_rs.is_valid(rest, value)]
+    return [value for value in values if _satisfies(value, rest)]
 
 
 def restricted(schema: dict[str, Any], kinds: frozenset[str]) -> dict[str, Any] | None:
@@ -100,3 +100,7 @@ def restricted(schema: dict[str, Any], kinds: frozenset[str]) -> dict[str, Any] 
     if "number" in common:
         common -= {"integer"}
     return {**schema, "type": sorted(common)}
+
+
+def _satisfies(value: Any, schema: dict[str, Any]) -> bool:
+    return bool(jsonschema_rs.is_valid(schema, value, validate_formats=True))
