@@ -134,7 +134,7 @@ def _integer(text: str) -> int:
     """Integers of more than MAX_DIGITS are replaced by one beyond the range of doubles."""
     if len(text) <= MAX_DIGITS:
         return int(text)
-    return -(10**BEYOND_DOUBLES) if text.startswith("-") else 10**BEYOND_DOUBLES
+    return int(f"{'-' * text.startswith('-')}1{'0' * BEYOND_DOUBLES}")
 
 
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
