@@ -15,6 +15,7 @@ from typing import Any
 from ...regular.kinds import shortest_of_each_kind
 from ...regular.languages import Matching
 from ..rewrites.document import Document
+from ..rewrites.emptiness import listed_in
 from .samples import parts_of
 from .scalars import numbers_near
 
@@ -114,7 +115,7 @@ class _Search:
             for keyword in ("required", "properties", "dependentRequired", "dependentSchemas"):
                 yield from part.get(keyword, ())
             for names in parts_of(document, part.get("propertyNames")):
-                yield from (text for text in _listed_in(names) if isinstance(text, str))
+                yield from (text for text in listed_in([names]) or () if isinstance(text, str))
 
     def _invented(self) -> Iterable[str]:
         patterns: dict[str, None] = {}
@@ -127,8 +128,4 @@ class _Search:
 
     def _listed(self) -> Iterator[Any]:
         for part in self._parts:
-            yield from _listed_in(part)
-
-
-def _listed_in(node: Object) -> list[Any]:
-    return [*node.get("enum", ()), *([node["const"]] if "const" in node else ())]
+            yield from listed_in([part]) or ()
