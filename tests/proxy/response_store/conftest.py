@@ -30,7 +30,7 @@ def response(name: str, previous: str | None = None, text: str = "Hello") -> Sto
 
 def log() -> EventLog:
     made = EventLog({"status": "in_progress"})
-    for delta in ("Hel", "lo"):
+    for delta in ("first part", ", rest"):
         made.add({"type": "response.output_text.delta", "output_index": 0, "delta": delta})
     made.add({"type": "response.output_item.done", "output_index": 0})
     return made

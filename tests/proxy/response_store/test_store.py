@@ -23,7 +23,7 @@ async def test_a_response_is_read_as_it_was_stored(make_store: MakeStore) -> Non
     events = await make_store().events(OWNER, "resp_1")
     assert events == log()
     assert events is not None
-    assert [event.get("delta") for event in events.events()] == ["Hel", "lo", None]
+    assert [event.get("delta") for event in events.events()] == ["first part", ", rest", None]
 
 
 async def test_a_response_that_was_not_streamed_has_no_events(store: ResponseStore) -> None:
