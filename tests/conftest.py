@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,16 +34,27 @@ settings.load_profile("toolgate")
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Modules without a test of the marks that -m names are not imported, which takes half a minute
-    for all of them."""
+    for all of them, nor is the conftest.py of a folder of such modules."""
     selected = config.option.markexpr
-    inside = marks_of(collection_path)
-    if any(f"not {mark}" in selected for mark in inside):
+    if any(f"not {mark}" in selected for mark in marks_of(collection_path)):
         return True
     required = required_marks(selected)
-    if not required or inside & required or collection_path.suffix != ".py":
+    if not required or collection_path.suffix not in ("", ".py"):
         return None
-    source = collection_path.read_text()
-    return not any(f"pytest.mark.{mark}" in source for mark in required) or None
+    inside = collection_path.rglob("*.py") if collection_path.is_dir() else [collection_path]
+    return not any(may_have(path, required) for path in inside) or None
+
+
+def may_have(module: Path, required: set[str]) -> bool:
+    """Whether a test of the module may have one of the marks."""
+    return bool(marks_of(module) & required) or any(
+        f"pytest.mark.{mark}" in source_of(module) for mark in required
+    )
+
+
+@cache
+def source_of(module: Path) -> str:
+    return module.read_text()
 
 
 def marks_of(path: Path) -> set[str]:
