@@ -28,7 +28,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 gc.disable()
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("toolgate", deadline=None, max_examples=repeats(40, nightly=100))
+settings.register_profile("toolgate", deadline=None, max_examples=repeats(30, nightly=100))
 settings.load_profile("toolgate")
 
 

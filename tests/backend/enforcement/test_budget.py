@@ -14,6 +14,7 @@ import pytest
 
 from tests import tools
 from tests.support.dialects.tool_calls import calls_in
+from tests.support.effort import repeats
 from toolgate_backend.endpoint.sampling import check_budget
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
@@ -103,7 +104,7 @@ def test_close_at_budget_gives_a_valid_call_from_the_minimum_budget_up(
     of = {n: size for n, size in bodies.items() if name in (None, n)}
     how = {"choice": "required", "reasoning": reasoning, "close_at_budget": True}
     floor = least(vocabulary, of, how)
-    for budget in [*range(floor, floor + 12), 80, 130, 256]:
+    for budget in [*range(floor, floor + repeats(6, nightly=12)), 80, 130, 256]:
         machine, spec = made(automaton, offered, **how, budget=budget)
         events, length = run(machine, vocabulary, spec, seed=budget)
         assert length <= budget

@@ -19,6 +19,7 @@ from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.formats import BUILT_IN
 
+ENDED_WALKS = repeats(2, nightly=6)
 NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
 
 
@@ -39,7 +40,9 @@ def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None
     machine, dice = model.automaton(choice=choice), random.Random(5)
     required = choice == "required"
     ended = 0
-    for seed in range(repeats(3, nightly=6)):
+    for seed in range(6):
+        if ended == ENDED_WALKS:
+            break
         machine.reset()
         tokens, _, whole = walk(machine, model, seed, 500)
         if not whole:
@@ -72,7 +75,7 @@ def test_a_turn_in_a_small_budget_is_whole_or_cut(model: DialectModel, spare: in
     follow."""
     budget = shortest_call(model) + spare
     machine = model.automaton(choice="auto", budget=budget)
-    for seed in range(repeats(4, nightly=12)):
+    for seed in range(repeats(3, nightly=12)):
         machine.reset()
         tokens, phases, whole = walk(machine, model, seed, limit=budget)
         model.segment(tokens, reason="stop" if whole else "length")

@@ -38,7 +38,7 @@ def test_the_segmenter_finds_the_calls_of_the_reader(
     found, dice = model(name), random.Random(7)
     machine = found.automaton(choice=choice)
     seen = 0
-    for seed in range(repeats(10, nightly=24)):
+    for seed in range(repeats(6, nightly=24)):
         machine.reset()
         tokens, _, whole = walk(machine, found, seed)
         if not whole:

@@ -53,8 +53,8 @@ def opened(judge: Judge) -> list[Result]:
 
 @pytest.fixture(scope="module")
 def sample(judge: Judge) -> list[Result]:
-    """One real schema in ten."""
-    step = repeats(10, nightly=3)
+    """One real schema in sixteen."""
+    step = repeats(16, nightly=3)
     return schema_suites.judged(islice(schema_suites.maskbench(), 0, None, step), judge)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.dialects.golden_tokens import (
     two_way_splits,
 )
 from tests.support.dialects.marks import marks_of
+from tests.support.effort import repeats
 from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
@@ -61,7 +63,9 @@ def test_events_do_not_depend_on_the_tokens(
     units = found.units(golden.text)
     whole = found.segment(golden, [joined(units)])
     assert found.segment(golden, [units]) == whole, "a token for each character"
-    for at, parts in enumerate(two_way_splits(units), start=1):
+    step = repeats(2, nightly=1)  # other goldens of the form are split at other places
+    splits = enumerate(two_way_splits(units), start=1)
+    for at, parts in islice(splits, len(units) % step, None, step):
         assert found.segment(golden, parts) == whole, f"split at {at}"
 
 

@@ -20,7 +20,7 @@ from tests.gateway.servers import FEW_PLACES, Backend, Servers
 from tests.support.effort import repeats
 from toolgate_core import wire
 
-SEEDS = repeats(12, nightly=24)
+SEEDS = repeats(8, nightly=24)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,14 @@ def test_auto_selects_structured_output_with_drafts(drafts: httpx.Client) -> Non
 
 
 @pytest.mark.parametrize("choice", ["required", "auto"])
-@pytest.mark.parametrize("text", ["A table.", "Light on!", "Book book book book book."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("A table.", marks=pytest.mark.slow),
+        "Light on!",
+        "Book book book book book.",
+    ],
+)
 def test_greedy_answers_are_the_same_with_and_without_drafts(
     drafts: httpx.Client, plain: httpx.Client, choice: str, text: str
 ) -> None:

@@ -11,9 +11,9 @@ from tests.gateway.stack import Stack
 from tests.support.effort import repeats
 
 REQUESTS = {
-    "chat": repeats(60, nightly=120),
-    "responses": repeats(50, nightly=80),
-    "messages": repeats(50, nightly=80),
+    "chat": repeats(30, nightly=120),
+    "responses": repeats(24, nightly=80),
+    "messages": repeats(24, nightly=80),
 }
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from tests.gateway.engines.raw import OFFERED, SCHEMAS, calls, generate
 from tests.gateway.servers import Backend, Servers, adapters
+from tests.support.effort import repeats
 from toolgate_core import wire
 
-AT_ONCE, ASKED = 4, 24
+AT_ONCE, ASKED = 4, repeats(12, nightly=24)
 
 
 @pytest.fixture

@@ -14,10 +14,12 @@ import tokenizers
 from tests import tools
 from tests.gateway.requests import answers
 from tests.models import tiny_model
+from tests.support.effort import repeats
 
 USER = [{"role": "user", "content": "Weather in Beijing?"}]
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
 CLOSE = {"toolgate": {"on_budget": "close"}}
+LARGER = (48, 64, 96, 128, 200, 256)[:: repeats(2, nightly=1)]
 
 
 def request(max_tokens: int, **more: Any) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def test_with_on_budget_close_every_call_is_valid_from_the_least_budget_on(
     floor = least(client, tool_choice=choice)
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(**request(floor - 1, tool_choice=choice, extra_body=CLOSE))
-    budgets = [*range(floor, floor + 8), 48, 64, 96, 128, 200, 256]
+    budgets = [*range(floor, floor + repeats(4, nightly=8)), *LARGER]
     asked = [request(budget, tool_choice=choice, extra_body=CLOSE) for budget in budgets]
     reasoned = 0
     for [answer] in answers.both_forms(client, asked):

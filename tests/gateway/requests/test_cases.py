@@ -12,7 +12,7 @@ from tests.gateway.requests import answers
 from toolgate_proxy.demo.cases import cases
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_property_of_every_case_holds_in_both_forms(
     client: openai.OpenAI, common: dict[str, Any], seed: int
 ) -> None:
