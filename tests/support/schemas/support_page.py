@@ -88,6 +88,11 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
         "The engine's grammar does not have them.",
     ),
     ("Mixed notation in `ipv6`", "format ipv6", "The engine's grammar does not have it."),
+    (
+        r"U+001C to U+001F, U+0085 and U+FEFF for `\s` or `\S` in a `pattern`",
+        "",
+        "Validators disagree on whether they are white space.",
+    ),
 )
 """What masks forbid although it is valid, where it is counted, and why."""
 

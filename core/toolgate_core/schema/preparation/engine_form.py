@@ -24,6 +24,7 @@ from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
 from . import member_counts, patterns
 from .listed_numbers import list_numbers
 from .string_languages import strings_of
+from .white_space import with_certain_white_space, with_ecma_white_space
 
 Target = Callable[[dict[str, Any]], Any]
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
@@ -80,6 +81,7 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             _format(node)
             _not(node, target)
             _counts(node)
+            _white_space(node)
             _whole(node)
             list_numbers(node)
             if isinstance(node.get("properties"), dict):
@@ -107,6 +109,16 @@ def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:
             node["pattern"] = pattern
         else:
             node["allOf"] = [*node.get("allOf", ()), {"pattern": pattern}]
+
+
+def _white_space(node: dict[str, Any]) -> None:
+    """Values have characters that every validator accepts. Names match exactly: others than those
+    of a pattern may be allowed, too."""
+    if isinstance(node.get("pattern"), str):
+        node["pattern"] = with_certain_white_space(node["pattern"])
+    if "patternProperties" in node:
+        given = node["patternProperties"]
+        node["patternProperties"] = {with_ecma_white_space(p): given[p] for p in given}
 
 
 def _not(node: dict[str, Any], target: Target) -> None:

@@ -82,12 +82,13 @@ def written(ranges: Ranges) -> str:
         return r"[\s\S]"
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return escaped(chr(ranges[0][0]))
-    inside = _inside(ranges)
-    outside = "^" + _inside(other_than(ranges))
+    inside = inside_class(ranges)
+    outside = "^" + inside_class(other_than(ranges))
     return f"[{min(inside, outside, key=len)}]"
 
 
-def _inside(ranges: Ranges) -> str:
+def inside_class(ranges: Ranges) -> str:
+    """What stands between the brackets of a class."""
     return "".join(
         escaped(chr(low)) if low == high else f"{escaped(chr(low))}-{escaped(chr(high))}"
         for low, high in ranges
