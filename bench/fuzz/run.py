@@ -107,7 +107,9 @@ async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str
 async def left_in_gateway(url: str, key: str) -> list[str]:
     """Check that the gateway has no requests in flight. `key`: the administrator's."""
     headers = {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=60, trust_env=False
+    ) as http:
         for _ in range(50):
             response = await http.get("/toolgate/status")
             if response.status_code in (401, 403):
@@ -126,7 +128,9 @@ async def left_behind(backend: str, key: str) -> list[str]:
     headers = {"authorization": f"Bearer {key}"}
     probe = {"format": wire.FORMAT, "request_id": "fuzz", "model": "", "stream": False}
     probe |= {"prompt": {"kind": "tokens", "token_ids": [1, 2]}, "sampling": {"max_tokens": 2}}
-    async with httpx.AsyncClient(base_url=backend, headers=headers, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=backend, headers=headers, timeout=60, trust_env=False
+    ) as http:
         probe["model"] = (await http.get("/v1/toolgate/info")).json()["model"]
         for _ in range(50):
             await asyncio.sleep(0.2)

@@ -107,7 +107,7 @@ async def begin_and_wait(gateway: Gateway, request: dict[str, Any]) -> None:
 
 def generated(target: Backend) -> float:
     """Return vLLM's count of the tokens that it has generated."""
-    metrics = httpx.get(f"{target.url}/metrics", trust_env=False).text
+    metrics = httpx.get(f"{target.url}/metrics", timeout=60, trust_env=False).text
     lines = metrics.splitlines()
     counts = [line for line in lines if line.startswith("vllm:generation_tokens_total")]
     assert counts

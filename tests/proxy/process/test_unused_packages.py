@@ -35,7 +35,7 @@ def test_the_gateway_answers_without_packages_that_it_does_not_use(tmp_path: Pat
         arguments, "http://127.0.0.1:9", tmp_path / "log", before=_require_missing
     ) as gateway:
         headers = {"authorization": f"Bearer {MASTER_KEY}"}
-        answer = httpx.get(f"{gateway.url}/v1/models", headers=headers)
+        answer = httpx.get(f"{gateway.url}/v1/models", headers=headers, timeout=60)
     assert [model["id"] for model in answer.json()["data"]] == ["m"]
 
 

@@ -237,6 +237,6 @@ def send_endless(gateway: Gateway) -> tuple[bytes, int]:
 def test_the_gateway_still_works(gateway: Gateway, tmp_path: Path) -> None:
     """After all of the above."""
     response = httpx.post(
-        gateway.url + CHAT, content=chat(), headers=bearer(MASTER_KEY), trust_env=False
+        gateway.url + CHAT, content=chat(), headers=bearer(MASTER_KEY), timeout=60, trust_env=False
     )
     assert response.json()["choices"][0]["message"]["content"] == "Hello there"

@@ -130,7 +130,7 @@ def test_one_scrape_has_the_requests_of_all_workers(
             served = {match[1] for each in names if (match := re.search(r"_(\d+)\.db$", each.name))}
         assert len(served) == 2
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        samples = read(httpx.get(f"{url}/metrics", headers=headers).text)
+        samples = read(httpx.get(f"{url}/metrics", headers=headers, timeout=60).text)
     labels = {"model": "tiny", "surface": "chat_completions"}
     requests = value(samples, "toolgate_requests_total", **labels, key="master", status="200")
     assert requests == count
