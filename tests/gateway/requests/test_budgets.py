@@ -20,6 +20,7 @@ USER = [{"role": "user", "content": "Weather in Beijing?"}]
 SCHEMAS = {t["function"]["name"]: t["function"]["parameters"] for t in tools.ALL}
 CLOSE = {"toolgate": {"on_budget": "close"}}
 LARGER = (48, 64, 96, 128, 200, 256)[:: repeats(2, nightly=1)]
+"""Budgets with room for more than the shortest call."""
 
 
 def request(max_tokens: int, **more: Any) -> dict[str, Any]:

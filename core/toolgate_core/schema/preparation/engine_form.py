@@ -114,7 +114,7 @@ def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:
 def _white_space(node: dict[str, Any]) -> None:
     """Values have characters that every validator accepts. Names match exactly: others than those
     of a pattern may be allowed, too."""
-    if isinstance(node.get("pattern"), str):
+    if "pattern" in node:
         node["pattern"] = with_certain_white_space(node["pattern"])
     if "patternProperties" in node:
         given = node["patternProperties"]

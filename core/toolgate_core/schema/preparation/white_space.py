@@ -7,20 +7,18 @@ validator accepts what a model writes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from ..regular.characters import (
-    SPACE,
-    Ranges,
-    inside_class,
-    other_than,
-    ranges_of,
-    written,
-)
+from ..regular.characters import SPACE, Ranges, inside_class, other_than, ranges_of, written
 
 DISPUTED = ranges_of([(0x1C, 0x1F), (0x85, 0x85), (0xFEFF, 0xFEFF)])
 CERTAIN = other_than(ranges_of([*other_than(SPACE), *DISPUTED]))
 POSSIBLE = ranges_of([*SPACE, *DISPUTED])
+
+_WHITE_SPACE = {r"\s", r"\S"}
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_CLASS_OR_ESCAPE = re.compile(r"\[(?:\\.|[^\]\\])*\]?|\\.", re.DOTALL)
 
 
 def with_certain_white_space(pattern: str) -> str:
@@ -54,37 +52,20 @@ class _Classes:
 
 
 def _rewritten(pattern: str, classes: _Classes) -> str:
-    if r"\s" not in pattern and r"\S" not in pattern:
-        return pattern
-    made, at = "", 0
-    while at < len(pattern):
-        if pattern[at] == "[":
-            end = _end_of_class(pattern, at)
-            made += _class(pattern[at:end], classes)
-        else:
-            end = at + 1 + (pattern[at] == "\\")
-            part = pattern[at:end]
-            made += classes.alone(part) if part in (r"\s", r"\S") else part
-        at = end
-    return made
+    def part(found: re.Match[str]) -> str:
+        text = found[0]
+        if text.startswith("["):
+            return _class(text, classes)
+        return classes.alone(text) if text in _WHITE_SPACE else text
 
-
-def _end_of_class(pattern: str, start: int) -> int:
-    at = start + 1
-    while at < len(pattern) and pattern[at] != "]":
-        at += 1 + (pattern[at] == "\\")
-    return min(at + 1, len(pattern))
+    return _CLASS_OR_ESCAPE.sub(part, pattern)
 
 
 def _class(text: str, classes: _Classes) -> str:
-    parts, at = [], 0
-    while at < len(text):
-        end = at + 1 + (text[at] == "\\")
-        parts.append(text[at:end])
-        at = end
-    if r"\s" in parts and r"\S" in parts:  # any character
+    if set(_ESCAPE.findall(text)) >= _WHITE_SPACE:  # any character
         return text
     negated = text.startswith("[^")
-    return "".join(
-        classes.inside(part, negated) if part in (r"\s", r"\S") else part for part in parts
+    return _ESCAPE.sub(
+        lambda found: classes.inside(found[0], negated) if found[0] in _WHITE_SPACE else found[0],
+        text,
     )
