@@ -1,0 +1,68 @@
+"""How often the end of a call is searched near its budget. Each search takes a millisecond in a
+step that blocks all sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.tokens.vocabulary import Vocabulary
+
+from .test_automaton import MakeAutomaton
+
+
+def test_completion_of_many_tools_is_not_searched_per_tool(
+    automaton: MakeAutomaton, static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each search takes a millisecond in a step that blocks all sequences."""
+    offered = [tools.tool(f"get_{at}", {"x": {"type": "string"}}) for at in range(30)]
+    searched: list[Any] = []
+    path = static_masks.completion.path
+
+    def counted(matcher: Any, *scan: Any) -> Any:
+        searched.append(matcher)
+        return path(matcher, *scan)
+
+    how = {"choice": "required", "close_at_budget": True}
+    machine = automaton(offered, **how, budget=2_000)
+    tight = automaton(offered, **how, budget=40)
+    monkeypatch.setattr(static_masks.completion, "path", counted)
+    call_begin = static_masks.marks.tokens["<tool_call>"]
+    for token in [call_begin, *static_masks.completion.token_index.prefixes_of(b"\n")]:
+        assert machine.accept_tokens([token])
+    assert searched == []
+    assert tight.accept_tokens([call_begin])
+    assert len(searched) == 1
+    assert tight.state.closing
+
+
+def test_the_end_of_a_call_is_not_searched_again_while_a_string_goes_on(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    static_masks: StaticMasks,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The completion that ends the string is the same after each of its tokens."""
+    numbers = {name: {"type": "integer"} for name in "abcdefghijkl"}
+    tool = tools.tool("note", {"text": {"type": "string"}} | numbers)
+    begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
+    machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
+    searched: list[Any] = []
+    path = static_masks.completion.path
+
+    def counted(*position: Any) -> Any:
+        searched.append(position)
+        return path(*position)
+
+    monkeypatch.setattr(static_masks.completion, "path", counted)
+    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
+    checked = set[int]()
+    [word] = vocabulary.encode(" the")
+    while not machine.state.closing:
+        assert machine.accept_tokens([word])
+        checked.add(machine.state.next_budget_check)
+    assert len(checked) > 10
+    assert len(searched) <= 3
