@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.completion import Scan
-from ..grammars.engines.engine import Matcher
+from ..grammars.ending import Path
+from ..grammars.scan import Scan
 from .calls.candidates import CandidateSet
 from .spec import Spec
 from .static_masks import StaticMasks
@@ -21,10 +21,6 @@ FREQUENT_SEARCH_TOKENS = 64
 longer to find and is searched less often."""
 MAX_SEARCHED_CANDIDATES = 8
 """Maximum number of candidates whose completions are searched."""
-
-
-Path = tuple[int, ...]
-"""Tokens that complete a grammar's text."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +143,11 @@ class Budget:
             if len(known) > MAX_SEARCHED_CANDIDATES:
                 # All of them fitted when the call began, so any one of them will do.
                 known = [known[spare.index(max(spare))]]
-        # Most tokens continue a string, which the earlier completion ends as before. Accepting its
-        # tokens takes a fraction of the time of a search.
+        # Most tokens continue a string, which the earlier completion ends as before, or write a
+        # part of that completion. Accepting its tokens takes a fraction of the time of a search.
+        found: list[tuple[int, Path]] = []
         for path in dict.fromkeys((earlier, ())):
-            found = self._completions(candidates, known, scan, remaining, path)
+            found = self._completions(candidates, known, scan, remaining, path) or found
             if not found:
                 return Closing(length + FREQUENT_SEARCH_TOKENS)
             least_spare = min(spare for spare, _ in found)
@@ -169,13 +166,11 @@ class Budget:
         remaining: int,
         earlier: Path,
     ) -> list[tuple[int, Path]]:
-        """A completion of each grammar that has one, with the number of spare tokens. It is
-        `earlier` where that is still one."""
+        """A completion of each grammar that has one, with the number of spare tokens. It ends with
+        `earlier` or a rest of it where that is possible."""
         found: list[tuple[int, Path]] = []
         for grammar, matcher in candidates.matchers(grammars):
-            path: Sequence[int] | None = earlier
-            if not earlier or not _completes(matcher, earlier):
-                path = self._static.completion.path(matcher, scan, grammar.hints)
+            path = self._static.completion.path(matcher, scan, grammar.hints, earlier)
             if path is not None:
                 after = self._tokens.after_grammar(grammar.name)
                 found.append((remaining - len(path) - after - grammar.growth, tuple(path)))
@@ -194,15 +189,3 @@ class Budget:
         head = self._tokens.head_count(grammar.name, first)
         after = self._tokens.after_grammar(grammar.name)
         return head + grammar.least_tokens + prefix_bytes + grammar.growth + after
-
-
-def _completes(matcher: Matcher, path: Path) -> bool:
-    """Whether the tokens end the matcher's text. The matcher is unchanged."""
-    taken = 0
-    for token in path:
-        if matcher.finished or not matcher.accept(token):
-            break
-        taken += 1
-    ends = matcher.finished and taken == len(path)
-    matcher.rollback(taken)
-    return ends

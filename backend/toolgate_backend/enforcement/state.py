@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
-from ..grammars.completion import Scan
+from ..grammars.scan import Scan
 from .calls.candidates import CandidateSet
 
 NO_TEXT = Scan()

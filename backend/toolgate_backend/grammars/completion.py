@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -21,8 +20,11 @@ from toolgate_core.dialects.codecs import Json
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, words_per_row
 from ..tokens.token_index import TokenIndex
+from .ending import Path, ending_rest, ends_text
 from .engines.engine import Matcher
 from .hints import NO_HINTS, Hints
+from .needs import Needs
+from .scan import Scan
 
 MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""
@@ -34,59 +36,6 @@ MAX_RESTS = 24
 """Number of rests of a hint that are tried inside a string."""
 TRIED_TOKENS = 8
 """Number of short and of long tokens that are tried for one after which a value can be closed."""
-
-
-@dataclass(frozen=True)
-class Scan:
-    """Whether the JSON text so far ends inside a string, and whether its last character is a
-    backslash."""
-
-    in_string: bool = False
-    escaped: bool = False
-
-    def after(self, text: bytes) -> Scan:
-        if b'"' not in text and b"\\" not in text:
-            return Scan(self.in_string) if self.escaped and text else self
-        in_string, escaped = self.in_string, self.escaped
-        for byte in text:
-            if escaped:
-                escaped = False
-            elif in_string and byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_string = not in_string
-        return Scan(in_string, escaped)
-
-
-class Needs:
-    """The hints that remain in one search. Each object has a member once, so a name that was
-    written is left out until the object ends."""
-
-    def __init__(self, hints: Hints) -> None:
-        self._names, self.texts = hints.names, hints.texts
-        self.opened = False
-        """Whether the text ends with the quotation mark that opens a string."""
-        self._written: list[set[str]] = [set()]
-
-    @property
-    def names(self) -> Sequence[str]:
-        return [name for name in self._names if name not in self._written[-1]]
-
-    def write(self, name: str) -> None:
-        self._written[-1].add(name)
-
-    def follow(self, text: bytes, scan: Scan) -> None:
-        """Advance by `text`, which begins at `scan`."""
-        self.opened = not scan.in_string and text.endswith(b'"') and text.count(b'"') % 2 == 1
-        for at, byte in enumerate(text):
-            if scan.in_string:
-                pass
-            elif byte in b"{[":
-                self._written.append(set())
-            elif byte in b"}]":
-                self._written.pop()
-                self._written = self._written or [set()]
-            scan = scan.after(text[at : at + 1])
 
 
 class Completion:
@@ -143,9 +92,13 @@ class Completion:
         matcher: Matcher,
         scan: Scan = Scan(),  # noqa: B008 - frozen
         hints: Hints = NO_HINTS,
+        earlier: Path = (),
     ) -> list[int] | None:
         """The tokens to the end of the matcher's text; None if none were found. The matcher is
-        unchanged."""
+        unchanged. As soon as a rest of `earlier`, a completion from another position of the text,
+        ends the text, the search is over."""
+        if earlier and ends_text(matcher, earlier):
+            return list(earlier)
         taken: list[int] = []
         needs = Needs(hints)
         branches = 0
@@ -153,7 +106,10 @@ class Completion:
             while not matcher.finished:
                 if len(taken) >= MAX_STEPS or branches == MAX_BRANCHES:
                     return None
-                tokens, branched = self._next(matcher, scan, needs)
+                row = self._mask(matcher)
+                if rest := ending_rest(matcher, row, earlier):
+                    return [*taken, *rest]
+                tokens, branched = self._next(matcher, row, scan, needs)
                 branches += branched
                 for token in tokens:
                     if not matcher.accept(token):
@@ -168,10 +124,11 @@ class Completion:
             if taken:
                 matcher.rollback(len(taken))
 
-    def _next(self, matcher: Matcher, scan: Scan, needs: Needs) -> tuple[list[int], bool]:
+    def _next(
+        self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs
+    ) -> tuple[list[int], bool]:
         """The next tokens of the completion, and whether several were tried; no tokens if there
-        are none."""
-        row = self._mask(matcher)
+        are none. `row` is the matcher's mask."""
         if needs.opened and (member := self._member(matcher, row, needs)):
             return member, False
         closing = row & (self._closing[True] if scan.in_string else self._brackets)

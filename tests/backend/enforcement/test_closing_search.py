@@ -50,19 +50,54 @@ def test_the_end_of_a_call_is_not_searched_again_while_a_string_goes_on(
     tool = tools.tool("note", {"text": {"type": "string"}} | numbers)
     begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
     machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
-    searched: list[Any] = []
-    path = static_masks.completion.path
-
-    def counted(*position: Any) -> Any:
-        searched.append(position)
-        return path(*position)
-
-    monkeypatch.setattr(static_masks.completion, "path", counted)
+    steps = count_search_steps(static_masks, monkeypatch)
     assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
-    checked = set[int]()
+    checked, searched = set[int](), 0
     [word] = vocabulary.encode(" the")
     while not machine.state.closing:
+        steps.clear()
         assert machine.accept_tokens([word])
+        searched += bool(steps)
         checked.add(machine.state.next_budget_check)
     assert len(checked) > 10
-    assert len(searched) <= 3
+    assert searched <= 3
+
+
+def test_a_call_that_follows_its_completion_is_not_searched_again(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    static_masks: StaticMasks,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each token leaves the rest of the completion."""
+    numbers = {name: {"type": "integer"} for name in "abcdefghijkl"}
+    begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
+    tool = tools.tool("note", {"text": {"type": "string"}} | numbers)
+    machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
+    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
+    [word] = vocabulary.encode(" the")
+    # Up to shortly before the next check, which falls into the completion.
+    while machine.state.next_budget_check - machine.state.grammar_tokens > 40:
+        assert machine.accept_tokens([word])
+    steps = count_search_steps(static_masks, monkeypatch)
+    followed = machine.state.completion[:-1]
+    checks = set[int]()
+    for token in followed:
+        assert machine.accept_tokens([token])
+        checks.add(machine.state.next_budget_check)
+    assert len(followed) > len(numbers)
+    assert len(checks) > 1
+    assert steps == []
+
+
+def count_search_steps(static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that gets an entry for each step of a search."""
+    steps: list[Any] = []
+    step = static_masks.completion._next
+
+    def counted(*position: Any) -> Any:
+        steps.append(position)
+        return step(*position)
+
+    monkeypatch.setattr(static_masks.completion, "_next", counted)
+    return steps

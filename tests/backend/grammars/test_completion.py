@@ -14,8 +14,9 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
-from toolgate_backend.grammars.completion import Needs, Scan
 from toolgate_backend.grammars.hints import Hints
+from toolgate_backend.grammars.needs import Needs
+from toolgate_backend.grammars.scan import Scan
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
@@ -66,6 +67,10 @@ def test_completion_from_any_position_is_valid(
         after = static_masks.completion.path(matcher, scan, grammar.hints)
         assert after is not None
         assert len(after) - len(path) <= grammar.growth
+        again = static_masks.completion.path(matcher, scan, grammar.hints, tuple(path))
+        assert again is not None
+        assert len(again) - len(path) <= grammar.growth
+        jsonschema.validate(arguments(vocabulary, [*taken, *again]), tool.parameters)
 
 
 def test_completion_spells_special_token_text_in_ordinary_tokens(

@@ -20,8 +20,10 @@ from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import mark_unit, units
-from ..completion import MAX_RESTS, Completion, Needs, Scan
+from ..completion import MAX_RESTS, Completion
 from ..engines.engine import Matcher
+from ..needs import Needs
+from ..scan import Scan
 from .pythonic import python_string
 
 FREE_TEXT = 0.25
@@ -125,8 +127,9 @@ class CodecCompletion(Completion):
                         return tokens
         return super()._text(matcher, row, scan, needs)
 
-    def _next(self, matcher: Matcher, scan: Scan, needs: Needs) -> tuple[list[int], bool]:
-        row = self._mask(matcher)
+    def _next(
+        self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs
+    ) -> tuple[list[int], bool]:
         allowed = masks.unpack(row)
         if not len(allowed):
             return self._forced(matcher), False
