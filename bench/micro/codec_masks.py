@@ -18,9 +18,9 @@ from bench.micro.masks import JSON_CLOSERS, PARTS, Times, cell, measure
 from bench.support.data import BFCL, records
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.grammars.codecs.completion import closers
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.completions.codec_search import closers
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import Tool, parse_tools

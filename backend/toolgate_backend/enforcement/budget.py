@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.ending import Path
-from ..grammars.scan import Scan
+from ..grammars.completions.ending import Path
+from ..grammars.completions.scan import Scan
 from .calls.candidates import CandidateSet
 from .spec import Spec
 from .static_masks import StaticMasks

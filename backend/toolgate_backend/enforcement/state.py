@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
-from ..grammars.scan import Scan
+from ..grammars.completions.scan import Scan
 from .calls.candidates import CandidateSet
 
 NO_TEXT = Scan()

@@ -9,8 +9,8 @@ import numpy as np
 
 from toolgate_core import grammar_key
 
-from ..grammars.codecs.completion import make_completion
 from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.completions.codec_search import make_completion
 from ..grammars.literal_grammar import EmptyGrammar
 from ..tokens import masks
 from ..tokens.units import units

@@ -9,10 +9,10 @@ from typing import Any
 from toolgate_core import grammar_key
 from toolgate_core.schema.walk import subschemas
 
-from .completion import Completion
+from .completions.hints import NO_HINTS, Hints, hints_of
+from .completions.scan import Scan
+from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher
-from .hints import NO_HINTS, Hints, hints_of
-from .scan import Scan
 from .usual_length import extra_tokens
 
 UNKNOWN_VALUE_BYTES = 24

@@ -28,8 +28,8 @@ from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from ..tokens.vocabulary import Vocabulary
 from . import blob
-from .codecs.completion import make_completion
-from .completion import Completion
+from .completions.codec_search import make_completion
+from .completions.search import Completion
 from .engines.choice import Choice, fallback_choices, make_choice, narrow_choices
 from .engines.engine import CompiledGrammar, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text

@@ -25,7 +25,7 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
-from .hints import hints_of
+from .completions.hints import hints_of
 from .usual_length import extra_tokens
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024

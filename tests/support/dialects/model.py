@@ -18,9 +18,9 @@ from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.grammars.codecs.completion import closers
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.completions.codec_search import closers
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.deltas import Event

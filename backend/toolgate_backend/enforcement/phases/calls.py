@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...grammars.scan import Scan
+from ...grammars.completions.scan import Scan
 from ...tokens import masks
 from ..calls.candidates import CandidateSet
 from ..repetition import TOKENS_BETWEEN_CHECKS, repeats

@@ -29,7 +29,7 @@ from toolgate_core.importing import importing
 
 with importing():
     from ..compiler import NICENESS, Compiler, CompilerSetup
-    from ..completion import Completion
+    from ..completions.search import Completion
     from .protocol import (
         MAX_FRAME_BYTES,
         CompileJob,

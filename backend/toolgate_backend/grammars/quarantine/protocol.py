@@ -18,7 +18,7 @@ from toolgate_core.wire import GrammarVerdict, InstanceWalk
 from ...errors import BlobRejected
 from ..compiled_grammar import measure
 from ..compiler import COMMON_SCHEMA, Compiler, RewrittenSchema
-from ..completion import Completion
+from ..completions.search import Completion
 from ..engines.engine import CompiledGrammar
 
 BLOB_SPEEDUP = 5.0

@@ -20,11 +20,11 @@ from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import mark_unit, units
-from ..completion import MAX_RESTS, Completion
+from ..codecs.pythonic import python_string
 from ..engines.engine import Matcher
-from ..needs import Needs
-from ..scan import Scan
-from .pythonic import python_string
+from .needs import Needs
+from .scan import Scan
+from .search import MAX_RESTS, Completion
 
 FREE_TEXT = 0.25
 """Share of the vocabulary from which on a mask is that of free text."""

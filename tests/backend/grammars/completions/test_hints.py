@@ -11,8 +11,8 @@ import pytest
 from tests import tools
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
-from toolgate_backend.grammars.hints import hints_of
-from toolgate_backend.grammars.shortest_match import shortest_match
+from toolgate_backend.grammars.completions.hints import hints_of
+from toolgate_backend.grammars.completions.shortest_match import shortest_match
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.tools import Tool, parse_tools
 

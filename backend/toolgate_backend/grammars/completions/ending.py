@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tokens.masks import BitmaskRow
-from .engines.engine import Matcher
+from ...tokens.masks import BitmaskRow
+from ..engines.engine import Matcher
 
 Path = tuple[int, ...]
 """Tokens that complete a grammar's text."""

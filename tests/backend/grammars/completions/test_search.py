@@ -14,9 +14,9 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
-from toolgate_backend.grammars.hints import Hints
-from toolgate_backend.grammars.needs import Needs
-from toolgate_backend.grammars.scan import Scan
+from toolgate_backend.grammars.completions.hints import Hints
+from toolgate_backend.grammars.completions.needs import Needs
+from toolgate_backend.grammars.completions.scan import Scan
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools

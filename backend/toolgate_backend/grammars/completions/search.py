@@ -17,11 +17,11 @@ import numpy as np
 
 from toolgate_core.dialects.codecs import Json
 
-from ..tokens import masks
-from ..tokens.masks import BitmaskRow, words_per_row
-from ..tokens.token_index import TokenIndex
+from ...tokens import masks
+from ...tokens.masks import BitmaskRow, words_per_row
+from ...tokens.token_index import TokenIndex
+from ..engines.engine import Matcher
 from .ending import Path, ending_rest, ends_text
-from .engines.engine import Matcher
 from .hints import NO_HINTS, Hints
 from .needs import Needs
 from .scan import Scan
