@@ -83,11 +83,16 @@ class Retries:
         """By position in `_call`."""
         self._failures = 0
         """Failed attempts at the last call."""
+        self._was_in_call = False
+        """Whether the last token was recorded inside a call."""
         self.attempts = 0
 
     def note(self, sampled: Sampled, segmenter: Segmenter, stops: StopStrings | None) -> None:
         """Records a token before it is fed."""
-        if not segmenter.in_call and segmenter.call_token in (sampled.id, None):
+        # A call begins with the token that begins calls, or in a list, after the call before it.
+        may_begin = self._was_in_call or segmenter.call_token in (sampled.id, None)
+        self._was_in_call = segmenter.in_call
+        if may_begin and not segmenter.in_call:
             self._before_call += [each.id for each in self._call]
             self._call, self._written = [], []
             self._excluded, self._failures = {}, 0

@@ -66,17 +66,20 @@ class GoldenTokens:
             at += len(written)
         return units
 
-    def segment(
-        self, golden: Golden, parts: Sequence[Sequence[Token]], *, cut: bool = False
-    ) -> list[Event]:
-        """The events of the tokens, fed in these parts, with adjacent deltas joined. `cut`: the
-        maximum of tokens ended the response, and no end-of-turn token did."""
-        segmenter = Segmenter(
+    def segmenter(self, golden: Golden) -> Segmenter:
+        return Segmenter(
             self._dialect,
             MarkIds(tokens=self._ids, end_of_turn=(END,)),
             schemas=self._schemas,
             reasoning_open=golden.reasoning_open,
         )
+
+    def segment(
+        self, golden: Golden, parts: Sequence[Sequence[Token]], *, cut: bool = False
+    ) -> list[Event]:
+        """The events of the tokens, fed in these parts, with adjacent deltas joined. `cut`: the
+        maximum of tokens ended the response, and no end-of-turn token did."""
+        segmenter = self.segmenter(golden)
         events: list[Event] = []
         for part in parts if cut else (*parts, [(END, "")]):
             events += segmenter.feed([token for token, _ in part], [text for _, text in part])
