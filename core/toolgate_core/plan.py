@@ -36,16 +36,20 @@ class EnforcementPlan:
         return (*self.candidates, self.content) if self.content else self.candidates
 
     def wire(
-        self, grammar_keys: dict[str, str], *, earlier_calls: int = 0, id_seed: str = ""
+        self,
+        grammar_keys: dict[str, str],
+        *,
+        accepted_keys: dict[str, str] | None = None,
+        earlier_calls: int = 0,
+        id_seed: str = "",
     ) -> wire.Enforcement:
-        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys.
+        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys,
+        `accepted_keys` to those of the calls in the response that is continued, if they differ.
         `earlier_calls` is the number of calls in the messages."""
-        candidates = tuple(
-            wire.Candidate(name=tool.name, key=grammar_keys[tool.hash]) for tool in self.candidates
-        )
         return wire.Enforcement(
             choice=self.choice,
-            candidates=candidates,
+            candidates=_candidates(self.candidates, grammar_keys),
+            accepted_candidates=accepted_keys and _candidates(self.candidates, accepted_keys),
             max_calls=self.max_calls,
             reasoning=self.reasoning,
             reasoning_budget=self.reasoning_budget,
@@ -122,3 +126,8 @@ def _tools_named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool,
                 param="tool_choice",
             )
     return tuple(tool for tool in tools if tool.name in names)
+
+
+def _candidates(tools: tuple[Tool, ...], keys: dict[str, str]) -> tuple[wire.Candidate, ...]:
+    """`keys` maps tool hashes to grammar keys."""
+    return tuple(wire.Candidate(name=tool.name, key=keys[tool.hash]) for tool in tools)

@@ -111,8 +111,8 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             constraints = spec.from_extra_args(params.extra_args, params.seed)
             if constraints is None:
                 return None
-            grammars, content = constraints.grammars_in(self._store)
-            return _Row(Automaton(self._static, constraints, grammars, content), output)
+            grammars = constraints.grammars_in(self._store)
+            return _Row(Automaton(self._static, constraints, *grammars), output)
         except Exception as error:  # noqa: BLE001 - an exception would end the whole engine
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
             return _Row(None, output)

@@ -120,9 +120,9 @@ class EngineSequences:
 
     def create_grammar(self, spec: Spec) -> EnforcementGrammar:
         """Called in the engine's pool. Raises GrammarNotLoaded, which ends that request only."""
-        grammars, content = spec.grammars_in(self.store)
-        self._static.prepare_prefixes(grammars)
-        automaton = Automaton(self._static, spec, grammars, content)
+        grammars = spec.grammars_in(self.store)
+        self._static.prepare_prefixes(grammars.candidates)
+        automaton = Automaton(self._static, spec, *grammars)
         grammar = EnforcementGrammar(automaton, self._static, self._jump_forward)
         with self._lock:
             self._running.add(grammar)

@@ -191,7 +191,9 @@ class Service:
             stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
             if request.enforcement is not None:
-                keys = [candidate.key for candidate in request.enforcement.candidates]
+                earlier = request.enforcement.accepted_candidates or ()
+                candidates = (*request.enforcement.candidates, *earlier)
+                keys = [candidate.key for candidate in candidates]
                 if request.enforcement.content is not None:
                     keys.append(request.enforcement.content)
                 stack.enter_context(self._registry.pin(keys))

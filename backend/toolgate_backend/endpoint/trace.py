@@ -106,8 +106,7 @@ class Trace:
         traced = self._choices.get(choice)
         if traced is None:
             spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
-            grammars, content = spec.grammars_in(self._store)
-            automaton = Automaton(self._static, spec, grammars, content)
+            automaton = Automaton(self._static, spec, *spec.grammars_in(self._store))
             traced = self._choices[choice] = _Choice(automaton, len(spec.accepted))
         return TraceEvent(choice=choice, tokens=tuple(traced.traces(ids, self._vocabulary)))
 

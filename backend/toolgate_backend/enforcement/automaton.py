@@ -33,19 +33,22 @@ class Automaton:
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
+        accepted: Sequence[MeasuredGrammar] | None = None,
     ) -> None:
-        """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
+        """`accepted` are the grammars of the calls in `spec.accepted`; None: `grammars`. Raises
+        BackendError if `spec.accepted` contains tokens that the spec does not allow."""
 
-        def create_machine(limits: Spec) -> StateMachine:
+        def create_machine(limits: Spec, grammars: Sequence[MeasuredGrammar]) -> StateMachine:
             permissions = Permissions(static, limits, Budget(static, limits, grammars))
             return StateMachine(static, limits, permissions, content)
 
         self._static = static
         self._accepted = spec.accepted
         self._excluded = frozenset(spec.excluded)
-        self._limited = create_machine(spec)
+        self._limited = create_machine(spec, grammars)
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
-        self._unlimited = create_machine(dataclasses.replace(spec, budget=None))
+        unlimited = dataclasses.replace(spec, budget=None)
+        self._unlimited = create_machine(unlimited, grammars if accepted is None else accepted)
         self.reset()
 
     @property
@@ -64,6 +67,8 @@ class Automaton:
                 "Send only tokens of an earlier response to the same request."
             )
         self._machine = self._limited
+        if self._accepted:
+            self._state = self._machine.resumed(self._state, self._length)
         self._history.clear()
         self._first_mask = self._without_excluded()
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.store import GrammarStore
 
 EXTRA_ARG = "toolgate"
+LISTS = ("keys", "stop_ids", "accepted", "accepted_keys", "excluded")
 
 ReasoningStart = Literal["open", "must", "may", "closed", "content"]
 """How the response begins. `open`: the prompt ends inside the reasoning. `must`: the first token
 starts the reasoning. `may`: the model chooses. `closed`: there is no reasoning. `content`: the
 prompt ends inside a message of content."""
+
+
+class Grammars(NamedTuple):
+    candidates: Sequence[MeasuredGrammar]
+    content: MeasuredGrammar | None
+    accepted: Sequence[MeasuredGrammar]
+    """Those of the calls in `accepted`."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,8 @@ class Spec:
     min_tokens: int = 0
     accepted: tuple[int, ...] = ()
     """Tokens of an earlier response that this sequence continues."""
+    accepted_keys: tuple[str, ...] = ()
+    """Grammar keys of the calls in `accepted`. Empty: `keys`."""
     excluded: tuple[int, ...] = ()
     """Tokens that must not follow `accepted`, unless no other token is allowed there."""
     ignore_end: bool = False
@@ -59,12 +70,13 @@ class Spec:
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Token sequences that are banned in reasoning and content."""
 
-    def grammars_in(
-        self, store: GrammarStore
-    ) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
-        """The candidates' grammars and the content's grammar. Raises GrammarNotLoaded."""
-        content = None if self.content is None else store.get(self.content)
-        return [store.get(key) for key in self.keys], content
+    def grammars_in(self, store: GrammarStore) -> Grammars:
+        """Raises GrammarNotLoaded."""
+        return Grammars(
+            [store.get(key) for key in self.keys],
+            None if self.content is None else store.get(self.content),
+            [store.get(key) for key in self.accepted_keys or self.keys],
+        )
 
     def to_extra_args(self) -> dict[str, Any]:
         return {EXTRA_ARG: asdict(self)}
@@ -78,6 +90,6 @@ def from_extra_args(extra_args: dict[str, Any] | None, seed: int | None = None) 
     if seed is not None and fields["first_seed"] is not None:
         number = fields["choice_number"] + seed - fields["first_seed"]
         fields = {**fields, "choice_number": number, "first_seed": None}
-    lists = {name: tuple(fields[name]) for name in ("keys", "stop_ids", "accepted", "excluded")}
+    lists = {name: tuple(fields[name]) for name in LISTS}
     words = tuple(tuple(word) for word in fields["bad_words"])
     return Spec(**{**fields, **lists, "bad_words": words})

@@ -42,6 +42,21 @@ class StateMachine(ContentPhases):
                 candidates = self._content_candidates(0, may_reason=may_reason)
                 return State(Phase.CONTENT, may_reason=may_reason, candidates=candidates)
 
+    def resumed(self, state: State, length: int) -> State:
+        """A state of another machine with this one's grammars and budget, if calls precede it.
+        Unchanged if a text has begun that this one does not allow."""
+        candidates = state.candidates
+        if state.phase not in (Phase.SELECT, Phase.TOOL_CALL) or not state.calls:
+            return state
+        if candidates is None or state.forced:
+            return state
+        at = length - state.grammar_tokens
+        own: State | None = self._begin_select(replace(state, calls=state.calls - 1), at)
+        for token in candidates.tokens[: state.grammar_tokens]:
+            own = own and self.step(own, at, token)
+            at += 1
+        return own or state
+
     def mask(self, state: State, length: int) -> masks.Mask:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
         if state.forced:

@@ -160,14 +160,15 @@ class Engine:
                 note(loaded)
             await self.validators.prepare(plan.candidates, params)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
-            if resample and resample.narrow:
-                loaded = await self._narrowed(deployment, plan, loaded, resample.narrow, info)
-            narrow = resample.narrow if resample else None
+            narrow, accepted = resample.narrow if resample else None, None
+            if resample and narrow:
+                accepted = loaded if resample.calls else None
+                loaded = await self._narrowed(deployment, plan, loaded, narrow, info)
             keys = {tool.name: loaded.keys[tool.hash] for tool in plan.candidates}
             plan = with_room_for_call(
                 plan, request.sampling, self._call_tokens, deployment.call_lengths, keys.values()
             )
-            message = backend_request(request, plan, loaded, context.request_id, narrow)
+            message = backend_request(request, plan, loaded, context.request_id, narrow, accepted)
             try:
                 message = resample_request(message, resample) if resample else message
                 span, events = await spans.begun(backend, message, deadline)

@@ -60,6 +60,8 @@ class Resample:
     """Tokens that began a value that failed, at this place."""
     narrow: str | None = None
     """The tool whose grammar is narrowed, so that masks enforce all keywords if possible."""
+    calls: int = 0
+    """Number of whole calls in `accepted`."""
 
 
 class Retries:
@@ -133,6 +135,7 @@ class Retries:
             kept > 0,
             excluded,
             invalid.tool if narrow else None,
+            self._state[0].calls if self._state is not None else 0,
         )
 
     def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:

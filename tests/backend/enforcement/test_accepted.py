@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import tools
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel
+from tests.support.dialects.model import walk as family_walk
+from tests.support.dialects.tool_calls import calls_in
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import BackendError
 from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.dialects.registry import DIALECTS
 
 from .test_automaton import MakeAutomaton, allowed, walk
 
@@ -79,3 +89,50 @@ def test_accepted_tokens_that_violate_the_masks_are_rejected(
 ) -> None:
     with pytest.raises(BackendError):
         automaton([tools.WEATHER], choice="required", accepted=tuple(vocabulary.encode("Hello")))
+
+
+PARALLEL = ("qwen3", "qwen3_coder", "apertus", "mistral_v3", "deepseek_v31", "lfm2_5", "gemma4")
+"""Families with calls in a list or one after the other, and different forms of arguments."""
+
+
+@pytest.mark.parametrize(
+    ("family", "special"), [*product(PARALLEL, [True]), ("qwen3", False), ("apertus", False)]
+)
+def test_a_call_after_accepted_ones_may_have_another_grammar(family: str, special: bool) -> None:
+    """Also if the text before its name has been accepted, and after a reset."""
+    dialect = DIALECTS[family]
+    earlier, later = (tools.tool("f", {"n": {"enum": values}}) for values in ([1, 2, 3], [7]))
+    model = DialectModel(dialect, marks_of(dialect) if special else (), [earlier])
+    parameters = later["function"]["parameters"]
+    [before], after = model.tools(), model.grammar("f", parameters)
+    spec = Spec("required", earlier_calls=5, id_seed="seed")
+    tokens, ends = _two_calls(model, spec)
+    for at in range(ends[0], ends[0] + 4):
+        accepted = replace(spec, accepted=tuple(tokens[:at]))
+        machine = Automaton(model.static, accepted, [after], None, [before])
+        for seed in range(4):
+            machine.reset()
+            written, _, whole = family_walk(machine, model, seed)
+            calls = calls_in(model.segment([*tokens[:at], *written], reason=END_REASONS[whole]))
+            assert len(calls) >= 1
+            values = [json.loads(arguments)["n"] for _, arguments in calls]
+            assert values[0] in (1, 2, 3)
+            assert set(values[1:]) <= {7}
+
+
+END_REASONS = {True: "stop", False: "length"}
+
+
+def _two_calls(model: DialectModel, spec: Spec) -> tuple[list[int], list[int]]:
+    """The tokens of a response with two calls, and the number of tokens at the end of each."""
+    for seed in range(200):
+        machine = Automaton(model.static, spec, model.tools())
+        tokens, _, whole = family_walk(machine, model, seed)
+        machine.reset()
+        ends: list[int] = []
+        for at, token in enumerate(tokens, start=1):
+            machine.accept_tokens([token])
+            ends += [at] * (machine.state.calls > len(ends))
+        if whole and len(ends) > 1:
+            return tokens, ends
+    raise AssertionError("no walk had two calls")

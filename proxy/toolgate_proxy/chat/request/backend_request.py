@@ -25,9 +25,11 @@ def backend_request(
     loaded: LoadedGrammars,
     request_id: str | None,
     narrow: str | None = None,
+    accepted: LoadedGrammars | None = None,
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
-    so the gateway's own id is appended. `narrow`: the tool whose narrowed grammar is loaded."""
+    so the gateway's own id is appended. `narrow`: the tool whose narrowed grammar is loaded.
+    `accepted`: the grammars of the calls in the response that is continued, if they differ."""
     seed = request.sampling.seed
     earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
     return wire.GenerateRequest(
@@ -37,6 +39,7 @@ def backend_request(
         sampling=request.sampling,
         enforcement=plan.wire(
             loaded.keys,
+            accepted_keys=accepted.keys if accepted else None,
             earlier_calls=earlier_calls,
             # A client may send the same seed in each turn; the ids of a conversation differ.
             id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
@@ -50,20 +53,28 @@ def backend_request(
         tokens_as_ids=request.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
-        trace=_trace(plan, loaded, narrow) if request.trace else None,
+        trace=_trace(plan, loaded, narrow, accepted) if request.trace else None,
     )
 
 
-def _trace(plan: EnforcementPlan, loaded: LoadedGrammars, narrow: str | None) -> wire.TraceRequest:
-    sources = []
-    for tool in plan.grammars:
-        used = narrowed_tool(tool) if tool.name == narrow else tool
-        sources.append(
-            wire.GrammarSource(
-                key=loaded.keys[tool.hash], name=used.name, parameters=used.parameters
-            )
+def _trace(
+    plan: EnforcementPlan,
+    loaded: LoadedGrammars,
+    narrow: str | None,
+    accepted: LoadedGrammars | None,
+) -> wire.TraceRequest:
+    used = [
+        (loaded.keys[tool.hash], narrowed_tool(tool) if tool.name == narrow else tool)
+        for tool in plan.grammars
+    ]
+    if accepted:
+        used += [(accepted.keys[tool.hash], tool) for tool in plan.grammars if tool.name == narrow]
+    return wire.TraceRequest(
+        grammars=tuple(
+            wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+            for key, tool in used
         )
-    return wire.TraceRequest(grammars=tuple(sources))
+    )
 
 
 def schema_params(request: ChatRequest) -> dict[str, str]:

@@ -54,6 +54,20 @@ def test_the_source_of_a_narrowed_grammar_is_that_of_its_key() -> None:
     assert found["look"].parameters == LOOK.parameters
 
 
+def test_the_calls_before_a_narrowed_one_keep_their_grammars() -> None:
+    narrow = narrowed_tool(WALK)
+    loaded = replace(LOADED, keys=LOADED.keys | {WALK.hash: f"key of {narrow.hash}"})
+    message = backend_request(REQUEST, PLAN, loaded, None, "walk", LOADED)
+    assert message.trace is not None
+    assert message.enforcement is not None
+    accepted = message.enforcement.accepted_candidates or ()
+    keys = {each.name: each.key for each in accepted}
+    assert keys == {"look": f"key of {LOOK.hash}", "walk": f"key of {WALK.hash}"}
+    sources = {each.key: each.parameters for each in message.trace.grammars}
+    assert sources[f"key of {WALK.hash}"] == WALK.parameters
+    assert sources[f"key of {narrow.hash}"] == narrow.parameters
+
+
 @pytest.mark.parametrize("seed", [None, 1])
 def test_ids_of_turns_with_the_same_seed_differ(seed: int | None) -> None:
     def id_seed(*calls: int, request_id: str) -> str:

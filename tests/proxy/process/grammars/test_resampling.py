@@ -85,6 +85,20 @@ async def test_the_last_attempt_has_a_narrower_grammar(
     assert await scrape(http, name) == before + 1
 
 
+async def test_calls_before_a_narrowed_one_keep_their_grammar(
+    client: openai.AsyncOpenAI, backend: FakeBackend
+) -> None:
+    before = GOOD + "\n"
+    backend.scripts["narrow"] = Script((before + BAD,), again=(*[BAD] * 5, GOOD))
+    answer, _ = await whole(client, **asked("narrow", tools=[TAGS]))
+    assert calls_of(answer) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})] * 2
+    first, *others, last = (each.enforcement for each in backend.requests)
+    assert first is not None
+    assert last is not None
+    assert last.candidates != first.candidates == last.accepted_candidates
+    assert not any(each and each.accepted_candidates for each in others)
+
+
 @BOTH
 async def test_a_call_continues_inside_its_arguments(
     client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
