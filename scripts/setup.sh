@@ -15,14 +15,15 @@ if [ -x .venv/bin/toolgate ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; t
     exit 0
 fi
 
+python=${PYTHON:-$(python3 scripts/choose_python.py)}
 if [ "$backend" = backend-cpu ] && [ "$(uname)" = Linux ] &&
-    ! "${PYTHON:-python3}" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null; then
+    ! "$python" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null; then
     echo "vLLM's CPU build needs libnuma.so.1: install libnuma1 (Debian, Ubuntu) or numactl-libs (Fedora)." >&2
     exit 1
 fi
 
 echo "Setting up .venv (extras: proxy, $backend, demo, dev) …"
-[ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
+[ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.8'
 
 options=(--python .venv/bin/python)
