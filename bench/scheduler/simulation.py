@@ -41,9 +41,9 @@ class Simulation:
         self._marks = vocabulary.marks
 
         def automaton(spec: Spec) -> Automaton:
-            grammars, content = spec.grammars_in(store)
-            static.prepare_prefixes(grammars)
-            return Automaton(static, spec, grammars, content)
+            grammars = spec.grammars_in(store)
+            static.prepare_prefixes(grammars.candidates)
+            return Automaton(static, spec, *grammars)
 
         self._oracle = Oracle(vocabulary, automaton, self._tools)
         model = FakeModel(vocabulary, self._oracle, profile, self._rng)
