@@ -89,7 +89,7 @@ async def _send(
 ) -> None:
     headers = {"authorization": f"Bearer {server.key}"}
     # The server closes a connection after five idle seconds, possibly while the client reuses it.
-    limits = httpx.Limits(max_connections=concurrency, keepalive_expiry=2)
+    limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=0)
     async with httpx.AsyncClient(
         base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False, limits=limits
     ) as http:
