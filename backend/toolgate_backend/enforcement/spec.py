@@ -21,8 +21,8 @@ prompt ends inside a message of content."""
 class Grammars(NamedTuple):
     candidates: Sequence[MeasuredGrammar]
     content: MeasuredGrammar | None
-    accepted: Sequence[MeasuredGrammar]
-    """Those of the calls in `accepted`."""
+    accepted: Sequence[MeasuredGrammar] | None
+    """Those of the calls in `Spec.accepted`; None: `candidates`."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Spec:
         return Grammars(
             [store.get(key) for key in self.keys],
             None if self.content is None else store.get(self.content),
-            [store.get(key) for key in self.accepted_keys or self.keys],
+            [store.get(key) for key in self.accepted_keys] if self.accepted_keys else None,
         )
 
     def to_extra_args(self) -> dict[str, Any]:

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from tests import tools
+from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
 from .test_automaton import MakeAutomaton
+
+NUMBERS = {name: {"type": "integer"} for name in "abcdefghijkl"}
 
 
 def test_completion_of_many_tools_is_not_searched_per_tool(
@@ -46,12 +49,8 @@ def test_the_end_of_a_call_is_not_searched_again_while_a_string_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The completion that ends the string is the same after each of its tokens."""
-    numbers = {name: {"type": "integer"} for name in "abcdefghijkl"}
-    tool = tools.tool("note", {"text": {"type": "string"}} | numbers)
-    begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
-    machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
+    machine = in_a_string(automaton, vocabulary)
     steps = count_search_steps(static_masks, monkeypatch)
-    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
     checked, searched = set[int](), 0
     [word] = vocabulary.encode(" the")
     while not machine.state.closing:
@@ -70,11 +69,7 @@ def test_a_call_that_follows_its_completion_is_not_searched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each token leaves the rest of the completion."""
-    numbers = {name: {"type": "integer"} for name in "abcdefghijkl"}
-    begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
-    tool = tools.tool("note", {"text": {"type": "string"}} | numbers)
-    machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
-    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
+    machine = in_a_string(automaton, vocabulary)
     [word] = vocabulary.encode(" the")
     # Up to shortly before the next check, which falls into the completion.
     while machine.state.next_budget_check - machine.state.grammar_tokens > 40:
@@ -85,9 +80,18 @@ def test_a_call_that_follows_its_completion_is_not_searched_again(
     for token in followed:
         assert machine.accept_tokens([token])
         checks.add(machine.state.next_budget_check)
-    assert len(followed) > len(numbers)
+    assert len(followed) > len(NUMBERS)
     assert len(checks) > 1
     assert steps == []
+
+
+def in_a_string(automaton: MakeAutomaton, vocabulary: Vocabulary) -> Automaton:
+    """A sequence inside a string of a call, with the members NUMBERS to come."""
+    tool = tools.tool("note", {"text": {"type": "string"}} | NUMBERS)
+    begin = vocabulary.encode('\n{"name": "note", "arguments": {"text": "')
+    machine = automaton([tool], choice="required", close_at_budget=True, budget=500)
+    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
+    return machine
 
 
 def count_search_steps(static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

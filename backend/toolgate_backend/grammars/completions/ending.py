@@ -28,8 +28,8 @@ def ends_text(matcher: Matcher, path: Path) -> bool:
 
 
 def ending_rest(matcher: Matcher, row: BitmaskRow, path: Path) -> Path:
-    """The first of the longest rests of `path` that ends the matcher's text; empty if none of them
-    does. `row` is the matcher's mask."""
+    """The longest rest of `path` that ends the matcher's text; empty if there is none among the
+    `MAX_TRIED_RESTS` longest that may follow. `row` is the matcher's mask."""
     if not path:
         return ()
     tokens = np.array(path)
