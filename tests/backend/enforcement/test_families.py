@@ -40,7 +40,7 @@ def test_random_walks_give_valid_calls(model: DialectModel, choice: str) -> None
     machine, dice = model.automaton(choice=choice), random.Random(5)
     required = choice == "required"
     ended = 0
-    for seed in range(6):
+    for seed in range(repeats(6, nightly=24)):
         if ended == ENDED_WALKS:
             break
         machine.reset()
