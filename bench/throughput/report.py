@@ -1,7 +1,7 @@
 """The measurements of run.py as tables of ratios and as plots."""
 
 import statistics
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,11 @@ BASES = {
     "the same server, free": "{} · direct, free",
     "vLLM, free": "vllm, free · direct",
     "vLLM, strict": "vllm, strict · direct",
-    "vLLM, strict, drafts": "vllm, strict, drafts · direct",
+}
+DRAFT_RATIOS = {
+    "vLLM strict, with ÷ without drafts": ("vllm, strict, drafts", "vllm, strict"),
+    "Toolgate with drafts ÷ vLLM strict without": (DRAFTING, "vllm, strict"),
+    "Toolgate ÷ vLLM strict, both with drafts": (DRAFTING, "vllm, strict, drafts"),
 }
 GATEWAY_BASES = {
     "`hosted_vllm/`, vLLM free": "vllm, free · hosted_vllm",
@@ -45,13 +49,10 @@ GATEWAY_BASES = {
 
 
 def report(found: Found) -> str:
-    cells = list(dict.fromkeys(cell for _, cell in found))
-    clients = {client for client, _ in found}
-    engines = _engines(clients)
-    bases = {name: base for name, base in BASES.items() if base.format(engines[0]) in clients}
+    cells = _cells(found)
     parts = ["Tokens/s, Toolgate ÷ vLLM, without a gateway:"]
-    for engine in engines:
-        parts += ["", *_table("direct", (engine,), bases, found, cells)]
+    for engine in ADAPTERS:
+        parts += ["", *_table("direct", (engine,), BASES, found, cells)]
     gateway_cells = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
     parts += [
         "",
@@ -63,13 +64,30 @@ def report(found: Found) -> str:
     parts += _table(
         "toolgate", ADAPTERS, GATEWAY_BASES, found, gateway_cells, lambda each: each.first_ms
     )
-    parts += ["", "Medians of tokens/s, time to the first event in ms, tokens per response:", ""]
     return "\n".join([*parts, *_medians(found, cells)])
 
 
-def _engines(clients: Set[str]) -> list[Engine]:
-    """Toolgate's engines that were measured."""
-    return [each for each in (*ADAPTERS, DRAFTING) if f"{each} · direct" in clients]
+def drafts_report(found: Found) -> str:
+    """The report of measurements with speculative decoding."""
+    cells = _cells(found)
+    lines = [
+        "| batch | tools | " + " | ".join(DRAFT_RATIOS) + " |",
+        "| --- " * (2 + len(DRAFT_RATIOS)) + "|",
+    ]
+    for cell in cells:
+        row = [
+            ratio(
+                [each.tokens_per_second for each in found[f"{engine} · direct", cell]],
+                [each.tokens_per_second for each in found[f"{base} · direct", cell]],
+            )
+            for engine, base in DRAFT_RATIOS.values()
+        ]
+        lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(row) + " |")
+    return "\n".join(["Tokens/s, without a gateway:", "", *lines, *_medians(found, cells)])
+
+
+def _cells(found: Found) -> list[Cell]:
+    return list(dict.fromkeys(cell for _, cell in found))
 
 
 def _table(
@@ -97,8 +115,10 @@ def _table(
 
 def _medians(found: Found, cells: Sequence[Cell]) -> list[str]:
     clients = list(dict.fromkeys(client for client, _ in found))
+    title = "Medians of tokens/s, time to the first event in ms, tokens per response:"
     head = [f"{cell.batch} × {cell.tools}" for cell in cells]
-    lines = ["| client | " + " | ".join(head) + " |", "| --- " * (1 + len(head)) + "|"]
+    lines = ["", title, "", "| client | " + " | ".join(head) + " |"]
+    lines.append("| --- " * (1 + len(head)) + "|")
     for client in clients:
         row = [_median(found.get((client, cell), [])) for cell in cells]
         lines.append(f"| {client} | " + " | ".join(row) + " |")
@@ -118,7 +138,7 @@ def _median(measured: Sequence[Measured]) -> str:
 
 def write_plots(found: Found, directory: Path, model: str) -> None:
     """Plot Toolgate ÷ vLLM, free and strict, with intervals, for each cell."""
-    cells = list(dict.fromkeys(cell for _, cell in found))
+    cells = _cells(found)
     found_ratios = {
         f"{engine} ÷ {base}": [
             ratios(
@@ -127,7 +147,7 @@ def write_plots(found: Found, directory: Path, model: str) -> None:
             )
             for cell in cells
         ]
-        for engine in _engines({client for client, _ in found})
+        for engine in ADAPTERS
         for base in ("vLLM, free", "vLLM, strict")
     }
     bars(

@@ -3,8 +3,8 @@
     python -m bench throughput MODEL_DIR [--rounds N] [--plots DIR] [--drafts] > table.md
 
 Engines: Toolgate with each adapter, vLLM without enforcement, and vLLM with strict tools. Routes:
-direct, through LiteLLM's `hosted_vllm/`, and through Toolgate's gateway. `--drafts` adds vLLM and
-Toolgate with speculative decoding.
+direct, through LiteLLM's `hosted_vllm/`, and through Toolgate's gateway. With `--drafts`: vLLM with
+strict tools, the same with speculative decoding, and Toolgate with speculative decoding, direct.
 
 All servers run at the same time, with the same model and flags. Each round measures every client
 once for every cell, so a ratio compares two measurements of one round. The streams of a batch start
@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,17 @@ import httpx
 from bench.support.contenders import MASTER_KEY, exit_on_sigterm, running
 from bench.support.gateways import KEY, litellm_config, start
 from bench.support.tools import small_tools
-from bench.throughput.clients import Client, backend_clients, chat_client
-from bench.throughput.report import ADAPTERS, DRAFTING, Cell, Found, Measured, report, write_plots
+from bench.throughput.clients import Client, Engine, backend_clients, chat_client
+from bench.throughput.report import (
+    ADAPTERS,
+    DRAFTING,
+    Cell,
+    Found,
+    Measured,
+    drafts_report,
+    report,
+    write_plots,
+)
 from toolgate_proxy.stack.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
@@ -50,6 +60,68 @@ DRAFTS = {
 BACKEND_KEY = "sk-bench-backend"
 
 
+@dataclass
+class Servers:
+    """URLs of the started servers, by engine."""
+
+    vllm: dict[Engine, str] = field(default_factory=dict)
+    backends: dict[Engine, str] = field(default_factory=dict)
+    """Toolgate's own endpoint of each engine."""
+    gateways: dict[Engine, str] = field(default_factory=dict)
+    litellm: str = ""
+    """A LiteLLM with a model for each server in `vllm`, named by its label."""
+
+
+def start_all(stack: ExitStack, model: Path) -> Servers:
+    servers = Servers()
+    add_vllm(servers, stack, model, "vllm, free")
+    add_vllm(servers, stack, model, "vllm, strict")
+    for engine in ADAPTERS:
+        add_toolgate(servers, stack, model, engine)
+    logs = Path(tempfile.mkdtemp(prefix="toolgate-throughput-"))
+    upstreams = {label(engine): url for engine, url in servers.vllm.items()}
+    litellm = start("litellm", litellm_config(upstreams, model.name), logs, stack, {})
+    litellm.wait()
+    servers.litellm = litellm.url
+    return servers
+
+
+def start_drafting(stack: ExitStack, model: Path) -> Servers:
+    """With drafts, an engine takes more memory: six of them would need more than 24 GB."""
+    servers = Servers()
+    add_vllm(servers, stack, model, "vllm, strict")
+    add_vllm(servers, stack, model, "vllm, strict, drafts")
+    add_toolgate(servers, stack, model, DRAFTING)
+    return servers
+
+
+def add_vllm(servers: Servers, stack: ExitStack, model: Path, engine: Engine) -> None:
+    name = "vllm" if engine == "vllm, free" else "vllm-strict"
+    server = stack.enter_context(
+        running(name, model, LENGTH, label=label(engine), flags=flags(engine))
+    )
+    servers.vllm[engine] = server.url
+
+
+def add_toolgate(servers: Servers, stack: ExitStack, model: Path, engine: Engine) -> None:
+    port = free_port()
+    env = {"TOOLGATE_ADAPTER": engine.partition(",")[0], "TOOLGATE_BACKEND_KEY": BACKEND_KEY}
+    given = ("--backend-port", str(port), *flags(engine))
+    server = stack.enter_context(
+        running("toolgate", model, label=label(engine), flags=given, env=env)
+    )
+    servers.backends[engine], servers.gateways[engine] = f"http://127.0.0.1:{port}", server.url
+
+
+def label(engine: Engine) -> str:
+    return engine.replace(", ", "-")
+
+
+def flags(engine: Engine) -> tuple[str, ...]:
+    drafting = ("--speculative-config", json.dumps(DRAFTS)) if engine.endswith(", drafts") else ()
+    return (*FLAGS, *drafting)
+
+
 async def measure(client: Client, cell: Cell, tools: Sequence[dict[str, Any]]) -> Measured:
     """Measure one batch of streams of one client."""
 
@@ -66,32 +138,25 @@ async def measure(client: Client, cell: Cell, tools: Sequence[dict[str, Any]]) -
 
 
 async def make_clients(
-    stack: AsyncExitStack,
-    servers: dict[str, str],
-    gateways: dict[str, str],
-    model: str,
-    tokens: int,
+    stack: AsyncExitStack, servers: Servers, model: str, tokens: int
 ) -> list[Client]:
-    """A client for each engine and route. `servers` and `gateways`: the URL of each label."""
+    """A client for each engine and route."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=max(BATCHES))
     http = await stack.enter_async_context(
         httpx.AsyncClient(timeout=300, limits=limits, trust_env=False)
     )
     clients = [
-        chat_client("vllm, free", "direct", http, servers["vllm"], "x", model, tokens),
-        chat_client("vllm, strict", "direct", http, servers["vllm-strict"], "x", model, tokens),
-        chat_client("vllm, free", "hosted_vllm", http, gateways["litellm"], KEY, "vllm", tokens),
-        chat_client(
-            "vllm, strict", "hosted_vllm", http, gateways["litellm"], KEY, "vllm-strict", tokens
-        ),
+        chat_client(engine, "direct", http, url, "x", model, tokens)
+        for engine, url in servers.vllm.items()
     ]
-    if "vllm-drafts" in servers:
-        url = servers["vllm-drafts"]
-        clients.append(chat_client("vllm, strict, drafts", "direct", http, url, "x", model, tokens))
-    for engine in (each for each in (*ADAPTERS, DRAFTING) if each in servers):
+    clients += [
+        chat_client(engine, "hosted_vllm", http, servers.litellm, KEY, label(engine), tokens)
+        for engine in (servers.vllm if servers.litellm else ())
+    ]
+    for engine, url in servers.backends.items():
         raw = await stack.enter_async_context(
             httpx.AsyncClient(
-                base_url=servers[engine],
+                base_url=url,
                 headers={
                     "authorization": f"Bearer {BACKEND_KEY}",
                     "content-type": "application/json",
@@ -103,7 +168,7 @@ async def make_clients(
         )
         clients += backend_clients(engine, raw, tokens)
         if engine in ADAPTERS:
-            url = gateways[engine]
+            url = servers.gateways[engine]
             clients.append(chat_client(engine, "toolgate", http, url, MASTER_KEY, model, tokens))
     return clients
 
@@ -130,7 +195,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64, help="maximum tokens of a response")
-    parser.add_argument("--drafts", action="store_true", help="also measure speculative decoding")
+    parser.add_argument("--drafts", action="store_true", help="measure speculative decoding")
     parser.add_argument("--plots", type=Path, help="directory of the SVG files")
     options = parser.parse_args()
     exit_on_sigterm()
@@ -140,31 +205,10 @@ def main() -> None:
 async def run(options: argparse.Namespace) -> None:
     model = options.model.resolve()
     with ExitStack() as stack:
-        servers, gateways = dict[str, str](), dict[str, str]()
-        drafts = (*FLAGS, "--speculative-config", json.dumps(DRAFTS))
-        vllm = [("vllm", "vllm", FLAGS), ("vllm-strict", "vllm-strict", FLAGS)]
-        if options.drafts:
-            vllm.append(("vllm-drafts", "vllm-strict", drafts))
-        for label, name, flags in vllm:
-            server = stack.enter_context(running(name, model, LENGTH, label=label, flags=flags))
-            servers[label] = server.url
-        for engine in (*ADAPTERS, DRAFTING) if options.drafts else ADAPTERS:
-            port = free_port()
-            adapter = engine.partition(",")[0]
-            env = {"TOOLGATE_ADAPTER": adapter, "TOOLGATE_BACKEND_KEY": BACKEND_KEY}
-            flags = ("--backend-port", str(port), *(drafts if engine == DRAFTING else FLAGS))
-            server = stack.enter_context(
-                running("toolgate", model, label=engine.replace(", ", "-"), flags=flags, env=env)
-            )
-            servers[engine], gateways[engine] = f"http://127.0.0.1:{port}", server.url
-        logs = Path(tempfile.mkdtemp(prefix="toolgate-throughput-"))
-        upstreams = {name: servers[name] for name in ("vllm", "vllm-strict")}
-        litellm = start("litellm", litellm_config(upstreams, model.name), logs, stack, {})
-        litellm.wait()
-        gateways["litellm"] = litellm.url
+        servers = (start_drafting if options.drafts else start_all)(stack, model)
         async with AsyncExitStack() as connections:
-            clients = await make_clients(connections, servers, gateways, model.name, options.tokens)
+            clients = await make_clients(connections, servers, model.name, options.tokens)
             found = await measure_all(clients, options.rounds)
-    print(report(found))
-    if options.plots is not None:
+    print(drafts_report(found) if options.drafts else report(found))
+    if options.plots is not None and not options.drafts:
         write_plots(found, options.plots, model.name)
