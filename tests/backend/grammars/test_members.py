@@ -45,6 +45,65 @@ OPEN = {
     "required": ["s"],
     "additionalProperties": {"type": "integer"},
 }
+MAP = {
+    "type": "object",
+    "properties": {"labels": {"type": "object", "additionalProperties": INNER}},
+    "additionalProperties": INNER,
+}
+"""An object without names, in which values are objects that have an order."""
+PATTERNS = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "null"}},
+    "patternProperties": {"^x-": INNER, "^y": {"type": "boolean"}},
+    "additionalProperties": {"type": "integer"},
+    "required": ["a"],
+}
+COUNTED = {
+    "type": "object",
+    "properties": {name: {"type": "integer"} for name in "abcde"},
+    "required": ["d"],
+    "minProperties": 2,
+    "maxProperties": 2,
+    "additionalProperties": False,
+}
+UNDECLARED = {
+    "type": "object",
+    "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
+    "required": ["c", "b"],
+    "additionalProperties": {"type": "integer"},
+}
+"""It requires a member that it does not declare."""
+HIDDEN = {
+    "type": "object",
+    "properties": {"type": False, "n": {"type": "integer"}},
+    "patternProperties": {"^\\w+$": True},
+    "additionalProperties": False,
+    "required": ["n"],
+}
+"""A name that a pattern matches is forbidden, and another one is declared."""
+NODE = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "next": {"$ref": "#/$defs/whole"}},
+    "required": ["id"],
+}
+WHOLE = {
+    "type": "object",
+    "properties": {"root": {"$ref": "#/$defs/whole"}},
+    "$defs": {
+        "node": NODE,
+        "whole": {
+            "allOf": [
+                {"$ref": "#/$defs/node"},
+                {
+                    "type": "object",
+                    "properties": {"id": {"type": "integer", "minimum": 5}},
+                    "required": ["name"],
+                },
+            ]
+        },
+    },
+}
+"""An object that has to satisfy two schemas, one of which contains it."""
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +142,14 @@ def orders(value: dict[str, Any]) -> list[str]:
         (PLAIN, "xgrammar", {"n": 1, QUOTES: [{"x": 250}, {"x": 4, "y": None}]}),
         (OPEN, "llguidance", {"a<b>": {"l": {"s": ""}, "k": 1}, "s": "x", "i": ["", {"x": 9}]}),
         (OPEN, "llguidance", {"s": "x", "z": 1, "y": 2, "a<b>": None}),
+        (MAP, "llguidance", {"labels": {"k": {"y": None, "x": 3}}, "z": {"x": 4, "y": None}}),
+        (MAP, "llguidance", {"labels": {}}),
+        (PATTERNS, "llguidance", {"x-1": {"y": None, "x": 3}, "b": None, "a": 1, "z": 2}),
+        (PATTERNS, "llguidance", {"y": True, "a": 1, "yy": False}),
+        (COUNTED, "llguidance", {"d": 1, "a": 2}),
+        (UNDECLARED, "llguidance", {"b": None, "c": 1, "a": None, "z": 2}),
+        (HIDDEN, "llguidance", {"types": "x", "n": 1, "o": None}),
+        (WHOLE, "llguidance", {"root": {"id": 5, "name": None, "next": {"name": {}, "id": 7}}}),
     ],
 )
 def test_every_order_can_be_written(
@@ -115,6 +182,24 @@ def test_every_order_can_be_written(
         (OPEN, "llguidance", '{"s": "", "a<b>": {"l": {}}}'),
         (OPEN, "llguidance", '{"s": "", "i": [{"y": null}]}'),
         (OPEN, "llguidance", '{"s": ""'),
+        (MAP, "llguidance", '{"labels": {"k": {"y": null}}}'),
+        (MAP, "llguidance", '{"labels": {"k": {"x": 3}, }}'),
+        (PATTERNS, "llguidance", '{"b": null}'),
+        (PATTERNS, "llguidance", '{"a": 1, "x-1": 2}'),
+        (PATTERNS, "llguidance", '{"a": 1, "y": 2}'),
+        (PATTERNS, "llguidance", '{"a": 1, "z": true}'),
+        (COUNTED, "llguidance", '{"d": 1}'),
+        (COUNTED, "llguidance", '{"a": 1, "b": 1'),
+        (COUNTED, "llguidance", '{"a": 1, "b": 2, "d": 3}'),
+        (UNDECLARED, "llguidance", '{"b": null}'),
+        (UNDECLARED, "llguidance", '{"b": null, "c": null}'),
+        (UNDECLARED, "llguidance", '{"c": 1, "b": null, "c": 1}'),
+        (HIDDEN, "llguidance", '{"n": 1, "type": 1}'),
+        (HIDDEN, "llguidance", '{"n": "x"}'),
+        (WHOLE, "llguidance", '{"root": {"id": 5}}'),
+        (WHOLE, "llguidance", '{"root": {"id": 4, "name": null}}'),
+        (WHOLE, "llguidance", '{"root": {"id": 5, "name": null, "next": null}}'),
+        (WHOLE, "llguidance", '{"root": {"id": 5, "name": null, "next": {"id": 5}}}'),
     ],
 )
 def test_what_is_invalid_in_one_order_is_so_in_all(

@@ -58,9 +58,9 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
         "A tool acts on the arguments that it declares, and weak models keep inventing others ([decision 5](decisions/0005-closed-objects.md)). `TOOLGATE_OPEN_OBJECTS=1` allows them.",
     ),
     (
-        "Another order of members than the schema's, in objects with more than 8 members (xgrammar), `patternProperties`, bounds on the number of members, or alternatives next to their properties",
+        "Another order of members than the schema's, in objects with more than 8 members (xgrammar) or 64 (llguidance), with bounds on the number of undeclared members, or with `allOf` or alternatives that are not one object",
         "member_order",
-        "Grammars of these in any order would be too large ([decision 27](decisions/0027-member-order.md)). All other objects have any order.",
+        "Grammars of these in any order would be too large, or engines have no rules for them ([decision 27](decisions/0027-member-order.md)). All other objects have any order.",
     ),
     (
         "A fraction of zero in a value of `enum` or `const` (`1.0`), exponents with llguidance",

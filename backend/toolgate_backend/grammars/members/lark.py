@@ -10,7 +10,6 @@ text, so that a longer one would exclude the same text in an alternative that is
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,23 +18,26 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 from ..codecs.codec_grammar import quoted
 from ..codecs.rules import Rules
 from ..codecs.structure.alternatives import types, without_root_references
+from .objects import (
+    OF_OBJECTS,
+    declared,
+    is_plain_array,
+    is_plain_object,
+    merged,
+    only,
+    other_names,
+    pattern_of_names,
+    possible,
+)
 
-MAX_MEMBERS = 64
-"""The bits of a parameter."""
 MAX_RULES = 400_000
 """Maximum length of the rules, in characters. Definitions are repeated in each value that uses
 them."""
+MAX_MERGED = 64
+"""Maximum number of `allOf` that are merged. Merging may make new ones without end."""
 KEY = r'/"([^"\\\x00-\x1f\x7f]|\\(["\\bfnrt]|u00[01][0-9a-f]))*"/'
-"""A name as llguidance writes strings. No escape stands for a character of `_PLAIN`, so a name
-has one spelling."""
-_PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ud800-\udfff]*')
-_OBJECT = frozenset({"properties", "required", "additionalProperties"})
-_OTHER_TYPES = frozenset(
-    {"items", "prefixItems", "minItems", "maxItems"}
-    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-    | {"minLength", "maxLength", "pattern", "format"}
-)
-"""Keywords that assert nothing about objects."""
+"""A name as llguidance writes strings. No escape stands for a character of a plain name
+(objects.py), so a name has one spelling."""
 
 
 class TooLarge(Exception):
@@ -64,6 +66,7 @@ class _Members:
         self._item = quoted(str(options["item_separator"]))
         self._colon = quoted(str(options["key_separator"]))
         self._references: dict[str, str] = {}
+        self._merged: dict[str, dict[str, Any] | None] = {}
         self._known: dict[int, bool] = {}
         self._objects = 0
         self._length = 0
@@ -81,32 +84,56 @@ class _Members:
         target = self._target(node)
         if target is not None:
             return self.has_order(at_pointer(self.schema, target))
-        if _only(node, "anyOf"):
+        if only(node, "anyOf"):
             return any(map(self.has_order, node["anyOf"]))
-        if _is_plain_object(node):
-            inside = [*node.get("properties", {}).values(), node.get("additionalProperties")]
-            return len(node.get("properties", {})) > 1 or any(map(self.has_order, inside))
-        return _is_plain_array(node) and self.has_order(node["items"])
+        if only(node, "allOf"):
+            return self.has_order(self._merge(node["allOf"]))
+        if is_plain_object(node):
+            names = declared(node)
+            inside = [*names.values(), node.get("additionalProperties")]
+            inside += node.get("patternProperties", {}).values()
+            return len(names) > 1 or any(map(self.has_order, inside))
+        return is_plain_array(node) and self.has_order(node["items"])
 
     def _target(self, node: dict[str, Any]) -> str | None:
-        return pointer_of_ref(node["$ref"]) if _only(node, "$ref") else None
+        return pointer_of_ref(node["$ref"]) if only(node, "$ref") else None
+
+    def _merge(self, parts: list[Any]) -> dict[str, Any] | None:
+        """One object instead of an `allOf` of objects; None if there is none."""
+        key = json.dumps(parts)
+        if key not in self._merged:
+            found = [self._at_end(part) for part in parts]
+            few = len(self._merged) < MAX_MERGED and all(isinstance(each, dict) for each in found)
+            self._merged[key] = merged(found) if few else None
+        return self._merged[key]
+
+    def _at_end(self, node: Any) -> Any:
+        """What a reference leads to."""
+        for _ in range(MAX_MERGED):
+            target = self._target(node) if isinstance(node, dict) else None
+            if target is None:
+                return node
+            node = at_pointer(self.schema, target)
+        return None
 
     def value(self, node: Any) -> str:
         if not self.has_order(node):
             return self._json(node)
         target = self._target(node)
         if target is not None:
-            return self._reference(target)
+            return self._reference(target, at_pointer(self.schema, target))
+        if only(node, "allOf"):
+            return self._reference(json.dumps(node["allOf"]), self._merge(node["allOf"]))
         if "anyOf" in node:
             return self._one_of(node["anyOf"])
-        if _is_plain_array(node):
+        if is_plain_array(node):
             return self._array(node)
         others = types(node) - {"object"}
         if "number" in others:
             others -= {"integer"}
         if not others:
             return self._object(node)
-        rest = {k: v for k, v in node.items() if k not in _OBJECT} | {"type": sorted(others)}
+        rest = {k: v for k, v in node.items() if k not in OF_OBJECTS} | {"type": sorted(others)}
         return self.rules.add("value", f"{self._object(node)} | {self._json(rest)}")
 
     def _json(self, node: Any) -> str:
@@ -122,11 +149,12 @@ class _Members:
             raise TooLarge
         return self.rules.add("json", text)
 
-    def _reference(self, target: str) -> str:
-        if target not in self._references:
-            name = self._references[target] = f"definition_{len(self._references)}"
-            self.rules.define(name, self.value(at_pointer(self.schema, target)))
-        return self._references[target]
+    def _reference(self, key: str, schema: Any) -> str:
+        """The rule of a schema that several places may have, which may be inside itself."""
+        if key not in self._references:
+            name = self._references[key] = f"definition_{len(self._references)}"
+            self.rules.define(name, self.value(schema))
+        return self._references[key]
 
     def _one_of(self, options: list[Any]) -> str:
         ways = [self.value(each) for each in options if self.has_order(each)]
@@ -146,25 +174,34 @@ class _Members:
         return self.rules.add("array", some if least else f'{some} | "[" "]"')
 
     def _object(self, node: dict[str, Any]) -> str:
-        properties = {k: v for k, v in node.get("properties", {}).items() if v is not False}
-        members = [
-            self.rules.add("member", f"{quoted(_name(name))} {self._colon} {self.value(each)}")
-            for name, each in properties.items()
-        ]
-        required = node.get("required", ())
-        condition = ""
-        for at, name in enumerate(properties):
-            if name in required:
-                one = f"bit_set({at})"
-                condition = f"and({condition}, {one})" if condition else one
-        end = '""' + (f" %if {condition}" if condition else "")
         further = self._further(node)
+        properties = possible(node)
+        if not properties:
+            members = f"({further} ({self._item} {further})*)?" if further else ""
+            return self.rules.add("object", f'"{{" {members} "}}"')
+        needed = [name for name in properties if name in node.get("required", ())]
+        # The bits of the required members come first, so that one condition covers them.
+        bits = {name: at for at, name in enumerate(dict.fromkeys([*needed, *properties]))}
+        optional = f"[{len(needed)}:{len(bits)}]"
+        end, most = '""', ""
+        conditions = [f"is_ones([0:{len(needed)}])"] if needed else []
+        if "minProperties" in node:
+            conditions.append(
+                f"bit_count_ge({optional}, {max(0, node['minProperties'] - len(needed))})"
+            )
+        if "maxProperties" in node:
+            most = f"bit_count_lt({optional}, {node['maxProperties'] - len(needed)})"
+        if conditions:
+            end += f" %if {_all(conditions)}"
         first, rest = f"first_{self._objects}", f"rest_{self._objects}"
         self._objects += 1
-        following = [
-            f"{member} {rest}::set_bit({at}) %if bit_clear({at})"
-            for at, member in enumerate(members)
-        ]
+        following = []
+        for name, each in properties.items():
+            member = self.rules.add(
+                "member", f"{quoted(_name(name))} {self._colon} {self.value(each)}"
+            )
+            free = [f"bit_clear({bits[name]})", *([most] if most and name not in needed else ())]
+            following.append(f"{member} {rest}::set_bit({bits[name]}) %if {_all(free)}")
         begin = [end, *following]
         after = ""
         if further is not None:
@@ -178,12 +215,34 @@ class _Members:
 
     def _further(self, node: dict[str, Any]) -> str | None:
         """An undeclared member; None if there may be none."""
-        value = node.get("additionalProperties", True)
-        if value is False:
-            return None
-        names = " | ".join(quoted(_name(name)) for name in node.get("properties", {}))
-        key = self.rules.add("KEY", f"{KEY} & ~({names})" if names else KEY)
-        return self.rules.add("further", f"{key} {self._colon} {self.value(value)}")
+        ways = []
+        patterns = node.get("patternProperties", {})
+        for pattern, schema in patterns.items():
+            if schema is not False:
+                name = self._matching(pattern_of_names(node, pattern))
+                ways.append(f"{name} {self._colon} {self.value(schema)}")
+        other = node.get("additionalProperties", True)
+        if other is not False and not (patterns and other_names(node).is_empty):
+            ways.append(f"{self._other_name(node)} {self._colon} {self.value(other)}")
+        return self.rules.add("further", " | ".join(ways)) if ways else None
+
+    def _other_name(self, node: dict[str, Any]) -> str:
+        """A name that is neither declared nor matches a pattern."""
+        if node.get("patternProperties"):
+            return self._matching(other_names(node).pattern)
+        names = " | ".join(quoted(_name(name)) for name in declared(node))
+        return self.rules.add("KEY", f"{KEY} & ~({names})" if names else KEY)
+
+    def _matching(self, pattern: str | None) -> str:
+        assert pattern is not None  # is_plain_object
+        return self._json({"type": "string", "pattern": pattern})
+
+
+def _all(conditions: list[str]) -> str:
+    whole, *rest = conditions
+    for each in rest:
+        whole = f"and({whole}, {each})"
+    return whole
 
 
 def _is_to_definition(place: tuple[str, Any]) -> bool:
@@ -191,30 +250,6 @@ def _is_to_definition(place: tuple[str, Any]) -> bool:
     if not isinstance(node, dict) or "$ref" not in node:
         return True
     return str(node["$ref"]).startswith("#/$defs/")
-
-
-def _only(node: dict[str, Any], keyword: str) -> bool:
-    return keyword in node and not node.keys() - {keyword, "$defs"}
-
-
-def _is_plain_object(node: dict[str, Any]) -> bool:
-    """Whether it is an object, among other types, whose members have no rules besides their
-    names."""
-    properties = node.get("properties", {})
-    present = node.keys() - {"type", "$defs"}
-    if "object" not in types({k: v for k, v in node.items() if k == "type"}):
-        return False
-    if not present & _OBJECT or present - _OBJECT - _OTHER_TYPES:
-        return False
-    required = set(node.get("required", ()))
-    if any(name not in properties or properties[name] is False for name in required):
-        return False
-    return len(properties) <= MAX_MEMBERS and all(map(_PLAIN.fullmatch, properties))
-
-
-def _is_plain_array(node: dict[str, Any]) -> bool:
-    keywords = {"type", "items", "minItems", "maxItems", "$defs"}
-    return node.get("type") == "array" and "items" in node and not node.keys() - keywords
 
 
 def _name(name: str) -> str:
