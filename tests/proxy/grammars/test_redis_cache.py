@@ -176,9 +176,9 @@ async def test_waiting_for_the_lock_of_another_gateway_is_limited(
 async def test_locks_are_renewed_during_a_long_compile(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
-    backend.load_pause = 1.5
+    backend.load_pause = 3.0
     wanted = tool("slow")
-    settings = {"grammar_lock_ttl": 0.4, "redis_timeout": 1.0}
+    settings = {"grammar_lock_ttl": 1.0, "redis_timeout": 1.0}  # a busy machine may stall for 0.3 s
     async with (
         gateway(backend.url, redis_at_hand.url, **settings) as first,
         gateway(backend.url, redis_at_hand.url, **settings) as second,
