@@ -40,8 +40,9 @@ from .satisfiability import find_unsatisfiable
 MAX_GRAMMAR_BYTES = 64 * 2**20
 """Maximum size of one compiled grammar, which the engine keeps in memory. The largest of 1,881 real
 ones takes 0.6 MB."""
-MAX_PACKED_BYTES = 4 * 2**20
-"""Larger compiled grammars get no blob, because serializing takes a hundred times their memory."""
+MAX_PACKED_BYTES = 2**19
+"""Larger compiled grammars get no blob: serializing takes up to 6 s per MB. Those whose blobs pay,
+long enums, have up to 0.3 MB."""
 NICENESS = 10
 """Added to the niceness of compiling threads and processes, which may share their cores with the
 engine's steps."""
@@ -190,9 +191,13 @@ class Compiler:
             GrammarVerdict(key=key, load_ms=load_ms, **_ready_fields(choice, parameters)), grammar
         )
 
+    def size(self, grammar: CompiledGrammar) -> int:
+        """Size in memory in bytes; 0 if the engine compiles lazily."""
+        return self._xgrammar.size(grammar)
+
     def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
         """The grammar's blob; None if it has no serial form or is too large."""
-        if self._xgrammar.size(grammar) > MAX_PACKED_BYTES:
+        if self.size(grammar) > MAX_PACKED_BYTES:
             return None
         serialized = self._xgrammar.serialize(grammar)
         return None if serialized is None else blob.pack(key, serialized)
@@ -231,7 +236,7 @@ class Compiler:
         except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception
             reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
             return refusal | {"reason": _clean_reason(reason), "pointer": ""}, None
-        if self._xgrammar.size(compiled) > MAX_GRAMMAR_BYTES:
+        if self.size(compiled) > MAX_GRAMMAR_BYTES:
             reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
             return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
         return _ready_fields(choice, parameters), compiled

@@ -28,6 +28,10 @@ real tools with Qwen3's vocabulary, none gets one (bench-grammars): xgrammar's s
 4 ms and load in 2.7 ms. Long enums get one: 47 ms against 2.6 ms."""
 BLOB_MIN_COMPILE_MS = 10.0
 """Faster compiles get no blob, because they are negligible in the cost of a request."""
+BLOB_MIN_MS_PER_MB = 150.0
+"""Grammars that compile faster than this, in relation to their size, are not serialized. Those of
+members in any order have 26 to 67 ms per MB and take up to 2 s to serialize, of which nothing is
+gained. Long enums, whose blobs pay, have 180 to 930."""
 REPLACE_WORKER_MS = 50.0
 """A worker is replaced after a compile that took longer. This frees its memory, and the next tool
 with the same expensive parts is measured as in a new process."""
@@ -127,7 +131,8 @@ def add_measurements(
         return reply.model_copy(update={"replace_worker": True})
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements
         return reply
-    worth_packing = (reply.verdict.compile_ms or 0.0) >= BLOB_MIN_COMPILE_MS
+    compile_ms, size_mb = reply.verdict.compile_ms or 0.0, compiler.size(grammar) / 2**20
+    worth_packing = compile_ms >= max(BLOB_MIN_COMPILE_MS, BLOB_MIN_MS_PER_MB * size_mb)
     values = {"least_tokens": measured.least_tokens, "growth": measured.growth}
     reply = _update_verdict(reply, values)
     return _with_blob(compiler, job, reply, grammar) if worth_packing else reply
