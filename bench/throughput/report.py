@@ -1,7 +1,7 @@
 """The measurements of run.py as tables of ratios and as plots."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,9 @@ Found = dict[tuple[str, Cell], list[Measured]]
 
 Value = Callable[[Measured], float]
 
+Pairs = Mapping[str, tuple[str, str]]
+"""The client's name and that of its base, by the head of the column."""
+
 ADAPTERS: tuple[Engine, ...] = ("structured_output", "logits_processor")
 DRAFTING: Engine = "structured_output, drafts"
 BASES = {
@@ -52,62 +55,53 @@ def report(found: Found) -> str:
     cells = _cells(found)
     parts = ["Tokens/s, Toolgate ÷ vLLM, without a gateway:"]
     for engine in ADAPTERS:
-        parts += ["", *_table("direct", (engine,), BASES, found, cells)]
+        parts += ["", *_table(_pairs("direct", (engine,), BASES), found, cells)]
     gateway_cells = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
-    parts += [
-        "",
-        "Tokens/s, Toolgate's gateway ÷ LiteLLM:",
-        "",
-        *_table("toolgate", ADAPTERS, GATEWAY_BASES, found, gateway_cells),
-    ]
+    gateways = _pairs("toolgate", ADAPTERS, GATEWAY_BASES)
+    parts += ["", "Tokens/s, Toolgate's gateway ÷ LiteLLM:", ""]
+    parts += _table(gateways, found, gateway_cells)
     parts += ["", "Median time to the first event, Toolgate's gateway ÷ LiteLLM:", ""]
-    parts += _table(
-        "toolgate", ADAPTERS, GATEWAY_BASES, found, gateway_cells, lambda each: each.first_ms
-    )
+    parts += _table(gateways, found, gateway_cells, lambda each: each.first_ms)
     return "\n".join([*parts, *_medians(found, cells)])
 
 
 def drafts_report(found: Found) -> str:
     """The report of measurements with speculative decoding."""
     cells = _cells(found)
-    lines = [
-        "| batch | tools | " + " | ".join(DRAFT_RATIOS) + " |",
-        "| --- " * (2 + len(DRAFT_RATIOS)) + "|",
-    ]
-    for cell in cells:
-        row = [
-            ratio(
-                [each.tokens_per_second for each in found[f"{engine} · direct", cell]],
-                [each.tokens_per_second for each in found[f"{base} · direct", cell]],
-            )
-            for engine, base in DRAFT_RATIOS.values()
-        ]
-        lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(row) + " |")
-    return "\n".join(["Tokens/s, without a gateway:", "", *lines, *_medians(found, cells)])
+    pairs = {
+        head: (f"{engine} · direct", f"{base} · direct")
+        for head, (engine, base) in DRAFT_RATIOS.items()
+    }
+    parts = ["Tokens/s, without a gateway:", "", *_table(pairs, found, cells)]
+    return "\n".join([*parts, *_medians(found, cells)])
 
 
 def _cells(found: Found) -> list[Cell]:
     return list(dict.fromkeys(cell for _, cell in found))
 
 
+def _pairs(route: str, engines: Sequence[Engine], bases: Mapping[str, str]) -> Pairs:
+    return {
+        f"{engine} ÷ {name}": (f"{engine} · {route}", base.format(engine))
+        for engine in engines
+        for name, base in bases.items()
+    }
+
+
 def _table(
-    route: str,
-    engines: Sequence[Engine],
-    bases: dict[str, str],
+    pairs: Pairs,
     found: Found,
     cells: Sequence[Cell],
     value: Value = lambda each: each.tokens_per_second,
 ) -> list[str]:
-    heads = [f"{engine} ÷ {base}" for engine in engines for base in bases]
-    lines = ["| batch | tools | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
+    """A column of ratios for each pair of clients."""
+    lines = ["| batch | tools | " + " | ".join(pairs) + " |", "| --- " * (2 + len(pairs)) + "|"]
     for cell in cells:
         row = [
             ratio(
-                [value(each) for each in found[f"{engine} · {route}", cell]],
-                [value(each) for each in found[base.format(engine), cell]],
+                [value(each) for each in found[ours, cell]], [value(b) for b in found[base, cell]]
             )
-            for engine in engines
-            for base in bases.values()
+            for ours, base in pairs.values()
         ]
         lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(row) + " |")
     return lines
