@@ -10,7 +10,7 @@ import pytest
 
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
-from toolgate_backend.grammars.members import ebnf, lark
+from toolgate_backend.grammars.members import ebnf, lark, objects
 from toolgate_backend.settings import settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
@@ -299,3 +299,13 @@ def test_references_to_other_places_keep_the_schema_s_order() -> None:
     """A part of the schema would have another target as a schema of its own."""
     schema = {"type": "object", "properties": {"a": {}, "b": {"$ref": "#/properties/a"}}}
     assert lark.member_rules(schema, OPTIONS) is None
+
+
+def test_a_constant_is_not_taken_for_another_type_that_equals_it_in_python() -> None:
+    parts = [
+        {"type": "object", "properties": {"a": {"const": value}, "b": {"type": "null"}}}
+        for value in (1, True)
+    ]
+    both = objects.merged(parts)
+    assert both is not None
+    assert both["properties"]["a"] == {"allOf": [{"const": 1}, {"const": True}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -88,7 +89,8 @@ def _all(schemas: list[Any]) -> Any:
     """A schema of the values that satisfy all of these."""
     if any(schema is False for schema in schemas):
         return False
-    left = [schema for at, schema in enumerate(schemas) if schema not in (True, {}, *schemas[:at])]
+    # By their text: Python takes `{"const": 1}` and `{"const": True}` for equal.
+    left = [*{json.dumps(each): each for each in schemas if each not in (True, {})}.values()]
     if len(left) < 2:
         return left[0] if left else True
     return {"allOf": left}
