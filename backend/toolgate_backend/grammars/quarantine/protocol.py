@@ -29,9 +29,9 @@ real tools with Qwen3's vocabulary, none gets one (bench-grammars): xgrammar's s
 BLOB_MIN_COMPILE_MS = 10.0
 """Faster compiles get no blob, because they are negligible in the cost of a request."""
 BLOB_MIN_MS_PER_MB = 150.0
-"""Grammars that compile faster than this, in relation to their size, are not serialized. Those of
-members in any order have 26 to 67 ms per MB and take up to 2 s to serialize, of which nothing is
-gained. Long enums, whose blobs pay, have 180 to 930."""
+"""Grammars that compile faster than this, relative to their size, are not serialized. Grammars with
+members in any order take 26 to 67 ms per MB to compile, but up to 2 s to serialize, and loading
+them is slower than compiling. Long enums, whose blobs are worth storing, take 180 to 930 ms."""
 REPLACE_WORKER_MS = 50.0
 """A worker is replaced after a compile that took longer. This frees its memory, and the next tool
 with the same expensive parts is measured as in a new process."""
