@@ -13,6 +13,8 @@ from .keywords import DEFINITIONS, SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA
 _BOOLEAN = frozenset(
     {"additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
 )
+_WITH_SCHEMAS = SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS | SCHEMA_MAP_KEYWORDS
+_APPLIED = _WITH_SCHEMAS.difference(DEFINITIONS)
 
 
 def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -27,26 +29,24 @@ def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
 
 def children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The schemas directly inside a schema, with their JSON Pointers."""
-    for keyword, value in schema.items():
-        yield from schemas_in(pointer, keyword, value)
+    for keyword in schema:
+        if keyword in _WITH_SCHEMAS:
+            yield from schemas_in(pointer, keyword, schema[keyword])
 
 
-def schemas_in(pointer: str, keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
+def schemas_in(pointer: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
     """The schemas directly inside the value of one keyword, with their JSON Pointers."""
-    at = f"{pointer}/{escape(keyword)}"
     if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-        yield from ((f"{at}/{escape(name)}", child) for name, child in value.items())
-    elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
-        yield from ((f"{at}/{index}", child) for index, child in enumerate(value))
-    elif keyword in SCHEMA_KEYWORDS and not (keyword in _BOOLEAN and isinstance(value, bool)):
-        yield at, value
+        return [(f"{pointer}/{keyword}/{escape(name)}", child) for name, child in value.items()]
+    if keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+        return [(f"{pointer}/{keyword}/{index}", child) for index, child in enumerate(value)]
+    if keyword in SCHEMA_KEYWORDS and not (keyword in _BOOLEAN and isinstance(value, bool)):
+        return [(f"{pointer}/{keyword}", value)]
+    return []
 
 
 def reachable(
-    schema: Any,
-    *,
-    start: str = "",
-    enters: Callable[[str, str], bool] = lambda pointer, keyword: True,
+    schema: Any, *, start: str = "", enters: Callable[[str, str], bool] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The subschemas that apply to an instance, each once: nested ones and targets of references,
     without unused definitions. The value of a keyword is entered if `enters(pointer, keyword)` is
@@ -62,10 +62,11 @@ def reachable(
         to = pointer_of_ref(node.get("$ref"))
         if to is not None:
             pending.append((to, at_pointer(schema, to)))
-        for keyword, value in reversed(node.items()):
-            if keyword in DEFINITIONS or not enters(f"{pointer}/{escape(keyword)}", keyword):
+        for keyword in reversed(node):
+            if keyword not in _APPLIED:
                 continue
-            pending.extend(reversed([*schemas_in(pointer, keyword, value)]))
+            if enters is None or enters(f"{pointer}/{keyword}", keyword):
+                pending.extend(reversed(schemas_in(pointer, keyword, node[keyword])))
 
 
 def find_keyword(schema: Any, keyword: str, value: str | None = None) -> str | None:

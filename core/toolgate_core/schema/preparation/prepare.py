@@ -9,8 +9,10 @@ residual.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -45,6 +47,9 @@ MAX_SUBSCHEMAS = 3_000
 
 MAX_DEPTH = 200
 """Maximum nesting in levels of JSON."""
+KEPT_SEARCHES = 8
+"""Number of searches that are kept for the other preparations of the same schema, which follow if
+an engine refuses the first one or if it leaves a part to validation."""
 
 _PLAIN = SUPPORTED - {"allOf"}
 _COMBINING = frozenset({"$ref", "anyOf"})
@@ -66,7 +71,7 @@ def prepare(schema: Any) -> PreparedSchema:
     schema, or if no value satisfies it."""
     check_schema(schema)
     schema = without_year_zero(schema)
-    whole = _Search(schema, changed=False).without(frozenset())
+    whole = _search(schema, changed=False).without(frozenset())
     return _rewritten(schema, _prepare) if whole is None else PreparedSchema(whole, ())
 
 
@@ -83,7 +88,7 @@ def prepare_closed(schema: Any) -> PreparedSchema:
 
 
 def _prepare(schema: Any, changed: bool) -> PreparedSchema:
-    search = _Search(schema, changed)
+    search = _search(schema, changed)
     whole = search.without(frozenset())
     if whole is not None:
         return PreparedSchema(whole, ())
@@ -208,13 +213,19 @@ class _Search:
         hard = frozenset(self._hard)
         if len(hard) * sum(1 for _ in reachable(self._schema)) > MAX_TRIES:
             never = {o for o in hard if o.keyword in _NEVER_SUPPORTED}
-            kept = {o for o in hard if o not in never and not self._inside(o) & never}
-            return hard - kept if self._is_supported_with(kept) else hard
-        kept = set()
-        for one in sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED):
-            more = kept | {one} | self._inside(one)
-            if one not in kept and self._is_supported_with(more):
+            others = {o for o in hard if o not in never and not self._inside(o) & never}
+            return hard - others if self._is_supported_with(others) else hard
+        kept: set[Occurrence] = set()
+        # In groups: most occurrences can be kept, and each test makes a canonical form.
+        groups = [sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED)]
+        while groups:
+            group = [one for one in groups.pop() if one not in kept]
+            more = kept.union(group, *map(self._inside, group))
+            if self._is_supported_with(more):
                 kept = more
+            elif len(group) > 1:
+                middle = len(group) // 2
+                groups += [group[middle:], group[:middle]]
         return hard - kept
 
     def _is_supported_with(self, kept: set[Occurrence]) -> bool:
@@ -226,6 +237,15 @@ class _Search:
 
     def _inside(self, one: Occurrence) -> set[Occurrence]:
         return occurrences_inside(self._schema, one, self._hard)
+
+
+def _search(schema: Any, changed: bool) -> _Search:
+    return _kept_search(json.dumps(schema), changed)
+
+
+@lru_cache(KEPT_SEARCHES)
+def _kept_search(schema: str, changed: bool) -> _Search:
+    return _Search(json.loads(schema), changed)
 
 
 def _prepared(schema: Any, rest: Any, removed: Collection[Occurrence]) -> PreparedSchema:
