@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import xgrammar
@@ -22,6 +23,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[A-Za-z_]\w*|.', re
 """A string, a class of characters, a name or any other character of xgrammar's EBNF."""
 _OWN = "root"
 """The beginning of the names of the rules that differ between xgrammar's grammars."""
+_OWN_NAME = "\0"
+"""Stands for that beginning. xgrammar's grammars have no such character: they escape it."""
+KEPT_SCHEMAS = 512
+"""Number of schemas whose rules are kept. Most tools have members of the same few schemas."""
 
 
 def member_rules(schema: dict[str, Any], separators: tuple[str, str]) -> str | None:
@@ -72,13 +77,9 @@ class _Rules:
 
     def _leaf(self, schema: str) -> str:
         """xgrammar's rules of a schema, under names of their own."""
-        grammar = xgrammar.Grammar.from_json_schema(
-            schema, any_whitespace=False, separators=self._separators, strict_mode=True
-        )
         name = self._fresh("value")
-        for line in str(grammar).splitlines():
-            rule, _, body = line.partition(" ::= ")
-            self._define(_renamed(rule, name), _renamed(body, name))
+        for rule, body in _rules_of(schema, self._separators):
+            self._define(rule.replace(_OWN_NAME, name), body.replace(_OWN_NAME, name))
         return name
 
     def _ordered(self, node: dict[str, Any]) -> str:
@@ -154,9 +155,20 @@ class _Rules:
         return name
 
 
-def _renamed(text: str, name: str) -> str:
+@lru_cache(KEPT_SCHEMAS)
+def _rules_of(schema: str, separators: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """xgrammar's rules of a schema, each with its name and its body. `_OWN_NAME` stands in them for
+    the name of the whole."""
+    grammar = xgrammar.Grammar.from_json_schema(
+        schema, any_whitespace=False, separators=separators, strict_mode=True
+    )
+    rules = (line.partition(" ::= ") for line in str(grammar).splitlines())
+    return tuple((_with_own_name(rule), _with_own_name(body)) for rule, _, body in rules)
+
+
+def _with_own_name(text: str) -> str:
     return "".join(
-        name + token[len(_OWN) :] if token == _OWN or token.startswith(f"{_OWN}_") else token
+        _OWN_NAME + token[len(_OWN) :] if token == _OWN or token.startswith(f"{_OWN}_") else token
         for token in _TOKEN.findall(text)
     )
 
