@@ -33,7 +33,7 @@ STACK_BYTES = 32 * 2**20
 """Stack size of a compiling thread. The memory is reserved, not used."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
-FORMAT = 10
+FORMAT = 11
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
 

@@ -19,12 +19,12 @@ from toolgate_core.dialects.dialect import ARGUMENTS, Slot
 from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ...tokens.units import mark_unit, units
+from ...tokens.units import units
 from ..codecs.pythonic import python_string
 from ..engines.engine import Matcher
 from .needs import Needs
 from .scan import Scan
-from .search import MAX_RESTS, Completion
+from .search import FOUND, MAX_RESTS, MISSED, Completion
 
 FREE_TEXT = 0.25
 """Share of the vocabulary from which on a mask is that of free text."""
@@ -89,7 +89,6 @@ class CodecCompletion(Completion):
         self._closers = closers
         self._ends = [*closers, b"'", b'"']
         self._raw_texts = lru_cache(1024)(self.raw_texts)
-        self._mark_units = {token: mark_unit(token) for token in marks | grammar_marks}
 
     def member_texts(self, name: str) -> list[bytes]:
         form, codec = self._form, self._form.codec
@@ -127,35 +126,39 @@ class CodecCompletion(Completion):
                         return tokens
         return super()._text(matcher, row, scan, needs)
 
+    def _forced_text(self, matcher: Matcher, scan: Scan) -> bytes:
+        """None: it may end inside a name, of which the hints have the whole."""
+        return b""
+
     def _next(
         self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs
-    ) -> tuple[list[int], bool]:
+    ) -> tuple[list[int], int]:
         allowed = masks.unpack(row)
         if not len(allowed):
-            return self._forced(matcher), False
+            return self._forced(matcher), 0
         longest = self._longest(allowed)
         chain = len(allowed) == 1 or self._is_chain(allowed, longest)
         free = len(allowed) > FREE_TEXT * len(self._bytes)
         if chain and len(allowed) == 1:
             member = self._begins_member(longest) and self._member(matcher, row, needs)
-            return member or [longest], False
+            return member or [longest], 0
         if not chain and (ending := self._ending(matcher)):
-            return ending, True
+            return ending, FOUND
         if not free and (member := self._member(matcher, row, needs)):
-            return member, False
+            return member, 0
         if chain:
-            return [self._forced_part(allowed)], False
+            return [self._forced_part(allowed)], 0
         if text := self._text(matcher, row, scan, needs):
-            return text, False
+            return text, 0
         for token in self._tried(allowed):
             if not matcher.accept(token):
                 continue
             try:
                 if matcher.finished or self._ending(matcher):
-                    return [token], True
+                    return [token], FOUND
             finally:
                 matcher.rollback(1)
-        return [longest], True
+        return [longest], MISSED
 
     def _begins_member(self, token: int) -> bool:
         begin = self._units(token)
@@ -181,9 +184,6 @@ class CodecCompletion(Completion):
         ends = matcher.finished or not self._is_free_text(matcher)
         matcher.rollback(len(tokens))
         return tokens if ends else []
-
-    def _units(self, token: int) -> bytes:
-        return self._mark_units.get(token, self._bytes[token])
 
     def _is_free_text(self, matcher: Matcher) -> bool:
         allowed = int(np.bitwise_count(self._mask(matcher).view(np.uint32)).sum())

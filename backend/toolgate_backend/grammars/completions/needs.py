@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .hints import Hints
 from .scan import Scan
+
+_QUOTE, _BACKSLASH, _BRACKET = b'"\\['
+_BEFORE_MEMBERS = (None, *b"{,")
 
 
 class Needs:
@@ -13,27 +14,49 @@ class Needs:
     written is left out until the object ends."""
 
     def __init__(self, hints: Hints) -> None:
-        self._names, self.texts = hints.names, hints.texts
+        self.names, self.texts = hints.names, hints.texts
         self.opened = False
         """Whether the text ends with the quotation mark that opens a string."""
         self._written: list[set[str]] = [set()]
+        self._brackets: list[int | None] = [None]
+        """The opening brackets around the position. The outermost one is not known."""
+        self._last: int | None = None
+        """The last character outside strings, except white space and an opening quotation mark;
+        None if it is not known."""
 
     @property
-    def names(self) -> Sequence[str]:
-        return [name for name in self._names if name not in self._written[-1]]
+    def may_begin_member(self) -> bool:
+        """Whether JSON allows a member here, or the name of a member whose quotation mark is
+        written already; true if that is not known."""
+        return self._last in _BEFORE_MEMBERS and self._brackets[-1] != _BRACKET
+
+    def is_written(self, name: str) -> bool:
+        """Whether the object has a member of this name already."""
+        return name in self._written[-1]
 
     def write(self, name: str) -> None:
         self._written[-1].add(name)
 
     def follow(self, text: bytes, scan: Scan) -> None:
         """Advance by `text`, which begins at `scan`."""
-        self.opened = not scan.in_string and text.endswith(b'"') and text.count(b'"') % 2 == 1
-        for at, byte in enumerate(text):
-            if scan.in_string:
-                pass
+        in_string, escaped = scan.in_string, scan.escaped
+        for byte in text:
+            self.opened = byte == _QUOTE and not in_string
+            if escaped:
+                escaped = False
+            elif byte == _QUOTE:
+                in_string = not in_string
+                if not in_string:
+                    self._last = byte
+            elif in_string:
+                escaped = byte == _BACKSLASH
             elif byte in b"{[":
                 self._written.append(set())
+                self._brackets.append(byte)
+                self._last = byte
             elif byte in b"}]":
-                self._written.pop()
-                self._written = self._written or [set()]
-            scan = scan.after(text[at : at + 1])
+                self._written = self._written[:-1] or [set()]
+                self._brackets = self._brackets[:-1] or [None]
+                self._last = byte
+            elif byte not in b" \n\r\t":
+                self._last = byte

@@ -20,7 +20,9 @@ from toolgate_core.dialects.codecs import Json
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, words_per_row
 from ...tokens.token_index import TokenIndex
+from ...tokens.units import mark_unit
 from ..engines.engine import Matcher
+from .beginnings import Beginnings
 from .ending import Path, ending_rest, ends_text
 from .hints import NO_HINTS, Hints
 from .needs import Needs
@@ -28,8 +30,13 @@ from .scan import Scan
 
 MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""
-MAX_BRANCHES = 192
-"""Maximum number of positions at which several tokens are tried. Each costs a mask."""
+MAX_COST = 120
+"""Maximum cost of the positions at which several tokens are tried. The completions of 3,013 real
+schemas cost up to 100."""
+FOUND = 1
+"""Cost of a position at which a tried token leads to an end."""
+MISSED = 6
+"""Cost of a position at which none does, for which up to 2 * TRIED_TOKENS masks are computed."""
 MAX_CHAIN_TOKENS = 64
 """Masks with more tokens than this are not searched for forced text."""
 MAX_RESTS = 24
@@ -57,6 +64,7 @@ class Completion:
         """The position in JSON at which the grammars of calls begin."""
         self._all_special = special
         self._marks = marks | grammar_marks
+        self._mark_units = {token: mark_unit(token) for token in self._marks}
         special -= grammar_marks
         self._length = np.array([len(text) for text in token_bytes], dtype=np.int32)
         self._ordinary = ~masks.pack(masks.token_ids(special), size)
@@ -70,6 +78,7 @@ class Completion:
         self._brackets = self._row(i for i, text in ordinary if _closes_container(text))
         self._separators = self._row(i for i, text in ordinary if _separates(text))
         self._member_texts = lru_cache(4096)(self.member_texts)
+        self._beginnings = lru_cache(512)(self.beginnings)
         self._string_texts = lru_cache(1024)(self.string_texts)
 
     @cached_property
@@ -99,18 +108,22 @@ class Completion:
         ends the text, the search is over."""
         if earlier and ends_text(matcher, earlier):
             return list(earlier)
-        taken: list[int] = []
         needs = Needs(hints)
-        branches = 0
+        forced = self._forced_text(matcher, scan)
+        taken = self._accepted(matcher, forced)
+        if taken:
+            needs.follow(forced, scan)
+            scan = scan.after(forced)
+        cost = 0
         try:
             while not matcher.finished:
-                if len(taken) >= MAX_STEPS or branches == MAX_BRANCHES:
+                if len(taken) >= MAX_STEPS or cost >= MAX_COST:
                     return None
                 row = self._mask(matcher)
                 if rest := ending_rest(matcher, row, earlier):
                     return [*taken, *rest]
-                tokens, branched = self._next(matcher, row, scan, needs)
-                branches += branched
+                tokens, more = self._next(matcher, row, scan, needs)
+                cost += more
                 for token in tokens:
                     if not matcher.accept(token):
                         return None
@@ -124,46 +137,63 @@ class Completion:
             if taken:
                 matcher.rollback(len(taken))
 
+    def _forced_text(self, matcher: Matcher, scan: Scan) -> bytes:
+        """Text that must come next, for which no masks are needed: most masks of a call are those
+        of its fixed beginning. A space at the end is left to the next token, which often begins
+        with it, and the beginning of a string to the hints."""
+        text = matcher.forced().rstrip(b" ")
+        if scan.in_string or not scan.after(text).in_string:
+            return text
+        return text[: text.rindex(b'"') + 1]
+
     def _next(
         self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs
-    ) -> tuple[list[int], bool]:
-        """The next tokens of the completion, and whether several were tried; no tokens if there
+    ) -> tuple[list[int], int]:
+        """The next tokens of the completion, and the cost if several were tried; no tokens if there
         are none. `row` is the matcher's mask."""
-        if needs.opened and (member := self._member(matcher, row, needs)):
-            return member, False
+        may_begin = needs.may_begin_member
+        if needs.opened and may_begin and (member := self._member(matcher, row, needs)):
+            return member, 0
         closing = row & (self._closing[True] if scan.in_string else self._brackets)
         if closing.any():
-            return [self._longest(masks.unpack(closing))], False
+            return [self._longest(masks.unpack(closing))], 0
         allowed = masks.unpack(row)
         if not len(allowed):
-            return self._forced(matcher), False
+            return self._forced(matcher), 0
         if len(allowed) == 1:
-            return [int(allowed[0])], False
-        if not scan.in_string and (member := self._member(matcher, row, needs)):
-            return member, False
+            return [int(allowed[0])], 0
         if not scan.in_string:
+            if may_begin and (member := self._member(matcher, row, needs)):
+                return member, 0
             for ends in (self._closing[False], self._separators):
                 if (row & ends).any():
-                    return [self._longest(masks.unpack(row & ends))], False
+                    return [self._longest(masks.unpack(row & ends))], 0
         longest = self._longest(allowed)
         if self._is_chain(allowed, longest):
-            return [self._forced_part(allowed)], False
+            return [self._forced_part(allowed)], 0
         if text := self._text(matcher, row, scan, needs):
-            return text, False
+            return text, 0
         closable = self._closable(matcher, scan, allowed)
-        return [longest if closable is None else closable], True
+        return ([longest], MISSED) if closable is None else ([closable], FOUND)
 
     def _member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:
         """The tokens with which a member begins that the schema requires; none if none can begin
         here. `row` is the matcher's mask."""
-        for name in needs.names:
-            for whole in self._member_texts(name):
-                text = whole.removeprefix(b'"') if needs.opened else whole
-                if tokens := self._accepted(matcher, text, row):
-                    matcher.rollback(len(tokens))
-                    needs.write(name)
-                    return tokens
+        for name, text in self._beginnings(needs.names, needs.opened).allowed(row):
+            if needs.is_written(name):
+                continue
+            if tokens := self._accepted(matcher, text, row):
+                matcher.rollback(len(tokens))
+                needs.write(name)
+                return tokens
         return []
+
+    def beginnings(self, names: tuple[str, ...], opened: bool) -> Beginnings:
+        """The members of these names. `opened`: their first quotation mark is written already."""
+        texts = [(name, text) for name in names for text in self._member_texts(name)]
+        if opened:
+            texts = [(name, text.removeprefix(b'"')) for name, text in texts]
+        return Beginnings(texts, self.token_index)
 
     def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
         """The tokens of a string of the hints with its end; none if none is allowed here."""
@@ -192,7 +222,7 @@ class Completion:
         return taken
 
     def _units(self, token: int) -> bytes:
-        return self._bytes[token]
+        return self._mark_units.get(token, self._bytes[token])
 
     def _forced(self, matcher: Matcher) -> list[int]:
         """The longest token of the forced text: a special token may hide it from the mask, as in

@@ -14,8 +14,6 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
-from toolgate_backend.grammars.completions.hints import Hints
-from toolgate_backend.grammars.completions.needs import Needs
 from toolgate_backend.grammars.completions.scan import Scan
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -95,16 +93,6 @@ def test_scan_tracks_strings_and_escapes() -> None:
     assert Scan(in_string=True, escaped=True).after(b"n") == Scan(in_string=True)
 
 
-def test_members_of_an_array_that_ends_with_its_string_are_forgotten() -> None:
-    needs, scan = Needs(Hints(names=("a", "b"))), Scan()
-    for text, written in ((b"{", "a"), (b'"a": ["', None), (b"x", None), (b'"], ', "b")):
-        needs.follow(text, scan)
-        scan = scan.after(text)
-        if written:
-            needs.write(written)
-    assert needs.names == []
-
-
 MANY_LISTS = {"type": "array", "minItems": 20, "items": {"type": "integer"}}
 ADDRESS = {"type": "string", "pattern": r"^\S+@\S+$"}  # written as several tokens in one step
 
@@ -116,6 +104,27 @@ def test_measuring_reports_no_completion_within_the_limit(
     many = {"type": "array", "minItems": count, "items": item}
     [tool] = parse_tools([tools.tool("many", {"x": many})])
     assert compile_tool(tool).least_tokens is None
+
+
+def test_a_search_without_a_way_to_the_end_is_given_up(
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+    static_masks: StaticMasks,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No hint of the schema leads to a member whose name both patterns match."""
+    names = {"allOf": [{"pattern": "^(x[0-9]){9,}"}, {"pattern": "7a7$"}]}
+    members = {"propertyNames": names, "minProperties": 1}
+    [tool] = parse_tools([tools.tool("names", {"of": {"type": "object", **members}}, ["of"])])
+    matcher = compile_tool(tool).matcher()
+    fill, filled = type(matcher).fill, list[int]()
+
+    def counted(self: Any, row: masks.BitmaskRow) -> None:
+        filled.append(1)
+        fill(self, row)
+
+    monkeypatch.setattr(type(matcher), "fill", counted)
+    assert static_masks.completion.path(matcher) is None
+    assert len(filled) < 500
 
 
 def test_growth_measures_each_reference_once() -> None:
