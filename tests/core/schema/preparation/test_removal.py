@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from toolgate_core.schema.canonical import canonical_parameters
-from toolgate_core.schema.preparation import prepare as module
+from toolgate_core.schema.preparation import removal
+from toolgate_core.schema.preparation.prepare import prepare
 
 OUT_OF_REACH = {"type": "object", "propertyNames": {"pattern": r"^(?=.*\bx\b)(?!a)"}}
 """No grammar engine enforces it."""
@@ -18,7 +19,7 @@ def residual_of(bad: set[int], count: int) -> list[str]:
     fine: dict[str, Any] = {"type": "integer", "not": {"enum": [3, 4]}}
     members = {f"m{at}": OUT_OF_REACH if at in bad else fine for at in range(count)}
     schema = canonical_parameters({"type": "object", "properties": members})
-    return [each.pointer for each in module.prepare(schema).residual]
+    return [each.pointer for each in prepare(schema).residual]
 
 
 @pytest.mark.parametrize("bad", [{0}, {31}, {7, 8}, {3, 17, 29}, set(range(32))], ids=str)
@@ -29,7 +30,7 @@ def test_only_occurrences_that_cannot_be_enforced_are_removed(bad: set[int]) -> 
 
 def test_occurrences_are_tried_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    canonical = module._canonical
-    monkeypatch.setattr(module, "_canonical", lambda schema: made.append(1) or canonical(schema))
+    canonical = removal._canonical
+    monkeypatch.setattr(removal, "_canonical", lambda schema: made.append(1) or canonical(schema))
     assert residual_of({5}, 32)
     assert len(made) <= 16
