@@ -23,6 +23,7 @@ BENCHMARKS = {
     "codec-throughput": "growth.codecs",
     "gpu-masks": "micro.gpu_masks",
     "gpu-steps": "micro.gpu_steps",
+    "gpu-throughput": "throughput.gpu",
     "grammars": "micro.grammars",
     "drafts": "micro.drafts",
     "validation-overhead": "micro.validation_overhead",
