@@ -11,9 +11,11 @@ flag.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.sampling_params import SamplingParams
@@ -25,16 +27,20 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
+from ..enforcement.batch import BatchMasks
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
 from ..settings import settings
 from ..tokens import masks
+from ..tokens.masks import words_per_row
 from ..tokens.vocabulary import from_model_config
 from .apply_masks import MaskApplier
 
 logger = init_logger(__name__)
+
+FAILED = "Toolgate: enforcement failed, ending the sequence with an error"
 
 
 @dataclass
@@ -62,6 +68,9 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
         self._rows: dict[int, _Row] = {}
+        self._batch = BatchMasks(self._static.in_grammars, settings().mask_budget_ms / 1e3)
+        self._vocabulary_size = vocabulary.size
+        self._together = np.empty((0, words_per_row(vocabulary.size)), np.int32)
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -100,9 +109,24 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if not self._rows:
             return logits
-        rows = [(index, self._next_mask(row)) for index, row in self._rows.items()]
-        self._applier.apply(logits, rows)
+        for row in self._rows.values():
+            self._advance(row)
+        self._applier.apply(logits, self._masks())
         return logits
+
+    def _masks(self) -> Iterator[tuple[int, masks.Mask]]:
+        """The mask of each row."""
+        rows = list(self._rows.items())
+        if len(self._together) < len(rows):
+            self._together = np.empty((len(rows), words_per_row(self._vocabulary_size)), np.int32)
+        automata = [(at, row.automaton) for at, (_, row) in enumerate(rows) if row.automaton]
+        try:
+            done = self._batch.fill(self._together, automata)
+        except Exception:
+            logger.exception("Toolgate: the masks of the batch are computed one by one")
+            done = set()
+        for at, (index, row) in enumerate(rows):
+            yield index, masks.Bits(self._together[at]) if at in done else self._next_mask(row)
 
     def _create_row(self, params: SamplingParams, output: list[int]) -> _Row | None:
         """None for a request without enforcement. A row without an automaton if the automaton could
@@ -117,18 +141,18 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
             return _Row(None, output)
 
-    def _next_mask(self, row: _Row) -> masks.Mask:
-        """An error in one sequence ends that sequence only. An exception from this method would end
-        the whole engine (EngineDeadError)."""
-        if row.automaton is not None:
-            try:
-                return self._advance(row, row.automaton)
-            except Exception:
-                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
-                row.automaton = None
-        return self._static.failure_mask
+    def _advance(self, row: _Row) -> None:
+        """Accept the new tokens of a row. An error in one sequence ends that sequence only. An
+        exception from this method would end the whole engine (EngineDeadError)."""
+        if row.automaton is None:
+            return
+        try:
+            self._accept(row, row.automaton)
+        except Exception:
+            logger.exception(FAILED)
+            row.automaton = None
 
-    def _advance(self, row: _Row, automaton: Automaton) -> masks.Mask:
+    def _accept(self, row: _Row, automaton: Automaton) -> None:
         output = row.output
         if row.accepted > len(output):
             raise BackendError(
@@ -139,5 +163,14 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         if new and not automaton.accept_tokens(new):
             raise BackendError(f"vLLM sampled a masked token, among the last {len(new)} tokens")
         row.accepted = len(output)
-        with row.mask_time:
-            return automaton.next_mask()
+
+    def _next_mask(self, row: _Row) -> masks.Mask:
+        """The mask of a row that has accepted its tokens; errors as in `_advance`."""
+        if row.automaton is not None:
+            try:
+                with row.mask_time:
+                    return row.automaton.next_mask()
+            except Exception:
+                logger.exception(FAILED)
+                row.automaton = None
+        return self._static.failure_mask

@@ -148,6 +148,12 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
         ("self", "request", "spec_tokens"),
         replaced=True,
     ),
+    PrivateName(
+        f"{MANAGER}.grammar_bitmask",
+        "computes the masks of a step together",
+        ("self", "requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
+        replaced=True,
+    ),
     PrivateName(GRAMMAR, "the grammar interface", abstract=tuple(GRAMMAR_METHODS)),
     *(
         PrivateName(f"{GRAMMAR}.{method}", "the grammar interface", arguments, replaced=True)

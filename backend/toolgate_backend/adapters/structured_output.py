@@ -9,7 +9,7 @@ grammar's methods. vllm_host.py contains the hook that makes vLLM use these gram
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -19,6 +19,7 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement.automaton import Automaton
+from ..enforcement.batch import BatchMasks
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.spec import Spec
@@ -31,6 +32,8 @@ from ..tokens.vocabulary import from_model_config
 
 logger = init_logger(__name__)
 
+FAILED = "Toolgate: enforcement failed, ending the sequence with an error"
+NOWHERE = None, -1
 T = TypeVar("T")
 
 
@@ -44,15 +47,25 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def __init__(
         self, automaton: Automaton, static: StaticMasks, jump_forward: JumpForward
     ) -> None:
-        self._automaton = automaton
+        self.automaton = automaton
         self._static = static
         self._jump_forward = jump_forward
         self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().max_slow_masks)
-        self._failed = False
+        self.failed = False
+        self.filled: tuple[torch.Tensor | None, int] = NOWHERE
+        """The bitmask and the row that have the mask of the next token already."""
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """False ends the request with `finish_reason="error"`."""
-        return self._unless_failed(lambda: self._automaton.accept_tokens(tokens), False)
+        self.filled = NOWHERE
+        if self.failed:
+            return False
+        try:
+            return self.automaton.accept_tokens(tokens)
+        except Exception:
+            logger.exception(FAILED)
+            self.failed = True
+            return False
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The prefix of a draft that is allowed. It ends at the end of the turn, because vLLM does
@@ -62,46 +75,55 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def drafts(self, proposed: list[int], limit: int) -> list[int]:
         """The draft to use instead of `proposed`, with forced text in it."""
         return self._unless_failed(
-            lambda: self._jump_forward.drafts(self._automaton, proposed, limit), []
+            lambda: self._jump_forward.drafts(self.automaton, proposed, limit), []
         )
 
     def rollback(self, num_tokens: int) -> None:
-        self._unless_failed(lambda: self._automaton.rollback(num_tokens), None)
+        self.filled = NOWHERE
+        self._unless_failed(lambda: self.automaton.rollback(num_tokens), None)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
-        row = bitmask[batch_index].numpy()
-        self._unless_failed(lambda: self._fill(row), None)
-        if self._failed:
+        filled, row = self.filled
+        if filled is bitmask and row == batch_index:
+            return
+        self.fill_row(bitmask[batch_index].numpy())
+
+    def fill_row(self, row: BitmaskRow) -> None:
+        if not self.failed:
+            try:
+                with self._mask_time:
+                    self.automaton.fill_bitmask(row)
+            except Exception:
+                logger.exception(FAILED)
+                self.failed = True
+        if self.failed:
             masks.render(self._static.failure_mask, row, self._static.vocabulary_size)
 
     def _unless_failed(self, action: Callable[[], T], otherwise: T) -> T:
         """The result of `action`; `otherwise` if the sequence has failed, or fails in `action`."""
-        if not self._failed:
+        if not self.failed:
             try:
                 return action()
             except Exception:
-                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
-                self._failed = True
+                logger.exception(FAILED)
+                self.failed = True
         return otherwise
 
     def _validate(self, tokens: list[int]) -> list[int]:
         accepted = 0
         for token in tokens:
-            if self._automaton.is_terminated() or not self._automaton.accept_tokens([token]):
+            if self.automaton.is_terminated() or not self.automaton.accept_tokens([token]):
                 break
             accepted += 1
-        self._automaton.rollback(accepted)
+        self.automaton.rollback(accepted)
         return tokens[:accepted]
 
-    def _fill(self, row: BitmaskRow) -> None:
-        with self._mask_time:
-            self._automaton.fill_bitmask(row)
-
     def is_terminated(self) -> bool:
-        return not self._failed and self._automaton.is_terminated()
+        return not self.failed and self.automaton.is_terminated()
 
     def reset(self) -> None:
-        self._automaton.reset()
+        self.filled = NOWHERE
+        self.automaton.reset()
 
 
 class EngineSequences:
@@ -114,6 +136,7 @@ class EngineSequences:
         self.store = store.GrammarStore(vocabulary)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
+        self._batch = BatchMasks(self._static.in_grammars, settings().mask_budget_ms / 1e3)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -127,3 +150,20 @@ class EngineSequences:
         with self._lock:
             self._running.add(grammar)
         return grammar
+
+    def fill_together(
+        self, bitmask: torch.Tensor, grammars: Sequence[tuple[int, EnforcementGrammar]]
+    ) -> None:
+        """Compute the masks of a step, in the rows of vLLM's bitmask."""
+        rows = bitmask.numpy()
+        going = [(at, each) for at, each in grammars if not each.is_terminated()]
+        automata = [(at, each.automaton) for at, each in going if not each.failed]
+        try:
+            done = self._batch.fill(rows, automata)
+        except Exception:
+            logger.exception("Toolgate: the masks of a step are computed one by one")
+            done = set()
+        for at, grammar in going:
+            if at not in done:
+                grammar.fill_row(rows[at])
+            grammar.filled = bitmask, at

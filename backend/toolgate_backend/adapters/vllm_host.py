@@ -2,7 +2,8 @@
 
 vLLM has no registry of grammar back ends, so `StructuredOutputManager._create_grammar` is replaced.
 `validate_tokens` is replaced as well: vLLM calls it with each draft before the draft is scheduled,
-and drafts made from text (ngram, suffix) are replaced by forced text. Grammars are loaded through
+and drafts made from text (ngram, suffix) are replaced by forced text. `grammar_bitmask` computes
+the masks of a step together. Grammars are loaded through
 methods that are added to `WorkerBase` and `EngineCore`. private_names.py lists the private names
 that this module uses.
 """
@@ -49,6 +50,7 @@ def register() -> None:
     manager = StructuredOutputManager
     manager._create_grammar = _hook_create_grammar(manager._create_grammar)
     manager.validate_tokens = _hook_validate_tokens(manager.validate_tokens)
+    manager.grammar_bitmask = _hook_grammar_bitmask(manager.grammar_bitmask)
     for name, method in ENGINE_METHODS.items():
         setattr(EngineCore, name, method)
 
@@ -141,6 +143,33 @@ def _hook_validate_tokens(original: Callable[[Any, Any, list[int]], list[int]]) 
         return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
 
     return validate
+
+
+def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute the masks of a step together, before vLLM requests each one. Not with drafts, for
+    which the grammars have to advance between two masks."""
+
+    @functools.wraps(original)
+    def grammar_bitmask(
+        self: Any,
+        requests: Any,
+        structured_output_request_ids: list[str],
+        scheduled_spec_decode_tokens: dict[str, list[int]],
+    ) -> Any:
+        ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
+        bitmask = self._grammar_bitmask  # None before vLLM's first step with a grammar
+        if bitmask is not None and not drafts:
+            grammars = [requests[each].structured_output_request.grammar for each in ids]
+            rows = [(row, g) for row, g in enumerate(grammars) if isinstance(g, EnforcementGrammar)]
+            if len(rows) == len(ids):  # vLLM's threads would wait for Python's lock
+                self.fill_bitmask_parallel_threshold = max(
+                    self.fill_bitmask_parallel_threshold, len(ids)
+                )
+            if rows:
+                _engine_sequences(self.vllm_config).fill_together(bitmask, rows)
+        return original(self, requests, ids, drafts)
+
+    return grammar_bitmask
 
 
 def _may_replace_drafts(config: Any) -> bool:

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.engines.engine import Matcher
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow
 from .budget import Budget
 from .permissions import Permissions
 from .spec import Spec
-from .state import State
+from .state import Phase, State
 from .state_machine import StateMachine
 from .static_masks import StaticMasks
 
@@ -75,7 +76,7 @@ class Automaton:
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`. Stops at the first token that is not allowed and returns False."""
         for token in tokens:
-            if self._excludes(token):
+            if self._first_mask is not None and self._excludes(token):
                 return False
             after = self._machine.step(self._state, self._length, token)
             if after is None:
@@ -115,9 +116,19 @@ class Automaton:
             return self._first_mask
         return self._machine.mask(self._state, self._length)
 
+    @property
+    def grammar_matcher(self) -> Matcher | None:
+        """The matcher that computes the next mask inside a call (`CandidateSet.grammar_matcher`);
+        None where the mask needs more than that."""
+        state = self._state
+        if state.phase is not Phase.TOOL_CALL or state.forced or state.candidates is None:
+            return None
+        if self._first_mask is not None and self._length == len(self._accepted):
+            return None
+        return state.candidates.grammar_matcher
+
     def _excludes(self, token: int) -> bool:
-        here = self._first_mask is not None and self._length == len(self._accepted)
-        return here and token in self._excluded
+        return self._length == len(self._accepted) and token in self._excluded
 
     def _without_excluded(self) -> masks.Mask | None:
         """The mask after `spec.accepted`; None if nothing has to be excluded from it."""

@@ -60,3 +60,12 @@ class State(NamedTuple):
     """The end of the call, or of a repeated string in it, was forced: the turn ends after it, with
     the mark of closed calls."""
     ended: bool = False
+
+    def after_grammar_token(self, scan: Scan) -> State:
+        """`_replace` of `grammar_tokens` and `scan`, in a third of the time."""
+        begin, end = self[:_GRAMMAR_TOKENS], self[_GRAMMAR_TOKENS + 2 :]
+        return State._make((*begin, self.grammar_tokens + 1, scan, *end))
+
+
+_GRAMMAR_TOKENS = State._fields.index("grammar_tokens")
+assert State._fields[_GRAMMAR_TOKENS + 1] == "scan"

@@ -86,6 +86,8 @@ class StateMachine(ContentPhases):
     def _step(self, state: State, length: int, token: int) -> State | None:
         if state.forced:
             return self._forced_step(state, length, token)
+        if state.phase is Phase.TOOL_CALL:
+            return self._call_step(state, length, token)
         match state.phase:
             case Phase.THINKING:
                 return self._thinking_step(state, length, token)
@@ -93,8 +95,6 @@ class StateMachine(ContentPhases):
                 return self._content_step(state, length, token)
             case Phase.FORMAT:
                 return self._format_step(state, length, token)
-            case Phase.TOOL_CALL:
-                return self._call_step(state, length, token)
             case Phase.SELECT:
                 return self._select_step(state, length, token)
             case Phase.END:

@@ -55,11 +55,13 @@ class StaticMasks:
         self._token_index = self.completion.token_index
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))
         in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
+        self.in_grammars = masks.pack(in_grammars, vocabulary.size)
+        """The tokens that the grammar of a call may allow."""
         self._call_vocabulary = CallVocabulary(
             self._token_index,
             self.unit_bytes,
             self.special - grammar_marks,
-            masks.pack(in_grammars, vocabulary.size),
+            self.in_grammars,
         )
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self._token_index)

@@ -9,9 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+FEW_TOKENS = 8
+"""Number of tokens up to which setting single bits is cheaper than copying a row."""
 TokenIds = npt.NDArray[np.int64]
 BitmaskRow = npt.NDArray[np.int32]
 """One bit for each token id in little-endian words: the layout of both xgrammar and llguidance."""
+BitmaskRows = npt.NDArray[np.int32]
+"""Several of these, one in each row of a contiguous matrix."""
 
 
 def words_per_row(vocabulary_size: int) -> int:
@@ -95,6 +99,12 @@ def unpack(words: BitmaskRow) -> TokenIds:
 
 def render(mask: Mask, row: BitmaskRow, vocabulary_size: int) -> None:
     """Write `mask` into a row of a bitmask, for hosts that accept only bitmasks."""
+    if isinstance(mask, Allow) and mask.ids.size <= FEW_TOKENS:  # fixed text: most tokens of a call
+        row.fill(0)
+        words = row.view(np.uint32)
+        for token in mask.ids.tolist():
+            words[token >> 5] |= np.uint32(1 << (token & 31))
+        return
     row[:] = mask.words if isinstance(mask, Bits) else _packed(mask, vocabulary_size)
 
 

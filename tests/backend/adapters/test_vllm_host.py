@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from vllm import SamplingParams
 from vllm.v1.engine import EngineCoreRequestType
 from vllm.v1.engine.core import EngineCore, EngineCoreProc, EngineShutdownState
@@ -187,6 +188,54 @@ def test_forced_text_is_drafted(manager: Any) -> None:
 def test_drafts_for_other_grammars_are_only_validated(manager: Any) -> None:
     grammar = SimpleNamespace(validate_tokens=lambda tokens: tokens[:1])
     assert drafted(manager, grammar, [5, 6, -1]) == [5]
+
+
+class Filled(EnforcementGrammar):
+    """Records how vLLM's manager requests its masks."""
+
+    def __init__(self) -> None:
+        self.together: list[int] = []
+        self.alone: list[int] = []
+
+    def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        self.alone.append(batch_index)
+
+    def is_terminated(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("count", "drafts"), [(3, {}), (200, {}), (3, {"0": [5]})])
+def test_the_masks_of_a_step_are_requested_together_unless_it_has_drafts(
+    manager: Any, monkeypatch: pytest.MonkeyPatch, count: int, drafts: dict[str, list[int]]
+) -> None:
+    """vLLM requests more than 128 masks from its threads, which wait for each other in Python."""
+    grammars = [Filled() for _ in range(count)]
+    for each in grammars:
+        each.accept_tokens = lambda request_id, tokens: True  # type: ignore[method-assign]
+        each.rollback = lambda num_tokens: None  # type: ignore[method-assign]
+    requests = {
+        str(at): SimpleNamespace(
+            structured_output_request=SimpleNamespace(grammar=each, reasoning_ended=True)
+        )
+        for at, each in enumerate(grammars)
+    }
+
+    def fill_together(bitmask: torch.Tensor, given: list[tuple[int, Filled]]) -> None:
+        for row, each in given:
+            each.together.append(row)
+
+    sequences = SimpleNamespace(fill_together=fill_together)
+    monkeypatch.setattr(vllm_host, "_engine_sequences", lambda config: sequences)
+    monkeypatch.setattr(manager.vllm_config, "num_speculative_tokens", 1 if drafts else 0, False)
+    manager.vllm_config.model_config.is_diffusion = False
+    manager.enable_in_reasoning = True
+    manager._grammar_bitmask = torch.zeros(2 * count, 4, dtype=torch.int32)
+    manager.fill_bitmask_parallel_threshold = 128
+    manager.executor_for_fillmask = None  # an error if it is used
+    manager.grammar_bitmask(requests, list(requests), drafts)
+    assert [each.together for each in grammars] == [[] if drafts else [at] for at in range(count)]
+    expected = [[0, 1], [2], [3]] if drafts else [[at] for at in range(count)]
+    assert [each.alone for each in grammars] == expected
 
 
 def test_the_engine_runs_toolgate_methods_by_name(manager: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...errors import NoTokenAllowed
 from ...grammars.compiled_grammar import MeasuredGrammar
+from ...grammars.engines.engine import Matcher
 from ...tokens import masks
 from .call_prefix import CallPrefixes, Position, common_prefix
 from .head_matcher import CallVocabulary, HeadMatcher
@@ -123,7 +124,13 @@ class CandidateSet:
     def accept(self, token: int) -> bool:
         """Advance by one token. Returns False and changes nothing if no candidate accepts it."""
         before = self._progress
-        if before.position is None:
+        if before.position is None and len(before.running) == 1:
+            [runner] = before.running
+            if not runner.matcher.accept(token):
+                return False
+            runner.consumed += 1
+            self._tokens.append(token)
+        elif before.position is None:
             accepting = [runner for runner in before.running if runner.matcher.accept(token)]
             if not accepting:
                 return False
@@ -174,6 +181,13 @@ class CandidateSet:
                 runner.matcher.fill(scratch)
                 row |= scratch
         return masks.Bits(row) if row.any() else self._forced_text_mask()
+
+    @property
+    def grammar_matcher(self) -> Matcher | None:
+        """The matcher whose mask, without `CallVocabulary.refused`, is `mask()` unless it is empty;
+        None if it is not that of a single grammar."""
+        running = self._progress.running
+        return running[0].matcher.grammar if len(running) == 1 else None
 
     def _forced_text_mask(self) -> masks.Allow:
         """The tokens that spell the forced text. If a special token has the same text,

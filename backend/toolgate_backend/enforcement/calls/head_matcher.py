@@ -96,6 +96,11 @@ class HeadMatcher:
             raise NoTokenAllowed("No token spells the text that must come next in this call.")
         row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
 
+    @property
+    def grammar(self) -> Matcher | None:
+        """The matcher of the grammar if the head is complete; None before."""
+        return self._grammar if self._at == len(self._head) else None
+
     def forced(self) -> bytes:
         if self._at == len(self._head):
             return self._grammar.forced()

@@ -48,9 +48,10 @@ class PhaseSteps:
         assert state.candidates is not None
         if not state.candidates.accept(token):
             return None
+        scan = state.scan
         if self._spec.close_at_budget or self._spec.repetition_tokens:
-            state = replace(state, scan=state.scan.after(self._static.token_bytes[token]))
-        return replace(state, grammar_tokens=state.grammar_tokens + 1)
+            scan = scan.after(self._static.token_bytes[token])
+        return state.after_grammar_token(scan)
 
     def _free_text_step(self, state: State, token: int, reasoning_tokens: int) -> State | None:
         """The state after a token of reasoning or free content; None if it is no text."""

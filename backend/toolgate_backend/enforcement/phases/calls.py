@@ -48,14 +48,15 @@ class CallPhases(PhaseSteps):
             return state
         if state.forced:
             return state
-        if self._repeats(state, candidates):
+        if state.grammar_tokens % TOKENS_BETWEEN_CHECKS == 0 and self._repeats(candidates):
             return self._end_repetition(state, candidates)
+        if not self._spec.close_at_budget:
+            return state
         return self._close_at_budget(state, candidates, length)
 
-    def _repeats(self, state: State, candidates: CandidateSet) -> bool:
-        if not self._spec.repetition_tokens or state.grammar_tokens % TOKENS_BETWEEN_CHECKS:
-            return False
-        return not candidates.in_prefix and repeats(candidates.tokens, self._spec.repetition_tokens)
+    def _repeats(self, candidates: CandidateSet) -> bool:
+        length = self._spec.repetition_tokens
+        return length > 0 and not candidates.in_prefix and repeats(candidates.tokens, length)
 
     def _end_repetition(self, state: State, candidates: CandidateSet) -> State:
         """Force the end of the string that repeats itself, and later, or outside of a string, that
@@ -78,9 +79,9 @@ class CallPhases(PhaseSteps):
         return None
 
     def _close_at_budget(self, state: State, candidates: CandidateSet, length: int) -> State:
-        """With `close_at_budget`: force the end of the call once no longer completion fits."""
+        """Force the end of the call once no longer completion fits."""
         budget = self._permissions.budget
-        if not self._spec.close_at_budget or budget.remaining(length) is None:
+        if budget.remaining(length) is None:
             return state
         if length < state.next_budget_check:
             return state

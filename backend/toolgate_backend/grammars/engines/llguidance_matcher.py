@@ -41,7 +41,7 @@ class Compiled:
         return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
-        return _Matcher(self._copy(), self._copy, self._renew, self._marks)
+        return LLGuidanceMatcher(self._copy(), self._copy, self._renew, self._marks)
 
     def _copy(self) -> llguidance.LLMatcher:
         return self._fresh.deep_copy()
@@ -58,7 +58,7 @@ class CompiledText(Compiled):
         return b""  # the text may be complete inside a common prefix
 
 
-class _Matcher:
+class LLGuidanceMatcher:
     """From the first rollback on, masks are computed by a copy, which is thrown away.
 
     llguidance (1.7.6) keeps the parser's rows of a mask, and after a rollback takes them for those
@@ -99,9 +99,18 @@ class _Matcher:
         if not self._matcher.rollback(count):
             raise BackendError(self._matcher.get_error())
 
+    @property
+    def native(self) -> llguidance.LLMatcher | None:
+        """llguidance's own matcher if it can compute masks; None after a rollback."""
+        return self._matcher if self._accepted is not None else None
+
     def fill(self, row: BitmaskRow) -> None:
-        matcher = self._matcher if self._accepted is not None else self._matcher.deep_copy()
+        matcher = self.native or self._matcher.deep_copy()
         llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
+        self.finish(matcher, row)
+
+    def finish(self, matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
+        """Check and correct the mask that `matcher` has computed. Raises BackendError."""
         if matcher.is_error():  # a limit was exceeded, so the mask is not valid
             self._failed()
             raise BackendError(matcher.get_error())

@@ -114,31 +114,31 @@ class _Compiled:
         return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
-        return _Matcher(self._compiled)
+        return XGrammarMatcher(self._compiled)
 
 
-class _Matcher:
+class XGrammarMatcher:
     def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
-        self._matcher = xgrammar.GrammarMatcher(compiled, terminate_without_stop_token=True)
+        self.native = xgrammar.GrammarMatcher(compiled, terminate_without_stop_token=True)
 
     def accept(self, token: int) -> bool:
-        return bool(self._matcher.accept_token(token))
+        return bool(self.native.accept_token(token))
 
     def rollback(self, count: int) -> None:
-        self._matcher.rollback(count)
+        self.native.rollback(count)
 
     def fill(self, row: BitmaskRow) -> None:
-        self._matcher.fill_next_token_bitmask(row.reshape(1, -1))
+        self.native.fill_next_token_bitmask(row.reshape(1, -1))
 
     def forced(self) -> bytes:
         try:
-            return str(self._matcher.find_jump_forward_string()).encode()
+            return str(self.native.find_jump_forward_string()).encode()
         except UnicodeDecodeError as error:
             return bytes(error.object)  # the text ends inside a character
 
     @property
     def finished(self) -> bool:
-        return bool(self._matcher.is_terminated())
+        return bool(self.native.is_terminated())
 
     @property
     def complete(self) -> bool:

@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
 from tests.support.dialects.codec_walks import CodecModel
-from tests.support.effort import repeats
 from tests.support.grids import sampled
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
@@ -60,7 +59,7 @@ def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
     assert grammar is not None, verdict
     assert not verdict.residual
     whole = 0
-    for seed in range(repeats(2, nightly=4)):
+    for seed in range(4):
         written = made.walk(grammar, seed, [*HOSTILE, codec.quote, codec.quote + ","])
         if written is None:
             continue
