@@ -43,12 +43,15 @@ class CallPhases(PhaseSteps):
 
     def _close_if_needed(self, state: State, length: int) -> State:
         """Force the end of a call that repeats itself, or that would exceed the budget."""
+        if state.phase is not Phase.TOOL_CALL or state.forced:
+            return state
+        may_repeat = state.grammar_tokens % TOKENS_BETWEEN_CHECKS == 0
+        if not may_repeat and not self._spec.close_at_budget:
+            return state
         candidates = state.candidates
-        if state.phase is not Phase.TOOL_CALL or candidates is None or candidates.finished:
+        if candidates is None or candidates.finished:
             return state
-        if state.forced:
-            return state
-        if state.grammar_tokens % TOKENS_BETWEEN_CHECKS == 0 and self._repeats(candidates):
+        if may_repeat and self._repeats(candidates):
             return self._end_repetition(state, candidates)
         if not self._spec.close_at_budget:
             return state
