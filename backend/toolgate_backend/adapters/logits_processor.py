@@ -111,7 +111,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             return logits
         for row in self._rows.values():
             self._advance(row)
-        self._applier.apply(logits, self._masks())
+        self._applier.apply(logits, list(self._masks()))
         return logits
 
     def _masks(self) -> Iterator[tuple[int, masks.Mask]]:
