@@ -18,6 +18,7 @@ from typing import Any
 
 from . import vllm_cli
 from .adapters.private_names import ENGINE_MODULES
+from .cores import usable_cores
 from .errors import IncompatibleServer
 from .settings import Settings
 from .vllm_cli import flag_name
@@ -123,7 +124,7 @@ def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
         # would block all other requests for a minute.
         "TORCH_COMPILE_DISABLE": current.get("TORCH_COMPILE_DISABLE", "1"),
     }
-    if _few_cores():
+    if usable_cores() < MIN_SPINNING_CORES:
         wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
     return wanted
 
@@ -165,7 +166,9 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
         contexts = CACHED_CONTEXTS * (int(length) if length.isdecimal() else DEFAULT_MAX_MODEL_LEN)
         cache = max(MIN_CACHE_BYTES, contexts * _cache_bytes_per_token(config))
         sizes += ["--kv-cache-memory-bytes", str(cache)]
-    if _few_cores() and not any(_flag_value(flags, name) for name in PARALLEL_FLAGS):
+    if usable_cores() < MIN_SPINNING_CORES and not any(
+        _flag_value(flags, name) for name in PARALLEL_FLAGS
+    ):
         sizes += ["--distributed-executor-backend", UNIPROC]
     return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
 
@@ -190,13 +193,6 @@ def _cache_bytes_per_token(config: Any) -> int:
         return int(2 * 4 * config.num_hidden_layers * heads * size)
     except (AttributeError, TypeError):
         return 0
-
-
-def _few_cores() -> bool:
-    """Whether this process may use only a few cores. macOS reports the machine's cores only."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return cores < MIN_SPINNING_CORES
 
 
 def _flag_value(flags: Sequence[str], name: str) -> str | None:

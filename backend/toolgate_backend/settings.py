@@ -78,9 +78,9 @@ class QuarantineSettings(Section):
     quarantine_memory_mb: int = Field(default=1024, gt=0)
     """Maximum memory for compiling one new schema, in megabytes, in addition to what the idle
     quarantine process uses."""
-    quarantine_workers: int = Field(default=2, gt=0)
+    quarantine_workers: int | None = Field(default=None, gt=0)
     """Maximum number of new schemas that are compiled at the same time. With more than one, a slow
-    schema does not delay the next."""
+    schema does not delay the next. Unset: a quarter of the cores, from 2 to 8."""
 
 
 class Settings(

@@ -20,15 +20,22 @@ from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalk
 
+from ...cores import usable_cores
 from ...errors import QuarantineUnavailable
 from .. import metrics
 from .fork_server import ForkServer, Worker, WorkerEnded, WorkerKilled
 from .protocol import CompileJob, CompileLimits, WorkerReply
 
+MIN_WORKERS, MAX_WORKERS = 2, 8
 MAX_ATTEMPTS = 2
 """Attempts for one schema if processes of the quarantine are killed or crash."""
 
 _TIME_LIMITS = {signal.SIGPROF: "cpu", signal.SIGALRM: "wall"}
+
+
+def default_workers() -> int:
+    """A quarter of the cores: the engine and its GPU need the others."""
+    return max(MIN_WORKERS, min(MAX_WORKERS, usable_cores() // 4))
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,16 @@ class Quarantine:
     the same time."""
 
     def __init__(
-        self, start: Callable[[], Awaitable[ForkServer]], limits: CompileLimits, *, workers: int
+        self,
+        start: Callable[[], Awaitable[ForkServer]],
+        limits: CompileLimits,
+        *,
+        workers: int | None = None,
     ) -> None:
         self._start = start
         self._limits = limits
         self._queue: asyncio.Queue[_QueuedJob] = asyncio.Queue()
-        self._workers = workers
+        self._workers = workers or default_workers()
         self._tasks: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[ForkServer] | None = None
 

@@ -17,6 +17,7 @@ import pytest_asyncio
 from tests import tools
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.quarantine import service
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer
 from toolgate_backend.grammars.quarantine.protocol import CompileLimits
 from toolgate_backend.grammars.quarantine.service import Quarantine
@@ -221,3 +222,11 @@ async def test_expensive_grammars_are_returned_with_a_blob(
 async def test_cheap_grammars_are_returned_without_a_blob(quarantine: Quarantine) -> None:
     await quarantine.examine(source({}, "first"))
     assert (await quarantine.examine(source({}, "second"))).blob is None
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 2), (8, 2), (16, 4), (192, 8)])
+def test_the_number_of_workers_grows_with_the_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, workers: int
+) -> None:
+    monkeypatch.setattr(service, "usable_cores", lambda: cores)
+    assert service.default_workers() == workers
