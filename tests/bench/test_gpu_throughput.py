@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.throughput.gpu import Found, Measured, Seen, Target, judge, report, token_count
+from bench.throughput.gpu_report import Found, Measured, report
+from bench.throughput.gpu_streams import Seen, judge, token_count
+from bench.throughput.gpu_targets import Target
 
 SCHEMAS = {"f": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}}
 Events = list[dict[str, Any]]

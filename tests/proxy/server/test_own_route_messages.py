@@ -40,14 +40,14 @@ async def test_refused_schema_is_named_as_in_the_request(gateway: Gateway) -> No
 
 
 async def test_silence_is_filled_with_pings(gateway: Gateway) -> None:
-    gateway.backend.scripts["slow"] = Script(("Hello there",), queued=0.3)
+    gateway.backend.scripts["slow"] = Script(("Hello there",), queued=1.0)
     made = events_of(await ask(gateway, "slow", stream=True))
     assert made[0] == {"type": "ping"}
     assert accumulated(made)["content"] == [{"type": "text", "text": "Hello there"}]
 
 
 async def test_an_error_after_a_ping_is_an_event(gateway: Gateway) -> None:
-    gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=0.3)
+    gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=1.0)
     response = await ask(gateway, "late", stream=True)
     *pings, error = events_of(response)
     assert {event["type"] for event in pings} == {"ping"}

@@ -1,0 +1,123 @@
+"""What `bench gpu-throughput` sends to each server, free and with enforcement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tokenizers import Tokenizer
+
+from bench.support.backend_client import GENERATE_PATH, BackendClient
+from bench.support.tools import small_tools
+from toolgate_core import wire
+
+TOOLS = 8
+MAX_TOKENS = 512
+"""Of a call."""
+CLOSERS, CLOSER_BIAS = ('"', "}", '"}', "]", '"]', '"}}', '"}}\n'), 7.0
+NUMBER, IDENTIFIER = "<<number>>", "<<identifier>>"
+"""Replaced in each body, so that no two requests are equal."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one measurement sends its requests to."""
+
+    server: str
+    enforced: bool
+    url: str
+    path: str
+    body: str
+    token_mark: bytes
+    """Is in each line of a stream that has tokens."""
+    schemas: Mapping[str, dict[str, Any]]
+    """Those of the tools' arguments, by name."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.server}, {'enforced' if self.enforced else 'free'}"
+
+
+async def make_targets(urls: Mapping[str, str], model: Path, free_tokens: int) -> list[Target]:
+    tools = small_tools(TOOLS)
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    bias = closer_bias(model)
+    targets = []
+    for server, url in urls.items():
+        async with httpx.AsyncClient(base_url=url, timeout=300, trust_env=False) as http:
+            for enforced in (False, True):
+                tokens = MAX_TOKENS if enforced else free_tokens
+                if server == "vllm":
+                    path, mark = "/v1/chat/completions", b'"token_ids":['
+                    body = chat_body(model.name, tools, tokens, bias, enforced)
+                else:
+                    path, mark = GENERATE_PATH, b'"event":"tokens"'
+                    body = await backend_body(BackendClient(http), tools, tokens, bias, enforced)
+                targets.append(Target(server, enforced, url, path, body, mark, schemas))
+    return targets
+
+
+def closer_bias(model: Path) -> dict[int, float]:
+    """A bias of the tokens that end strings and objects."""
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    encoded = [tokenizer.encode(text, add_special_tokens=False).ids for text in CLOSERS]
+    return {ids[0]: CLOSER_BIAS for ids in encoded if len(ids) == 1}
+
+
+def chat_body(
+    model: str,
+    tools: Sequence[dict[str, Any]],
+    tokens: int,
+    bias: Mapping[int, float],
+    enforced: bool,
+) -> str:
+    """A request of `/v1/chat/completions`, whose chunks have the ids of their tokens."""
+    return json.dumps(
+        {
+            "model": model,
+            "messages": [{"role": "user", "content": f"{NUMBER} Go on."}],
+            "tools": [
+                tool | {"function": tool["function"] | {"strict": enforced}} for tool in tools
+            ],
+            "tool_choice": "required" if enforced else "auto",
+            "stream": True,
+            "return_token_ids": True,
+            "temperature": 1.0,
+            "max_tokens": tokens,
+            "ignore_eos": not enforced,
+            "logit_bias": {str(token): value for token, value in bias.items()},
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+    )
+
+
+async def backend_body(
+    backend: BackendClient,
+    tools: Sequence[dict[str, Any]],
+    tokens: int,
+    bias: Mapping[int, float],
+    enforced: bool,
+) -> str:
+    candidates = tuple(await backend.load(tools))
+    if len(candidates) < len(tools):
+        raise RuntimeError("The backend refuses some of the tools.")
+    request = wire.GenerateRequest(
+        request_id=IDENTIFIER,
+        model=(await backend.info()).model,
+        prompt=wire.ChatPrompt(
+            messages=({"role": "user", "content": f"{NUMBER} Go on."},),
+            tools=tuple(tools),
+            template_kwargs={"enable_thinking": False},
+        ),
+        sampling=wire.Sampling(
+            max_tokens=tokens, temperature=1.0, ignore_eos=not enforced, logit_bias=dict(bias)
+        ),
+        enforcement=wire.Enforcement(choice="required", candidates=candidates, reasoning="off")
+        if enforced
+        else None,
+    )
+    return request.model_dump_json()
