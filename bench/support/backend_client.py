@@ -59,10 +59,11 @@ class BackendClient:
         tools: Sequence[dict[str, Any]],
         enforcement: wire.Enforcement | None,
         sampling: wire.Sampling,
+        request_id: str | None = None,
     ) -> bytes:
         """The body of a request with one user message, `text`."""
         request = wire.GenerateRequest(
-            request_id=uuid.uuid4().hex,
+            request_id=request_id or uuid.uuid4().hex,
             model=(await self.info()).model,
             prompt=wire.ChatPrompt(
                 messages=({"role": "user", "content": text},),

@@ -131,6 +131,21 @@ def stop(process: subprocess.Popen[bytes], known: Iterable[psutil.Process]) -> N
     psutil.wait_procs(alive, timeout=10)
 
 
+def spawn(command: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a server in a process group of its own, with its output in `log`."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as sink:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
 def wait_ready(server: Server, contender: str, log: Path, ready_timeout: float) -> None:
     deadline = time.monotonic() + ready_timeout
     while server.process.poll() is None and time.monotonic() < deadline:
@@ -162,19 +177,10 @@ def running(
     The log is in `OUT`; `label` is part of its name. `ready_timeout` is in seconds. `flags` and
     `env` override the defaults. Raises NotStarted.
     """
-    OUT.mkdir(parents=True, exist_ok=True)
     port, known = free_port(), list[psutil.Process]()
     log = OUT / f"{label or contender}-{model.name}.server.log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            ["nice", "-n", str(nice), *command(contender, model, port, max_model_len, flags)],
-            cwd=ROOT,
-            env=environment(contender, env),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    nicely = ["nice", "-n", str(nice), *command(contender, model, port, max_model_len, flags)]
+    process = spawn(nicely, environment(contender, env), log)
     try:
         key = MASTER_KEY if contender == "toolgate" else "x"
         server = Server(process, f"http://127.0.0.1:{port}", key)

@@ -24,7 +24,6 @@ import json
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,6 @@ from pathlib import Path
 import httpx
 
 from bench.support import contenders
-from bench.support.data import ROOT
 from bench.throughput.gpu_report import Found, Measured, report
 from bench.throughput.gpu_streams import WARM_UP_SECONDS, Seen, drive
 from bench.throughput.gpu_targets import Target, make_targets
@@ -103,7 +101,6 @@ def starting(
 ) -> Iterator[tuple[contenders.Server, Path]]:
     """A server and its log. `name` is `vllm` or an adapter."""
     port = free_port()
-    contenders.OUT.mkdir(parents=True, exist_ok=True)
     log = contenders.OUT / f"gpu-{name}.log"
     if name == "vllm":
         env = contenders.environment("vllm-strict")
@@ -114,16 +111,8 @@ def starting(
         command = [sys.executable, "-m", "toolgate_backend.launch", str(model)]
         command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", str(LENGTH)]
         command += ["--served-model-name", model.name, *flags]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=env | {"VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "INFO")},
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    env |= {"VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "INFO")}
+    process = contenders.spawn(command, env, log)
     try:
         yield contenders.Server(process, f"http://127.0.0.1:{port}", "x"), log
     finally:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tokenizers import Tokenizer
 
+from bench.api_conformance.case import by_token
 from bench.support.backend_client import GENERATE_PATH, BackendClient
 from bench.support.tools import small_tools
 from toolgate_core import wire
@@ -18,7 +18,8 @@ from toolgate_core import wire
 TOOLS = 8
 MAX_TOKENS = 512
 """Of a call."""
-CLOSERS, CLOSER_BIAS = ('"', "}", '"}', "]", '"]', '"}}', '"}}\n'), 7.0
+CLOSERS = dict.fromkeys(('"', "}", '"}', "]", '"]', '"}}', '"}}Ċ'), 7.0)
+"""Biases of the tokens that end strings and objects. `Ċ` is a line feed in the vocabulary."""
 NUMBER, IDENTIFIER = "<<number>>", "<<identifier>>"
 """Replaced in each body, so that no two requests are equal."""
 
@@ -45,7 +46,7 @@ class Target:
 async def make_targets(urls: Mapping[str, str], model: Path, free_tokens: int) -> list[Target]:
     tools = small_tools(TOOLS)
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
-    bias = closer_bias(model)
+    bias = by_token(CLOSERS, model)
     targets = []
     for server, url in urls.items():
         async with httpx.AsyncClient(base_url=url, timeout=300, trust_env=False) as http:
@@ -61,18 +62,11 @@ async def make_targets(urls: Mapping[str, str], model: Path, free_tokens: int) -
     return targets
 
 
-def closer_bias(model: Path) -> dict[int, float]:
-    """A bias of the tokens that end strings and objects."""
-    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    encoded = [tokenizer.encode(text, add_special_tokens=False).ids for text in CLOSERS]
-    return {ids[0]: CLOSER_BIAS for ids in encoded if len(ids) == 1}
-
-
 def chat_body(
     model: str,
     tools: Sequence[dict[str, Any]],
     tokens: int,
-    bias: Mapping[int, float],
+    bias: Mapping[str, float],
     enforced: bool,
 ) -> str:
     """A request of `/v1/chat/completions`, whose chunks have the ids of their tokens."""
@@ -89,7 +83,7 @@ def chat_body(
             "temperature": 1.0,
             "max_tokens": tokens,
             "ignore_eos": not enforced,
-            "logit_bias": {str(token): value for token, value in bias.items()},
+            "logit_bias": dict(bias),
             "chat_template_kwargs": {"enable_thinking": False},
         }
     )
@@ -99,25 +93,20 @@ async def backend_body(
     backend: BackendClient,
     tools: Sequence[dict[str, Any]],
     tokens: int,
-    bias: Mapping[int, float],
+    bias: Mapping[str, float],
     enforced: bool,
 ) -> str:
     candidates = tuple(await backend.load(tools))
     if len(candidates) < len(tools):
         raise RuntimeError("The backend refuses some of the tools.")
-    request = wire.GenerateRequest(
-        request_id=IDENTIFIER,
-        model=(await backend.info()).model,
-        prompt=wire.ChatPrompt(
-            messages=({"role": "user", "content": f"{NUMBER} Go on."},),
-            tools=tuple(tools),
-            template_kwargs={"enable_thinking": False},
-        ),
-        sampling=wire.Sampling(
-            max_tokens=tokens, temperature=1.0, ignore_eos=not enforced, logit_bias=dict(bias)
-        ),
-        enforcement=wire.Enforcement(choice="required", candidates=candidates, reasoning="off")
-        if enforced
-        else None,
+    sampling = wire.Sampling(
+        max_tokens=tokens,
+        temperature=1.0,
+        ignore_eos=not enforced,
+        logit_bias={int(token): value for token, value in bias.items()},
     )
-    return request.model_dump_json()
+    enforcement = wire.Enforcement(choice="required", candidates=candidates, reasoning="off")
+    body = await backend.request(
+        f"{NUMBER} Go on.", tools, enforcement if enforced else None, sampling, IDENTIFIER
+    )
+    return body.decode()
