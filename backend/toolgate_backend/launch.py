@@ -124,7 +124,7 @@ def cpu_environment(current: Mapping[str, str]) -> dict[str, str]:
         # would block all other requests for a minute.
         "TORCH_COMPILE_DISABLE": current.get("TORCH_COMPILE_DISABLE", "1"),
     }
-    if usable_cores() < MIN_SPINNING_CORES:
+    if _few_cores():
         wanted["OMP_NUM_THREADS"] = current.get("OMP_NUM_THREADS", "1")
     return wanted
 
@@ -166,9 +166,7 @@ def cpu_flags(model: str, flags: Sequence[str]) -> list[str]:
         contexts = CACHED_CONTEXTS * (int(length) if length.isdecimal() else DEFAULT_MAX_MODEL_LEN)
         cache = max(MIN_CACHE_BYTES, contexts * _cache_bytes_per_token(config))
         sizes += ["--kv-cache-memory-bytes", str(cache)]
-    if usable_cores() < MIN_SPINNING_CORES and not any(
-        _flag_value(flags, name) for name in PARALLEL_FLAGS
-    ):
+    if _few_cores() and not any(_flag_value(flags, name) for name in PARALLEL_FLAGS):
         sizes += ["--distributed-executor-backend", UNIPROC]
     return ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill", *sizes]
 
@@ -193,6 +191,10 @@ def _cache_bytes_per_token(config: Any) -> int:
         return int(2 * 4 * config.num_hidden_layers * heads * size)
     except (AttributeError, TypeError):
         return 0
+
+
+def _few_cores() -> bool:
+    return usable_cores() < MIN_SPINNING_CORES
 
 
 def _flag_value(flags: Sequence[str], name: str) -> str | None:
