@@ -11,9 +11,9 @@ flag.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ from .apply_masks import MaskApplier
 
 logger = init_logger(__name__)
 
-FAILED = "Toolgate: enforcement failed, ending the sequence with an error"
+T = TypeVar("T")
 
 
 @dataclass
@@ -110,7 +110,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         if not self._rows:
             return logits
         for row in self._rows.values():
-            self._advance(row)
+            self._unless_failed(row, None, self._accept)
         self._applier.apply(logits, list(self._masks()))
         return logits
 
@@ -120,17 +120,17 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         if len(self._together) < len(rows):
             self._together = np.empty((len(rows), words_per_row(self._vocabulary_size)), np.int32)
         automata = [(at, row.automaton) for at, (_, row) in enumerate(rows) if row.automaton]
-        try:
-            done = self._batch.fill(self._together, automata)
-        except Exception:
-            logger.exception("Toolgate: the masks of the batch are computed one by one")
-            done = set()
+        done = self._batch.fill(self._together, automata)
+        failure: masks.Mask = self._static.failure_mask
         for at, (index, row) in enumerate(rows):
-            yield index, masks.Bits(self._together[at]) if at in done else self._next_mask(row)
+            if at in done:
+                yield index, masks.Bits(self._together[at])
+            else:
+                yield index, self._unless_failed(row, failure, self._mask)
 
     def _create_row(self, params: SamplingParams, output: list[int]) -> _Row | None:
         """None for a request without enforcement. A row without an automaton if the automaton could
-        not be created, for any reason; see `_next_mask`."""
+        not be created, for any reason; see `_unless_failed`."""
         try:
             constraints = spec.from_extra_args(params.extra_args, params.seed)
             if constraints is None:
@@ -141,18 +141,20 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
             return _Row(None, output)
 
-    def _advance(self, row: _Row) -> None:
-        """Accept the new tokens of a row. An error in one sequence ends that sequence only. An
-        exception from this method would end the whole engine (EngineDeadError)."""
-        if row.automaton is None:
-            return
-        try:
-            self._accept(row, row.automaton)
-        except Exception:
-            logger.exception(FAILED)
-            row.automaton = None
+    def _unless_failed(self, row: _Row, otherwise: T, action: Callable[[_Row, Automaton], T]) -> T:
+        """The result of `action`; `otherwise` if the sequence has failed, or fails in `action`. An
+        error in one sequence ends that sequence only, whereas an exception would end the whole
+        engine (EngineDeadError)."""
+        if row.automaton is not None:
+            try:
+                return action(row, row.automaton)
+            except Exception:
+                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
+                row.automaton = None
+        return otherwise
 
     def _accept(self, row: _Row, automaton: Automaton) -> None:
+        """Accept the new tokens of a row."""
         output = row.output
         if row.accepted > len(output):
             raise BackendError(
@@ -164,13 +166,6 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
             raise BackendError(f"vLLM sampled a masked token, among the last {len(new)} tokens")
         row.accepted = len(output)
 
-    def _next_mask(self, row: _Row) -> masks.Mask:
-        """The mask of a row that has accepted its tokens; errors as in `_advance`."""
-        if row.automaton is not None:
-            try:
-                with row.mask_time:
-                    return row.automaton.next_mask()
-            except Exception:
-                logger.exception(FAILED)
-                row.automaton = None
-        return self._static.failure_mask
+    def _mask(self, row: _Row, automaton: Automaton) -> masks.Mask:
+        with row.mask_time:
+            return automaton.next_mask()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -32,8 +32,8 @@ from ..tokens.vocabulary import from_model_config
 
 logger = init_logger(__name__)
 
-FAILED = "Toolgate: enforcement failed, ending the sequence with an error"
 NOWHERE = None, -1
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -58,29 +58,20 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """False ends the request with `finish_reason="error"`."""
         self.filled = NOWHERE
-        if self.failed:
-            return False
-        try:
-            return self.automaton.accept_tokens(tokens)
-        except Exception:
-            logger.exception(FAILED)
-            self.failed = True
-            return False
+        return self._unless_failed(False, self.automaton.accept_tokens, tokens)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The prefix of a draft that is allowed. It ends at the end of the turn, because vLLM does
         not request masks beyond it."""
-        return self._unless_failed(lambda: self._validate(tokens), [])
+        return self._unless_failed([], self._validate, tokens)
 
     def drafts(self, proposed: list[int], limit: int) -> list[int]:
         """The draft to use instead of `proposed`, with forced text in it."""
-        return self._unless_failed(
-            lambda: self._jump_forward.drafts(self.automaton, proposed, limit), []
-        )
+        return self._unless_failed([], self._jump_forward.drafts, self.automaton, proposed, limit)
 
     def rollback(self, num_tokens: int) -> None:
         self.filled = NOWHERE
-        self._unless_failed(lambda: self.automaton.rollback(num_tokens), None)
+        self._unless_failed(None, self.automaton.rollback, num_tokens)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
         filled, row = self.filled
@@ -89,25 +80,25 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self.fill_row(bitmask[batch_index].numpy())
 
     def fill_row(self, row: BitmaskRow) -> None:
-        if not self.failed:
-            try:
-                with self._mask_time:
-                    self.automaton.fill_bitmask(row)
-            except Exception:
-                logger.exception(FAILED)
-                self.failed = True
+        self._unless_failed(None, self._fill, row)
         if self.failed:
             masks.render(self._static.failure_mask, row, self._static.vocabulary_size)
 
-    def _unless_failed(self, action: Callable[[], T], otherwise: T) -> T:
+    def _unless_failed(
+        self, otherwise: T, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """The result of `action`; `otherwise` if the sequence has failed, or fails in `action`."""
         if not self.failed:
             try:
-                return action()
+                return action(*args, **kwargs)
             except Exception:
-                logger.exception(FAILED)
+                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
                 self.failed = True
         return otherwise
+
+    def _fill(self, row: BitmaskRow) -> None:
+        with self._mask_time:
+            self.automaton.fill_bitmask(row)
 
     def _validate(self, tokens: list[int]) -> list[int]:
         accepted = 0
@@ -158,11 +149,7 @@ class EngineSequences:
         rows = bitmask.numpy()
         going = [(at, each) for at, each in grammars if not each.is_terminated()]
         automata = [(at, each.automaton) for at, each in going if not each.failed]
-        try:
-            done = self._batch.fill(rows, automata)
-        except Exception:
-            logger.exception("Toolgate: the masks of a step are computed one by one")
-            done = set()
+        done = self._batch.fill(rows, automata)
         for at, grammar in going:
             if at not in done:
                 grammar.fill_row(rows[at])

@@ -3,9 +3,8 @@
 vLLM has no registry of grammar back ends, so `StructuredOutputManager._create_grammar` is replaced.
 `validate_tokens` is replaced as well: vLLM calls it with each draft before the draft is scheduled,
 and drafts made from text (ngram, suffix) are replaced by forced text. `grammar_bitmask` computes
-the masks of a step together. Grammars are loaded through
-methods that are added to `WorkerBase` and `EngineCore`. private_names.py lists the private names
-that this module uses.
+the masks of a step together. Grammars are loaded through methods that are added to `WorkerBase` and
+`EngineCore`. private_names.py lists the private names that this module uses.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Automaton:
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`. Stops at the first token that is not allowed and returns False."""
         for token in tokens:
-            if self._first_mask is not None and self._excludes(token):
+            if self._excludes(token):
                 return False
             after = self._machine.step(self._state, self._length, token)
             if after is None:
@@ -128,7 +128,8 @@ class Automaton:
         return state.candidates.grammar_matcher
 
     def _excludes(self, token: int) -> bool:
-        return self._length == len(self._accepted) and token in self._excluded
+        here = self._first_mask is not None and self._length == len(self._accepted)
+        return here and token in self._excluded
 
     def _without_excluded(self) -> masks.Mask | None:
         """The mask after `spec.accepted`; None if nothing has to be excluded from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 
@@ -10,6 +11,8 @@ import numpy as np
 from ..grammars.engines.batch import BatchFill
 from ..tokens.masks import BitmaskRow, BitmaskRows
 from .automaton import Automaton
+
+logger = logging.getLogger(__name__)
 
 SINGLE_STEPS = 16
 """Number of steps after a slow batch in which sequences compute their masks alone. Then each one's
@@ -29,10 +32,18 @@ class BatchMasks:
 
     def fill(self, rows: BitmaskRows, automata: Iterable[tuple[int, Automaton]]) -> set[int]:
         """Write masks of automata that are inside a call into their rows, and return these rows.
-        All other rows are undefined: their automata have to compute their masks alone."""
+        All other rows are undefined: their automata have to compute their masks alone. Never
+        raises, because an exception would end the whole engine (EngineDeadError)."""
         if self._single_steps:
             self._single_steps -= 1
             return set()
+        try:
+            return self._filled(rows, automata)
+        except Exception:
+            logger.exception("Toolgate: the masks of a step are computed one by one")
+            return set()
+
+    def _filled(self, rows: BitmaskRows, automata: Iterable[tuple[int, Automaton]]) -> set[int]:
         inside = [(at, each.grammar_matcher) for at, each in automata]
         matchers = [(at, matcher) for at, matcher in inside if matcher is not None]
         if len(matchers) < 2:

@@ -176,14 +176,19 @@ def test_masks_of_a_step_are_computed_together(
 
 
 def test_an_error_of_the_batch_leaves_the_masks_to_the_sequences(
-    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary
+    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, static_masks: StaticMasks
 ) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("broken")
 
     sequences: Any = EngineSequences.__new__(EngineSequences)
-    sequences._batch = SimpleNamespace(fill=broken)
+    sequences._batch = BatchMasks(static_masks.in_grammars, seconds=60.0)
+    sequences._batch._fill = SimpleNamespace(fill=broken)
     grammars = [make(automaton([tools.WEATHER], choice="required")) for _ in range(2)]
+    text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "O')
+    for each in grammars:
+        assert each.accept_tokens("r", [vocabulary.marks.tokens["<tool_call>"], *text])
+        assert each.automaton.grammar_matcher is not None
     bitmask = torch.full((2, (vocabulary.size + 31) // 32), 5, dtype=torch.int32)
     sequences.fill_together(bitmask, list(enumerate(grammars)))
     for row, each in zip(bitmask, grammars, strict=True):

@@ -124,13 +124,7 @@ class CandidateSet:
     def accept(self, token: int) -> bool:
         """Advance by one token. Returns False and changes nothing if no candidate accepts it."""
         before = self._progress
-        if before.position is None and len(before.running) == 1:
-            [runner] = before.running
-            if not runner.matcher.accept(token):
-                return False
-            runner.consumed += 1
-            self._tokens.append(token)
-        elif before.position is None:
+        if before.position is None:
             accepting = [runner for runner in before.running if runner.matcher.accept(token)]
             if not accepting:
                 return False
