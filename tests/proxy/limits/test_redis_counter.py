@@ -26,10 +26,10 @@ async def test_concurrent_requests_are_counted_exactly(redis: RedisServer) -> No
 async def test_a_lease_that_is_not_renewed_expires(redis: RedisServer) -> None:
     redis.client.flushall()
     limits = {"max_parallel_requests": 1}
-    counter = in_redis(redis, lease=0.4)
+    counter = in_redis(redis, lease=1.2)
     first = request(1, 1, limits)
     result = await counter.admit(first)
-    for _ in range(4):
+    for _ in range(10):
         await asyncio.sleep(0.2)
         await counter.update(update(first, result, 0, ended=False))
         assert refused(await counter.admit(request(2, 1, limits))) == "max_parallel_requests"
