@@ -26,6 +26,8 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
 OVERRIDES = ROOT / "requirements" / "cpu-overrides.txt"
+OURS = (".", "demo_model", "verify")
+"""Folders of our distributions."""
 MARKERS = "<!-- compat: made by `make compat` -->", "<!-- /compat -->"
 KINDS = {"error": "failed", "failure": "failed", "skipped": "skipped"}
 HEAD = ("| | installed | passed | failed | skipped | failing tests |", "|---|---|---|---|---|---|")
@@ -109,7 +111,7 @@ def install(host: Host) -> str:
     uv("venv", "--clear", "--python", sys.executable, host.directory / "venv")
     into = ("pip", "install", "--python", host.directory / "venv", "--no-deps")
     uv(*into, *torch_source(), "-r", pins)
-    uv(*into, "--editable", ROOT, "--editable", ROOT / "demo_model")
+    uv(*into, *(each for name in OURS for each in ("--editable", ROOT / name)))
     stamp.write_text(f"{key} {how}")
     return how
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from sbom import write_bills
 
 ROOT = Path(__file__).parents[1]
-PROJECTS = (".", "demo_model")
+PROJECTS = (".", "demo_model", "verify")
 LOCKED = Path("requirements") / "locked"
 
 

@@ -20,15 +20,16 @@ from typing import Any
 
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", re.M)
 WHEEL = re.compile(r"^([a-z0-9_]+)-([0-9][^-]*)-.*\.whl$")
-OURS = {"demo-cpu": ("toolgate", "toolgate-demo-model")}
-"""Our distributions in an installation. In the others: toolgate alone."""
+GATEWAY = "toolgate-gateway"
+OURS = {"demo-cpu": (GATEWAY, "toolgate-demo-model", "toolgate-verify")}
+"""Our distributions in an installation. In the others: the gateway's alone."""
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "toolgate")
 
 
 def bill(name: str, lock: str, wheels: dict[str, tuple[str, str]], epoch: int) -> dict[str, Any]:
     """`wheels`: version and SHA-256 of our wheels, by distribution. `lock`: text of the file."""
     ours = [
-        _component(each, *wheels[each]) for each in OURS.get(name, ("toolgate",)) if each in wheels
+        _component(each, *wheels[each]) for each in OURS.get(name, (GATEWAY,)) if each in wheels
     ]
     others = [_component(package, version) for package, version in PIN.findall(lock)]
     root, *rest = ours

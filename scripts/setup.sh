@@ -10,7 +10,7 @@ else
     backend=backend-cpu
 fi
 stamp=.venv/.toolgate-setup
-wanted=$(cat pyproject.toml demo_model/pyproject.toml requirements/*.txt scripts/setup.sh <(echo "$backend") | sha256sum)
+wanted=$(cat pyproject.toml {demo_model,verify}/pyproject.toml requirements/*.txt scripts/setup.sh <(echo "$backend") | sha256sum)
 if [ -x .venv/bin/toolgate ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     exit 0
 fi
@@ -22,7 +22,7 @@ if [ "$backend" = backend-cpu ] && [ "$(uname)" = Linux ] &&
     exit 1
 fi
 
-echo "Setting up .venv (extras: proxy, $backend, demo, dev) …"
+echo "Setting up .venv (extras: proxy, $backend, demo, verify, dev) …"
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv==0.13.8'
 
@@ -37,8 +37,11 @@ if [ "$backend" = backend-cpu ]; then
     # The constraints are for CPU machines. vLLM's CUDA build has other versions.
     options+=(--constraint requirements/constraints.txt --overrides requirements/cpu-overrides.txt)
 fi
+# Environments of earlier revisions have the distribution under its earlier name. Uninstalling it
+# after the new one is installed would remove the new one's command.
+.venv/bin/uv pip uninstall --quiet --python .venv/bin/python toolgate
 # Bytecode is compiled now. From source, vLLM's import takes twice as long, and with
 # PYTHONDONTWRITEBYTECODE it would do so in each process.
 .venv/bin/uv pip install --quiet --compile-bytecode "${options[@]}" \
-    --editable ".[proxy,$backend,demo,dev]" --editable ./demo_model
+    --editable ".[proxy,$backend,demo,verify,dev]" --editable ./demo_model --editable ./verify
 echo "$wanted" >"$stamp"

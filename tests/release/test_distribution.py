@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolgate_core.version import VERSION
+from toolgate_proxy.stack.extras import FOLDERS
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "locked" / "proxy.txt"
@@ -22,22 +23,21 @@ def test_the_version_is_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
     assert (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text().count(VERSION) == 1
-    assert version("toolgate") == VERSION, "run `make setup`"
+    assert version("toolgate-gateway") == VERSION, "run `make setup`"
 
 
-def test_the_extra_demo_accepts_the_model_of_this_revision() -> None:
+@pytest.mark.parametrize(("extra", "folder"), FOLDERS.items())
+def test_an_extra_accepts_our_distribution_of_this_revision(extra: str, folder: str) -> None:
     from packaging.requirements import Requirement
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    model = tomllib.loads((ROOT / "demo_model" / "pyproject.toml").read_text())["project"]
-    wanted = {
-        each.name: each for each in map(Requirement, project["optional-dependencies"]["demo"])
-    }
-    assert wanted["toolgate-demo-model"].specifier.contains(model["version"])
+    ours = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    wanted = {each.name: each for each in map(Requirement, project["optional-dependencies"][extra])}
+    assert wanted[ours["name"]].specifier.contains(ours["version"])
 
 
 def test_a_bill_has_our_wheel_and_every_locked_package(tmp_path: Path) -> None:
-    wheel = tmp_path / f"toolgate-{VERSION}-py3-none-any.whl"
+    wheel = tmp_path / f"toolgate_gateway-{VERSION}-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
     (tmp_path / "requirements-proxy.txt").write_text(LOCK.read_text())
     first = _bill(tmp_path)
@@ -63,6 +63,10 @@ def test_two_builds_have_equal_hashes(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "scripts" / "dist.py", "--out", out]
     subprocess.run(command, check=True, cwd=ROOT)
     built = {path.name for path in out.iterdir()}
-    assert {f"toolgate-{VERSION}-py3-none-any.whl", f"toolgate-{VERSION}.tar.gz"} < built
-    assert any(name.startswith("toolgate_demo_model-") for name in built)
+    assert {
+        f"toolgate_gateway-{VERSION}-py3-none-any.whl",
+        f"toolgate_gateway-{VERSION}.tar.gz",
+    } < built
+    for name in ("toolgate_demo_model", "toolgate_verify"):
+        assert any(each.startswith(f"{name}-") for each in built)
     assert "SHA256SUMS" in built

@@ -1,4 +1,4 @@
-"""`toolgate verify`: the command line."""
+"""`toolgate-verify`: the command line. `toolgate verify` is the same."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 EPILOG = "\b\nExamples:\n" + "\n".join(
     f"  {line}"
     for line in (
-        "toolgate verify http://gateway:4000 --key sk-…",
-        "toolgate verify https://api.example.com/v1 --model m --api chat --dry-run",
-        "toolgate verify http://vllm:8000 --suite full --html report.html --json report.json",
-        "toolgate verify http://vllm:8000 --only schema --only chat.stream.calls_same",
-        "toolgate verify --explain chat.choice.named",
-        "toolgate verify --replay report.json",
+        "toolgate-verify http://gateway:4000 --key sk-…",
+        "toolgate-verify https://api.example.com/v1 --model m --api chat --dry-run",
+        "toolgate-verify http://vllm:8000 --suite full --html report.html --json report.json",
+        "toolgate-verify http://vllm:8000 --only schema --only chat.stream.calls_same",
+        "toolgate-verify --explain chat.choice.named",
+        "toolgate-verify --replay report.json",
     )
 )
 
@@ -139,7 +139,7 @@ def verify(
         if replay is not None:
             run, target = judged_again(replay, session.every_check())
         elif url is None:
-            raise NotVerified("name the URL of an endpoint; `toolgate verify --help` has examples")
+            raise NotVerified("name the URL of an endpoint; `toolgate-verify --help` has examples")
         else:
             terminal.cost(estimate(session.checks()), console)
             if dry_run:
@@ -155,6 +155,10 @@ def verify(
         console.print(rates.line)
     _write(run, target, session.settings(), json_path, html_path, junit_path)
     raise typer.Exit(_status(run))
+
+
+def main() -> None:
+    app()
 
 
 def _fields(body: str | None) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from toolgate_core.version import VERSION
+
 from ..litellm_host.auth import has_database
 from ..litellm_host.deployments import router
 from ..litellm_host.state import model_routes
@@ -111,7 +113,7 @@ def status(deployments: Deployments) -> Status:
     cache = deployments.shared_cache
     return Status(
         time=datetime.now(UTC),
-        versions=Versions(toolgate=version("toolgate"), litellm=version("litellm")),
+        versions=Versions(toolgate=VERSION, litellm=version("litellm")),
         models=[
             ModelStatus(
                 model=name,

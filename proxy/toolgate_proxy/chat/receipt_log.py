@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from importlib.metadata import version
 from typing import Any
 
 from toolgate_core import wire
@@ -13,6 +11,7 @@ from toolgate_core.plan import EnforcementPlan
 from toolgate_core.pointer import escape
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.tools import Tool
+from toolgate_core.version import VERSION
 
 from ..receipts.keys import ReceiptKey
 from ..receipts.receipt import FORMAT, Receipt, arguments_hash, signed
@@ -62,7 +61,7 @@ class ReceiptLog:
             "tools": [self._entry(tool) for tool in self._plan.candidates],
             "calls": [_call(call) for call in self._calls.values()],
             "versions": {
-                "toolgate": _version(),
+                "toolgate": VERSION,
                 "vllm": info.vllm_version,
                 "engine": info.grammar_format,
                 "adapter": info.adapter,
@@ -99,8 +98,3 @@ def _keywords(schema: Any, residual: Iterable[wire.ResidualKeyword]) -> tuple[li
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: value for name, value in call.items() if name != "text"}
     return {**shown, "arguments": arguments_hash(call["text"])}
-
-
-@lru_cache(maxsize=1)
-def _version() -> str:
-    return version("toolgate")

@@ -22,11 +22,11 @@ COMMANDS = {
     "doctor": "doctor.command",
     "dialects": "dialects.dialects",
     "parse": "dialects.parse",
-    "verify": "toolgate_verify.cli",
+    "verify": "verify",
     "audit": "audit.command",
 }
-"""The modules of the commands, in the order of `toolgate --help`. Each has an `app`. Those of this
-package are relative to it."""
+"""The modules of the commands in this package, in the order of `toolgate --help`. Each has an
+`app`."""
 
 
 class LazyGroup(TyperGroup):
@@ -39,8 +39,7 @@ class LazyGroup(TyperGroup):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        outside = module.startswith("toolgate_")
-        found = import_module(module if outside else f"{__package__}.{module}")
+        found = import_module(f"{__package__}.{module}")
         command = typer.main.get_command(found.app)
         command.name = cmd_name
         return command

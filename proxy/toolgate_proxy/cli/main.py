@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from toolgate_core.version import VERSION
+
 from .app import LazyGroup, examples, new_app
 
 app = new_app(
@@ -26,9 +28,7 @@ app = new_app(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"toolgate {version('toolgate')}")
+        typer.echo(f"toolgate {VERSION}")
         raise typer.Exit
 
 

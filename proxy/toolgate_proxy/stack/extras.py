@@ -19,13 +19,17 @@ from urllib.parse import unquote, urlsplit
 
 from .processes import StackFailed
 
-DISTRIBUTION = "toolgate"
+DISTRIBUTION = "toolgate-gateway"
+"""Its name at the package index. `toolgate` belongs to others there."""
 PACKAGES = {
     "proxy": ("litellm", "fastapi", "uvicorn", "httpx", "aiohttp", "orjson", "lark"),
     "backend": ("vllm", "xgrammar", "llguidance"),
     "demo": ("openai", "jsonschema"),
+    "verify": ("toolgate_verify",),
 }
 """Packages by extra. The demo's Redis and its model are looked for when they are needed."""
+FOLDERS = {"demo": "demo_model", "verify": "verify"}
+"""Folders of a clone with distributions of ours that extras require."""
 SOURCE = Path(__file__).parents[3]
 """The clone, if Toolgate runs in one."""
 
@@ -73,9 +77,8 @@ def install_command(*extras: str) -> str:
     chosen = [f"{each}-cpu" if on_cpu and each == "backend" else each for each in extras]
     named = ",".join(chosen)
     if clone is not None:
-        paths = [f"{clone}[{named}]"]
-        if "demo" in extras:
-            paths.append(str(clone / "demo_model"))
+        paths = [str(clone / folder) for extra, folder in FOLDERS.items() if extra in extras]
+        paths.insert(0, f"{clone}[{named}]")
     else:
         paths = [_requirement(named)]
     return _install(*paths, torch_on_cpu=on_cpu)
@@ -115,8 +118,7 @@ def _requirement(extras: str) -> str:
     if "archive_info" in origin:
         if not url.startswith("file:"):
             return f"{DISTRIBUTION}[{extras}] @ {url}"
-        if (wheel := _path(origin)).exists():
-            return f"{wheel}[{extras}]"
+        return f"{_path(origin)}[{extras}]"
     version = next(_versions(), None)
     return f"{DISTRIBUTION}[{extras}]" + (f"=={version}" if version else "")
 

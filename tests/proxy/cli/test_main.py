@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.support.installed import needs_vllm
+from toolgate_core.version import VERSION
 from toolgate_proxy.cli.app import COMMANDS
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.server import app as gateway
@@ -94,7 +94,7 @@ def test_backend_command_executes_the_backend_launcher(monkeypatch: pytest.Monke
 
 
 def test_version_and_examples_are_printed() -> None:
-    assert RUNNER.invoke(app, ["--version"]).output == f"toolgate {version('toolgate')}\n"
+    assert RUNNER.invoke(app, ["--version"]).output == f"toolgate {VERSION}\n"
     said = RUNNER.invoke(app, ["--help"]).output
     assert "toolgate serve Qwen/Qwen3-8B" in said
     for command in COMMANDS:

@@ -48,11 +48,8 @@ def origin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Origin:
 
 
 def test_a_wheel_is_installed_again_with_its_extras(origin: Origin, tmp_path: Path) -> None:
-    wheel = tmp_path / "my wheels" / "toolgate-0.1.0-py3-none-any.whl"
+    wheel = tmp_path / "my wheels" / "toolgate_gateway-0.1.0-py3-none-any.whl"
     origin({"url": wheel.as_uri(), "archive_info": {}})
-    assert shlex.split(install_command("proxy"))[-1] == "toolgate[proxy]==0.1.0"  # it was moved
-    wheel.parent.mkdir()
-    wheel.touch()
     assert shlex.split(install_command("proxy", "backend")) == [*PIP, f"{wheel}[proxy,backend]"]
 
 
@@ -63,6 +60,10 @@ def test_a_clone_is_installed_again_with_its_extras(origin: Origin, tmp_path: Pa
         *PIP,
         f"{tmp_path}[demo]",
         f"{tmp_path}/demo_model",
+    ]
+    assert shlex.split(install_command("verify"))[-2:] == [
+        f"{tmp_path}[verify]",
+        f"{tmp_path}/verify",
     ]
 
 
@@ -78,11 +79,14 @@ def test_a_clone_with_its_own_environment_is_set_up_by_make(
 @pytest.mark.parametrize(
     ("given", "requirement"),
     [
-        (None, "toolgate[proxy]==0.1.0"),
-        ({"url": "https://x/t.whl", "archive_info": {}}, "toolgate[proxy] @ https://x/t.whl"),
+        (None, "toolgate-gateway[proxy]==0.1.0"),
+        (
+            {"url": "https://x/t.whl", "archive_info": {}},
+            "toolgate-gateway[proxy] @ https://x/t.whl",
+        ),
         (
             {"url": "https://x/t", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            "toolgate[proxy] @ git+https://x/t@abc",
+            "toolgate-gateway[proxy] @ git+https://x/t@abc",
         ),
     ],
 )
@@ -100,7 +104,7 @@ def test_sources_without_an_installation_are_a_clone(
     monkeypatch.setattr(extras, "distribution", missing)
     assert f"{extras.SOURCE}" in install_command("proxy")
     monkeypatch.setattr(extras, "SOURCE", tmp_path)
-    assert shlex.split(install_command("proxy"))[-1] == "toolgate[proxy]"
+    assert shlex.split(install_command("proxy"))[-1] == "toolgate-gateway[proxy]"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_without_a_gpu_uv_installs_the_cpu_build(
     monkeypatch.setattr(extras, "find_spec", lambda name: name if name in packages else None)
     command = shlex.split(install_command("backend"))
     expected = ["pip", "install", "--python", sys.executable, "--torch-backend", "cpu"]
-    assert command == [*beginning, *expected, "toolgate[backend-cpu]==0.1.0"]
+    assert command == [*beginning, *expected, "toolgate-gateway[backend-cpu]==0.1.0"]
 
 
 @pytest.mark.parametrize(

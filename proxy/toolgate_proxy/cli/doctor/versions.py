@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 
+from ...stack.extras import DISTRIBUTION
 from .finding import Finding
 
-DISTRIBUTION = "toolgate"
 EXTRAS = {
     "proxy": "gateway (extra [proxy])",
     "backend": "backend (extra [backend])",
     "backend-cpu": "backend (extra [backend-cpu])",
     "demo": "demo (extra [demo])",
+    "verify": "verify (extra [verify])",
 }
 EXTRA = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
 NAME = re.compile(r"[A-Za-z0-9._-]+")

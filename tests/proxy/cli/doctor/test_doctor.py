@@ -42,7 +42,7 @@ def doctor(*arguments: str, **environment: str) -> tuple[int, list[str]]:
 def test_an_installation_without_servers_has_no_problem() -> None:
     status, lines = doctor("--model", str(model.directory()))
     assert status == 0, lines
-    assert lines[0].startswith(f"✓ toolgate: {version('toolgate')}, Python 3.")
+    assert lines[0].startswith(f"✓ toolgate: {version('toolgate-gateway')}, Python 3.")
     assert any(
         line.startswith("✓ gateway (extra [proxy]): ") and "litellm " in line for line in lines
     )

@@ -1,0 +1,132 @@
+"""Names of our distributions: checked at a release, and no other name in an install command."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import ClassVar
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("toolgate-gateway", "toolgate-demo-model", "toolgate-verify")
+
+
+class Index(BaseHTTPRequestHandler):
+    owners: ClassVar[dict[str, str]] = {}
+    down = False
+
+    def do_GET(self) -> None:
+        name = self.path.removeprefix("/pypi/").removesuffix("/json")
+        owner = self.owners.get(name)
+        self.send_response(503 if self.down else 200 if owner else 404)
+        self.end_headers()
+        roles = [{"role": "Owner", "user": owner}, {"role": "Maintainer", "user": "ours"}]
+        project = {"info": {"name": name}, "ownership": {"organization": None, "roles": roles}}
+        self.wfile.write(json.dumps(project).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(Index, "owners", {})
+    monkeypatch.setattr(Index, "down", False)
+    server = HTTPServer(("127.0.0.1", 0), Index)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def check(index: str) -> subprocess.CompletedProcess[str]:
+    script = ROOT / "scripts" / "index_names.py"
+    command = [sys.executable, script, "--owner", "ours", "--index", index]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_names_that_are_free_or_ours_pass(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Index, "owners", {NAMES[0]: "ours"})
+    done = check(index)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [f"{NAMES[0]}: ours", *(f"{x}: free" for x in NAMES[1:])]
+
+
+def test_a_name_with_another_owner_is_refused(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Index, "owners", {NAMES[1]: "others"})
+    done = check(index)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{NAMES[1]} belongs to others at ")
+
+
+def test_an_index_that_does_not_respond_is_refused(
+    index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check("http://127.0.0.1:9").returncode == 1
+    monkeypatch.setattr(Index, "down", True)
+    done = check(index)
+    assert done.returncode == 1
+    assert "503" in done.stderr
+
+
+INSTALL = re.compile(
+    r"\b(?:pip3?|pipx|uv tool|poetry|pdm)[\"', ]+(?:install|add|run|download)\b(.*)|\buvx\b(.*)"
+)
+BARE = re.compile(r"""(?<![\w./-])toolgate(?=[\s"'`\[=<>~!@;)\\]|$)""")
+EXTRA = re.compile(r"(?<![\w./-])toolgate\[[a-z]")
+"""With an extra, a name is that of a distribution, wherever it is."""
+LOOKUP = re.compile(r"""\b(?:version|distribution|requires|files)\(["']toolgate["']\)""")
+HERE = {"CHANGELOG.md", "tests/release/test_index_names.py"}
+
+
+def foreign(line: str) -> bool:
+    if EXTRA.search(line) or LOOKUP.search(line):
+        return True
+    command = INSTALL.search(line)
+    return command is not None and BARE.search(command[1] or command[2] or "") is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("pip install toolgate", True),
+        ("pip install -U 'toolgate>=0.1'", True),
+        ("run `pip install 'toolgate[traces]'`", True),
+        ('["pip", "install", "toolgate"]', True),
+        ("uvx toolgate demo", True),
+        ("version('toolgate')", True),
+        ("pip install toolgate-gateway", False),
+        ("pip install './toolgate_verify-0.1.0-py3-none-any.whl'", False),
+        ("pip install /src/toolgate", False),
+        ("pip install '.[proxy]'", False),
+        ("helm install toolgate deploy/helm/toolgate", False),
+    ],
+)
+def test_foreign_names_are_recognised(line: str, wanted: bool) -> None:
+    assert foreign(line) == wanted
+
+
+def test_no_file_installs_a_distribution_that_is_not_ours() -> None:
+    """`toolgate` at the package index belongs to others."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name in listed
+        if name not in HERE and (ROOT / name).is_file()
+        for number, line in enumerate((ROOT / name).read_text(errors="ignore").splitlines(), 1)
+        if foreign(line)
+    ]
+    assert not found
