@@ -84,4 +84,4 @@ def test_the_inspector_reports_engine_and_keywords(page: Any) -> None:
     expect(report).to_contain_text("uniqueItems at /properties/tags")
     expect(report).to_contain_text(re.compile(r"compiled in [\d.]+ ms"))
     page.get_by_label("Arguments to check").fill('{"restaurant": "Roma", "due": "soon"}')
-    expect(report).to_contain_text("not valid", timeout=RUN_MS)
+    expect(report).to_contain_text("Not valid.", timeout=RUN_MS)

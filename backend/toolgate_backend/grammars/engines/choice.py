@@ -156,7 +156,7 @@ def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
         objection = _objection(node)
         if objection:
             return "llguidance", f"{objection} at {pointer or 'the root'}"
-    return "xgrammar", "every keyword is in xgrammar's sound subset"
+    return "xgrammar", "it enforces every keyword of the schema"
 
 
 def _objection(schema: Any) -> str | None:

@@ -10,7 +10,7 @@ const SELECTS = ["play-model", "schema-model", "connect-model"];
 
 function open() {
   const wanted = location.hash.slice(1);
-  const view = wanted in VIEWS ? wanted : "status";
+  const view = Object.hasOwn(VIEWS, wanted) ? wanted : "status";
   for (const name of Object.keys(VIEWS)) by(name).hidden = name !== view;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${view}`) link.setAttribute("aria-current", "page");

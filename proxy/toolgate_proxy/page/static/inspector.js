@@ -47,14 +47,18 @@ async function update() {
     state.className = bad ? "error" : "quiet";
   };
   asked?.abort();
-  if (!key()) return say("Enter the master key to get reports.");
+  const none = (reason, bad) => {
+    by("schema-report").replaceChildren(); // that of other tools
+    say(reason, bad);
+  };
+  if (!key()) return none("Enter the master key to get reports.");
   let body;
   try {
     body = { tools: read(by("schema-tools").value), ...chosenModel() };
     const written = by("schema-arguments").value.trim();
     if (written) body.instances = [{ arguments: JSON.parse(written), ...onlyTool(body.tools) }];
   } catch (error) {
-    return say(error.message, true);
+    return none(error.message, true);
   }
   const abort = (asked = new AbortController());
   state.textContent = "Checking …";
@@ -64,7 +68,7 @@ async function update() {
     by("schema-report").replaceChildren(...report.backends.flatMap(cards));
   } catch (error) {
     if (abort.signal.aborted) return;
-    say(error.status === 403 ? "The schema report needs the master key." : error.message, true);
+    none(error.status === 403 ? "The schema report needs the master key." : error.message, true);
   }
 }
 
@@ -111,18 +115,22 @@ function card(tool) {
 }
 
 function instance(report) {
-  const said = [];
-  if (report.error) said.push(report.error);
-  else {
-    said.push(report.valid ? "valid" : "not valid");
-    said.push(report.accepted ? "masks allow it" : "masks do not allow it");
-  }
   const made = element(
     "div",
     { class: "card" },
     element("h2", {}, "Arguments"),
-    element("p", { class: `state ${report.valid && report.accepted ? "masked" : "refused"}-state` }, said.join(", ")),
+    report.error ? element("p", { class: "error" }, report.error) : outcome(report),
   );
   if (report.rule) made.append(element("p", {}, element("code", {}, report.rule), " at ", element("code", {}, report.pointer || "/")));
   return made;
+}
+
+function outcome({ valid, accepted }) {
+  const masks = accepted
+    ? valid
+      ? "A model can write it."
+      : "Masks do not prevent it: it is caught when the complete call is validated, before it is sent."
+    : "Masks keep a model from writing it.";
+  const state = `state ${valid && accepted ? "masked" : "refused"}-state`;
+  return element("p", {}, element("span", { class: state }, valid ? "Valid." : "Not valid."), ` ${masks}`);
 }

@@ -19,25 +19,33 @@ async function update() {
   const notice = by("status-notice");
   if (!key()) {
     by("status-content").hidden = true;
-    notice.hidden = false;
-    notice.textContent = "Enter the master key to see the status of this gateway.";
+    refused("Enter the master key to see the status of this gateway.");
     return;
   }
   try {
     const [status, keys] = await Promise.all([ask("toolgate/status"), ask("toolgate/keys")]);
     if (!key()) return; // it was forgotten in the meantime
-    draw(status, keys);
     notice.hidden = true;
-    by("status-content").hidden = false;
+    by("status-where").hidden = true;
+    by("status-content").hidden = false; // the chart is drawn in its width
+    draw(status, keys);
   } catch (error) {
-    notice.hidden = false;
-    notice.textContent =
-      error.status === 403 ? "This key is not the master key, which the status needs." : error.message;
     if (error.status) by("status-content").hidden = true;
-    if (error.status === 401 || error.status === 403) return; // until another key is entered
+    if (error.status === 401 || error.status === 403) {
+      refused(error.status === 403 ? "This key is not the master key, which the status needs." : error.message);
+      return; // until another key is entered
+    }
+    notice.hidden = false;
+    notice.textContent = error.message;
   }
   clearTimeout(timer);
   timer = setTimeout(update, INTERVAL);
+}
+
+function refused(reason) {
+  by("status-notice").hidden = false;
+  by("status-notice").textContent = reason;
+  by("status-where").hidden = false;
 }
 
 function draw(status, keys) {
@@ -106,10 +114,7 @@ function minuteRow(minute) {
 }
 
 function tiers(minutes) {
-  const totals = {};
-  for (const minute of minutes)
-    for (const [tier, number] of Object.entries(minute.grammars)) totals[tier] = (totals[tier] ?? 0) + number;
-  const shown = Object.entries(TIERS).map(([tier, name]) => `${totals[tier] ?? 0} ${name}`);
+  const shown = Object.entries(TIERS).map(([tier, name]) => `${sum(minutes, (minute) => minute.grammars[tier] ?? 0)} ${name}`);
   return `Requests with tools in the last minutes, by where their slowest grammar was found: ${shown.join(", ")}.`;
 }
 
@@ -119,7 +124,8 @@ function chart(minutes) {
   const slowest = Math.max(1, ...minutes.map((minute) => minute.first_token_ms?.p90 ?? 0));
   const step = (width - 2 * left) / minutes.length;
   const y = (part) => height - bottom - part * (height - bottom - 18);
-  const svg = drawing("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img" });
+  // Without a viewBox nothing is scaled: texts keep their size.
+  const svg = drawing("svg", { class: "chart", height, role: "img" });
   const total = minutes.reduce((all, minute) => all + minute.requests, 0);
   svg.setAttribute("aria-label", `${total} requests in ${minutes.length} minutes, at most ${most} in one; first token p90 up to ${slowest.toFixed(0)} ms`);
   const points = [];
@@ -140,8 +146,8 @@ function chart(minutes) {
     if (at % 5 === 4) svg.append(drawing("text", { x: x + step / 2, y: height - 6, "text-anchor": "middle" }, clock(minute.minute)));
   });
   svg.append(drawing("polyline", { class: "line", points: points.join(" ") }));
-  svg.append(drawing("text", { x: 4, y: 12 }, `${most} requests/min`));
-  svg.append(drawing("text", { x: width - 4, y: 12, "text-anchor": "end" }, `first token p90: ${slowest.toFixed(0)} ms`));
+  svg.append(drawing("text", { x: 4, y: 12 }, `↑ ${most} requests/min`));
+  if (points.length) svg.append(drawing("text", { x: width - 4, y: 12, "text-anchor": "end" }, `${slowest.toFixed(0)} ms ↑`));
   by("chart").replaceChildren(svg);
 }
 

@@ -24,10 +24,14 @@ from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from toolgate_core.wire import ResidualKeyword
 
-QUESTION = "What's the weather in Beijing and Shanghai?"
-"""The message that the page suggests."""
+QUESTION = "Open ticket WEB-2143 with HIGH priority"
+"""The message that the playground suggests."""
+WEATHER = "What's the weather in Beijing and Shanghai?"
+"""The message of the snippets."""
 VIEWS = ("Status", "Playground", "Schema inspector", "Connect")
-BAD = call("get_weather", {"town": "Rome"})
+GOOD, BAD = (
+    call("open_ticket", {"code": "WEB-2143", "priority": priority}) for priority in ("high", "HIGH")
+)
 
 pytestmark = pytest.mark.parametrize("route", ["own"], indirect=True)
 
@@ -50,7 +54,8 @@ def key(gateway: str, redis_of_gateway: RedisServer) -> str:
 @pytest.fixture
 def answering(backend: FakeBackend) -> FakeBackend:
     calls = [call("get_weather", {"city": city}) for city in ("Beijing", "Shanghai")]
-    backend.scripts[QUESTION] = Script(("\n".join(calls),))
+    backend.scripts[WEATHER] = Script(("\n".join(calls),))
+    backend.scripts[QUESTION] = Script((GOOD,))
     backend.scripts[QUESTION + WITHOUT_MASKS] = Script((f"Sure. {BAD}",))
     return backend
 
@@ -154,6 +159,38 @@ def test_the_key_is_kept_in_the_tab_only(browser: Any, gateway: str) -> None:
         expect(page.locator("#status-notice")).to_contain_text("Enter the master key")
 
 
+def test_the_first_screen_says_where_the_master_key_is(browser: Any, gateway: str) -> None:
+    with opened(browser, gateway) as page:
+        where = page.locator("#status-where")
+        expect(where).to_contain_text("TOOLGATE_MASTER_KEY")
+        expect(where).to_contain_text("cat ~/.config/toolgate/master_key")
+        sign_in(page)
+        expect(page.locator("#models tr").first).to_be_visible()
+        expect(where).to_be_hidden()
+
+
+@pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "nothing"])
+def test_an_unknown_view_is_the_status(browser: Any, gateway: str, name: str) -> None:
+    with opened(browser, f"{gateway}/#{name}") as page:  # fails if the page reports an error
+        expect(page.get_by_role("heading", name="Status", level=1)).to_be_visible()
+        expect(page.get_by_role("link", name="Status", exact=True)).to_have_attribute(
+            "aria-current", "page"
+        )
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_the_charts_text_keeps_its_size_and_has_a_legend(
+    browser: Any, gateway: str, size: tuple[int, int]
+) -> None:
+    with opened(browser, gateway, size=size) as page:
+        sign_in(page)
+        text = page.locator("svg.chart text").first
+        expect(text).to_be_visible()
+        assert 8 < text.bounding_box()["height"] < 20
+        for each in ("requests per minute", "refused or failed", "first token"):
+            expect(page.locator("#status .legend")).to_contain_text(each)
+
+
 def test_the_status_names_models_and_what_is_up(browser: Any, gateway: str, key: str) -> None:
     with opened(browser, gateway) as page:
         sign_in(page)
@@ -179,11 +216,11 @@ def test_another_key_sees_no_status_and_may_use_the_playground(
         page.wait_for_timeout(3500)
         assert asked == []  # the page does not ask again
         view(page, "Playground")
-        tool = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
+        tool = {"type": "function", "function": {"name": "open_ticket", "parameters": {}}}
         page.locator("#play-tools").fill(json.dumps([tool]))
         page.get_by_label("Token trace").uncheck()
         run(page)
-        expect(page.locator("#play-message")).to_contain_text('{"city": "Beijing"}')
+        expect(page.locator("#play-message")).to_contain_text('"priority": "high"')
         expect(page.locator("#play-verdict")).to_contain_text("needs the master key")
 
 
@@ -201,8 +238,7 @@ def test_the_playground_shows_tokens_beside_the_broken_text(
         view(page, "Playground")
         run(page)
         message = page.locator("#play-message")
-        expect(message).to_contain_text('{"city": "Beijing"}')
-        expect(message).to_contain_text('{"city": "Shanghai"}')
+        expect(message).to_contain_text('{"code": "WEB-2143", "priority": "high"}')
         expect(message).to_contain_text("finish_reason: tool_calls")
         expect(page.locator("#play-facts")).to_contain_text("enforced: full")
         options = tokens_of(page)
@@ -211,14 +247,14 @@ def test_the_playground_shows_tokens_beside_the_broken_text(
         assert page.locator("#play-phases span").count() == options.count() > 20
         expect(page.locator("#play-grammars")).to_contain_text("all keywords are masked")
         expect(page.locator("#play-verdict")).to_contain_text("Broken in 1 place")
-        expect(page.locator("#play-raw mark")).to_have_text('{"town": "Rome"}')
+        expect(page.locator("#play-raw mark")).to_contain_text("HIGH")
         assert answering.requests[-1].sampling.temperature == 1
 
 
 def test_a_response_that_is_stopped_says_so(
     browser: Any, gateway: str, backend: FakeBackend
 ) -> None:
-    slow = Script((call("get_weather", {"city": "x" * 300}),), pause=0.2)
+    slow = Script((call("open_ticket", {"code": "x" * 300}),), pause=0.2)
     backend.scripts[QUESTION] = backend.scripts[QUESTION + WITHOUT_MASKS] = slow
     with opened(browser, gateway) as page:
         sign_in(page)
@@ -237,18 +273,23 @@ def test_the_gateways_error_is_shown(browser: Any, gateway: str, answering: Fake
         page.get_by_label("Further parameters").fill('{"n": 0}')
         page.get_by_role("button", name="Run").click()
         expect(page.locator("#play-state")).to_contain_text("'n'")
+        page.get_by_label("Further parameters").fill("")
+        run(page)
+        expect(page.locator("#play-results")).to_be_visible()
         page.get_by_label("Further parameters").fill("{")
         page.get_by_role("button", name="Run").click()
         expect(page.locator("#play-state")).to_contain_text("Further parameters:")
+        expect(page.locator("#play-results")).to_be_hidden()  # it is of the previous request
 
 
 def test_what_a_model_writes_is_no_markup(browser: Any, gateway: str, backend: FakeBackend) -> None:
     attack = "<img src=x onerror=alert(1)><script>alert(1)</script>"
-    backend.scripts[QUESTION] = Script((call("get_weather", {"city": attack}),))
+    backend.scripts[QUESTION] = Script((call("open_ticket", {"code": attack}),))
     backend.scripts[QUESTION + WITHOUT_MASKS] = Script((attack,))
     with opened(browser, gateway) as page:
         sign_in(page)
         view(page, "Playground")
+        page.locator("#play-tools").fill('{"name": "open_ticket", "inputSchema": {}}')
         run(page)
         expect(page.locator("#play-message")).to_contain_text("onerror")
         expect(page.locator("#play-raw")).to_contain_text(attack)
@@ -263,8 +304,10 @@ def test_the_inspector_reports_while_one_types(
         sign_in(page)
         view(page, "Schema inspector")
         tools, report = page.locator("#schema-tools"), page.locator("#schema-report")
+        expect(report).to_contain_text("book_table")
         tools.fill('[{"name": "look", "inputSchema": {"type": "object"}}')
         expect(page.locator("#schema-state")).to_contain_text("Not JSON")
+        expect(report).to_be_empty()
         tools.press("End")
         tools.press_sequentially("]")
         expect(report).to_contain_text("look")
@@ -276,7 +319,7 @@ def test_the_inspector_reports_while_one_types(
         expect(report).to_contain_text("/not")
         tools.fill('{"type": "object", "properties": {"n": {"type": "integer"}}}')
         page.get_by_label("Arguments to check").fill('{"n": "three"}')
-        expect(report).to_contain_text("not valid")
+        expect(report).to_contain_text("Not valid.")
         expect(report).to_contain_text("type at /n")
 
 

@@ -3,18 +3,19 @@ import { by, element } from "../dom.js";
 import { Message } from "./message.js";
 import { Track } from "./track.js";
 
-const QUESTION = "What's the weather in Beijing and Shanghai?";
+// Without enforcement the demo model copies "HIGH", which the enum does not allow.
+const QUESTION = "Open ticket WEB-2143 with HIGH priority";
 const TOOLS = [
   {
-    name: "get_weather",
-    description: "The weather in a city, now",
+    name: "open_ticket",
+    description: "Open a ticket",
     inputSchema: {
       type: "object",
       properties: {
-        city: { type: "string" },
-        unit: { type: "string", enum: ["celsius", "fahrenheit"] },
+        code: { type: "string", pattern: "^[A-Z]{2,4}-[0-9]{3,5}$" },
+        priority: { type: "string", enum: ["low", "medium", "high"] },
       },
-      required: ["city"],
+      required: ["code"],
       additionalProperties: false,
     },
   },
@@ -43,6 +44,7 @@ async function run() {
   };
   if (!key()) return say("Enter an API key first.", true);
   busy(true);
+  by("play-results").hidden = true; // those of the previous request
   try {
     const body = await request(abort.signal);
     by("play-results").hidden = false;

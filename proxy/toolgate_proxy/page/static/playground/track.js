@@ -78,7 +78,7 @@ export class Track {
       Home: 0,
       End: last,
     };
-    if (!(event.key in places) || last < 0) return;
+    if (!Object.hasOwn(places, event.key) || last < 0) return;
     event.preventDefault();
     this.#choose(places[event.key]);
   }
