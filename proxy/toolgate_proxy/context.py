@@ -77,6 +77,8 @@ class RequestContext:
     reserved_tokens: Tokens = field(default_factory=Tokens)
     admitted: bool = False
     """The limits of the key admitted the request."""
+    on_admitted: Callable[[], None] | None = None
+    """Ends the reservation of memory for the body. None after it was called."""
     on_settle: Callable[[], Awaitable[None]] | None = None
     """Settles the reservation by the tokens used. None after it was called."""
     rate_limits: RateLimitHeaders = "openai"
@@ -150,6 +152,12 @@ class RequestContext:
         if self.counted or self.failed:
             return Tokens(self.prompt_tokens, self.completion_tokens)
         return self.reserved_tokens
+
+    def release_body(self) -> None:
+        """The request was admitted, or has ended. Later calls do nothing."""
+        release, self.on_admitted = self.on_admitted, None
+        if release is not None:
+            release()
 
     async def settle(self) -> None:
         """Settles the reservation. Later calls do nothing."""

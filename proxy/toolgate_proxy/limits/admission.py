@@ -36,6 +36,7 @@ async def reserve(
             context.extra_headers["x-should-retry"] = "false"  # read by OpenAI's SDKs
         raise
     context.admitted = True
+    context.release_body()
     context.extra_headers |= admission.headers
     reservation, reservations = admission.reservation, limiter.reservations
 

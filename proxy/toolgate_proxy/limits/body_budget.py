@@ -1,0 +1,96 @@
+"""A bound on the request bodies of one key that are in memory before they are admitted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+
+from toolgate_core.errors import RateLimited
+
+RETRY_AFTER = 1
+"""Seconds."""
+
+
+class BodyBudget:
+    """Bytes of the bodies of each owner, from the first byte until the request is admitted."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: bytes for each owner. The largest body must fit."""
+        self.limit = limit
+        self._used: defaultdict[str, int] = defaultdict(int)
+        self._waiting: defaultdict[str, deque[tuple[Reservation, int, asyncio.Future[None]]]] = (
+            defaultdict(deque)
+        )
+
+    def open(self, owner: str) -> Reservation:
+        """`owner`: the id of a key, or "" for all requests without one."""
+        return Reservation(self, owner)
+
+    def used(self, owner: str) -> int:
+        return self._used.get(owner, 0)
+
+    def fits(self, owner: str, more: int) -> bool:
+        return self.used(owner) + more <= self.limit
+
+    def add(self, owner: str, more: int) -> None:
+        """`more` may be negative. Requests that wait get what is free, in their order."""
+        self._used[owner] += more
+        waiting = self._waiting[owner]
+        while waiting and (waiting[0][2].cancelled() or self.fits(owner, waiting[0][1])):
+            reservation, size, granted = waiting.popleft()
+            if not granted.cancelled():
+                reservation.size += size
+                self._used[owner] += size
+                granted.set_result(None)
+        if not self._used[owner]:
+            del self._used[owner]
+        if not waiting:
+            del self._waiting[owner]
+
+    async def wait(self, reservation: Reservation, size: int) -> None:
+        owner = reservation.owner
+        if owner not in self._waiting and self.fits(owner, size):
+            reservation.resize(size)
+            return
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting[owner].append((reservation, size, granted))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            granted.cancel()
+            self.add(owner, 0)  # those behind it may fit
+            raise
+
+
+class Reservation:
+    """The share of one body. Close it when the request was admitted or has ended."""
+
+    def __init__(self, budget: BodyBudget, owner: str) -> None:
+        self.owner = owner
+        self.size = 0
+        self._budget = budget
+
+    async def wait(self, size: int) -> None:
+        """Wait until a body of `size` bytes may be received. It holds nothing meanwhile, so that
+        requests never wait for each other."""
+        await self._budget.wait(self, size)
+
+    def resize(self, size: int) -> None:
+        """Set the number of bytes that were received. Raises RateLimited if there is no room: a
+        body that has begun can't wait for another one."""
+        more = size - self.size
+        if more > 0 and not self._budget.fits(self.owner, more):
+            raise self.refusal()
+        self.size = size
+        self._budget.add(self.owner, more)
+
+    def close(self) -> None:
+        self.resize(0)
+
+    def refusal(self) -> RateLimited:
+        return RateLimited(
+            f"The bodies that this API key sends at the same time have more than "
+            f"{self._budget.limit:,} bytes (TOOLGATE_KEY_BODY_BYTES). Send fewer large requests at "
+            "once. Requests with a `content-length` wait for each other.",
+            retry_after=RETRY_AFTER,
+        )

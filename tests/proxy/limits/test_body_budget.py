@@ -1,0 +1,86 @@
+"""The budget for bodies of one key."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolgate_core.errors import RateLimited
+from toolgate_proxy.limits.body_budget import BodyBudget, Reservation
+
+
+@pytest.fixture
+def budget() -> BodyBudget:
+    return BodyBudget(100)
+
+
+async def waiting(reservation: Reservation, size: int) -> asyncio.Task[None]:
+    task = asyncio.create_task(reservation.wait(size))
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+def test_bodies_grow_up_to_the_limit_of_their_owner(budget: BodyBudget) -> None:
+    first, second, other = budget.open("a"), budget.open("a"), budget.open("b")
+    first.resize(60)
+    second.resize(40)
+    with pytest.raises(RateLimited, match="TOOLGATE_KEY_BODY_BYTES") as refusal:
+        second.resize(41)
+    assert refusal.value.retry_after
+    assert budget.used("a") == 100
+    other.resize(100)
+    first.close()
+    second.resize(100)
+    second.close()
+    other.close()
+    assert budget.used("a") == budget.used("b") == 0
+
+
+async def test_bodies_of_known_length_wait_in_their_order(budget: BodyBudget) -> None:
+    first = budget.open("a")
+    await first.wait(70)
+    large, small = budget.open("a"), budget.open("a")
+    second = await waiting(large, 90)
+    third = await waiting(small, 10)
+    assert budget.used("a") == 70
+    first.close()
+    await second
+    await third
+    assert budget.used("a") == 100
+
+
+async def test_a_body_that_no_longer_waits_lets_the_next_one_pass(budget: BodyBudget) -> None:
+    first = budget.open("a")
+    await first.wait(50)
+    left, small = budget.open("a"), budget.open("a")
+    second = await waiting(left, 90)
+    third = await waiting(small, 50)
+    second.cancel()
+    await third
+    left.close()
+    assert (left.size, budget.used("a")) == (0, 100)
+
+
+async def test_a_body_that_leaves_as_it_is_granted_gives_back_its_bytes(
+    budget: BodyBudget,
+) -> None:
+    first, second = budget.open("a"), budget.open("a")
+    await first.wait(100)
+    task = await waiting(second, 100)
+    first.close()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    second.close()
+    assert budget.used("a") == 0
+
+
+async def test_nothing_is_kept_of_owners_without_bodies(budget: BodyBudget) -> None:
+    for owner in map(str, range(100)):
+        reservation = budget.open(owner)
+        await reservation.wait(5)
+        reservation.close()
+    assert not budget._used
+    assert not budget._waiting
