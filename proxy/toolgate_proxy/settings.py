@@ -101,8 +101,19 @@ class BodyLimitSettings(Section):
     """Time limit for receiving the headers of a request, in seconds. The connection is closed
     after it. `litellm --config` does not apply it."""
     body_timeout: float = Field(default=120.0, gt=0)
-    """Time limit for receiving the body of a request, in seconds. After it the request gets a 408,
-    and its connection is closed."""
+    """Time limit for receiving the body of a request, or a WebSocket message, in seconds. After it
+    the request gets a 408, and its connection is closed."""
+    write_timeout: float = Field(default=120.0, gt=0)
+    """Time limit for a client to read what was sent to it, in seconds. The connection of a client
+    that does not read is closed after it. `litellm --config` does not apply it."""
+    key_body_bytes: int = Field(default=64_000_000, ge=1)
+    """Maximum size of the bodies that one virtual key sends at the same time to a process, in
+    bytes, from their first byte until the limits of the key admit them. All requests without a key
+    count as one. Bodies with a `content-length` wait for each other, for `TOOLGATE_BODY_TIMEOUT`;
+    others get a 429. The largest body always fits."""
+    key_sockets: int = Field(default=100, ge=1)
+    """Maximum number of open WebSocket connections of one virtual key at a process. A lower
+    `max_parallel_requests` of the key holds for its connections as well."""
 
 
 class BackendSettings(Section):

@@ -10,7 +10,9 @@ from .keys.cache import KeyCache
 from .keys.failed_attempts import FailedAttempts
 from .keys.hashing import Hasher
 from .keys.sync import KeySync
+from .limits.body_budget import BodyBudget
 from .limits.limiter import Limiter
+from .limits.socket_limit import SocketLimit
 from .recent_requests import RecentRequests
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
@@ -23,6 +25,8 @@ class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
+        self.bodies = BodyBudget(max(settings.key_body_bytes, settings.max_body_bytes))
+        self.sockets = SocketLimit(settings.key_sockets)
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
         self.key_sync: KeySync | None = None
         if settings.key_secret is not None:

@@ -91,7 +91,9 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         port=port,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        ws="toolgate_proxy.server.transport.socket_protocol:BoundedSocket",
         ws_max_size=settings().max_body_bytes,
+        ws_per_message_deflate=False,  # 30 kB can become 30 MB
         **worker_options(),
         http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
         access_log=False,  # access_log.py writes one line for each request

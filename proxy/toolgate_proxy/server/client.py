@@ -9,6 +9,7 @@ from starlette.types import Scope
 from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
+from ..litellm_host.auth import is_ours
 from ..sealing import OwnerSeal
 from ..state import gateway
 
@@ -43,3 +44,11 @@ def owner_of(scope: Scope, context: RequestContext) -> str:
         return f"caller {context.identity}"
     secret = key_of(scope["headers"]) or ""
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
+
+
+def owner_of_body(context: RequestContext) -> str | None:
+    """Whose request bodies are counted together. None if they are not: the master key has no
+    limits, and another authentication names the sender only after it has read the body."""
+    if context.key is not None:
+        return context.key.id
+    return None if context.authenticated or not is_ours() else ""

@@ -29,12 +29,14 @@ from ..request_fields import Fields
 from ..state import gateway
 from . import body_guard, message_batches, model_retrieval, readiness
 from .authorization import authenticate, authorize, route_path
+from .client import owner_of_body
 from .exchange import Exchange
 from .refusal import form_of, refuse
 from .stored_responses import operations
 from .stored_responses.routes import Operation, operation_of
 from .token_count import TokenCount
 from .transport import body
+from .transport.body import RESERVED
 from .transport.connection import KeepAlive
 
 
@@ -78,7 +80,7 @@ class OwnRoute:
                 if shown is not None:
                     await JSONResponse(shown)(scope, receive, send)
                     return
-            messages = await _body(scope, receive)
+            messages = await _body(scope, receive, context)
             guarded = posted and body_guard.is_guarded(scope["path"])
             if found is None and not guarded:
                 carry(context)
@@ -139,12 +141,21 @@ async def _answer(
         await exchange.run(receive, stream.send)
 
 
-async def _body(scope: Scope, receive: Receive) -> list[Message]:
-    """Raises RequestTooLarge, RequestTimeout and UnsupportedEncoding. LiteLLM's routes read bodies
-    whole as well, but without limits."""
-    configured = gateway().settings
+async def _body(scope: Scope, receive: Receive, context: RequestContext) -> list[Message]:
+    """Raises RequestTooLarge, RequestTimeout, UnsupportedEncoding and RateLimited. LiteLLM's routes
+    read bodies whole as well, but without limits."""
+    here, reservation = gateway(), None
+    if RESERVED in scope:
+        context.on_admitted = scope[RESERVED]
+    elif (owner := owner_of_body(context)) is not None:
+        reservation = here.bodies.open(owner)
+        context.on_admitted = reservation.close
     return await body.read(
-        scope, receive, limit=configured.max_body_bytes, seconds=configured.body_timeout
+        scope,
+        receive,
+        limit=here.settings.max_body_bytes,
+        seconds=here.settings.body_timeout,
+        reservation=reservation,
     )
 
 

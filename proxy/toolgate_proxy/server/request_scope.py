@@ -85,6 +85,7 @@ class RequestScope:
             context.status = context.status or 500  # sent by the server's own handler
             raise
         finally:
+            context.release_body()
             if context.on_settle is not None:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())

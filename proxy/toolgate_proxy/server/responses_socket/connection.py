@@ -10,21 +10,25 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cache, partial
 
 import orjson
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest, RateLimited, ToolgateError
 
 from ...context import RequestContext
+from ...keys.header import key_of
 from ...litellm_host.deployments.router import are_all_ours
 from ...response_store.connection_turns import ConnectionTurns
 from ...state import gateway
 from ..authorization import authenticate, route_path
 from ..body_guard import check_bounds
+from ..client import owner_of_body
 from ..transport.body import LARGE, from_json
+from ..transport.socket_protocol import SOCKET, BoundedSocket
 from .turn import Turn, error_message
 
 PATH = re.compile(r"(?:/openai)?(?:/v1)?/responses")
@@ -38,26 +42,37 @@ LIMIT_REACHED = "websocket_connection_limit_reached"
 
 
 class ResponsesSocket:
-    """ASGI middleware that serves these connections, if all models are ours. Otherwise they go to
-    LiteLLM: the model is not known at the handshake."""
+    """ASGI middleware for all WebSocket connections: it bounds those of one key. It serves the ones
+    at `/v1/responses` if all models are ours. All others go to LiteLLM: the model is not known at
+    the handshake."""
 
     def __init__(self, app: ASGIApp) -> None:
         """`app`: serves the requests."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _is_at(scope, PATH) or not are_all_ours():
+        if scope["type"] != "websocket":
             await self._app(scope, receive, send)
             return
-        await receive()  # websocket.connect
-        try:
-            await authenticate(scope, RequestContext())
-        except ToolgateError as error:
-            await _deny(error, scope, send)
-            return
-        await send({"type": "websocket.accept"})
-        connection = _Connection(self._app, scope, receive, send)
-        await connection.run()
+        ours = PATH.fullmatch(route_path(scope)) is not None and are_all_ours()
+        context, socket = RequestContext(), scope[SOCKET]
+        with ExitStack() as stack:
+            try:
+                if ours or key_of(scope["headers"]):
+                    await authenticate(scope, context)
+                stack.enter_context(gateway().sockets.connection(context.key))
+            except ToolgateError as error:
+                await receive()  # websocket.connect
+                await _deny(error, scope, send)
+                return
+            if (owner := owner_of_body(context)) is not None:
+                socket.resize = gateway().bodies.open(owner).resize
+            if not ours:
+                await self._app(scope, _counted(receive, socket), send)
+                return
+            await receive()  # websocket.connect
+            await send({"type": "websocket.accept"})
+            await _Connection(self._app, scope, receive, send).run()
 
 
 class _Connection:
@@ -66,6 +81,7 @@ class _Connection:
         self._scope = scope
         self._receive = receive
         self._send = send
+        self._socket: BoundedSocket = scope[SOCKET]
         self._gone = asyncio.Event()
         self._pending: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._turns = ConnectionTurns(gateway().settings.max_body_bytes)
@@ -76,7 +92,9 @@ class _Connection:
             async with asyncio.timeout(MAX_SECONDS):
                 while (message := await self._pending.get()) is not None:
                     if not self._gone.is_set():
+                        self._socket.hold(True)
                         await self._answer(message)
+                        self._socket.hold(False)
         except TimeoutError:
             await self._end(
                 400, LIMIT_REACHED, "The connection is an hour old. Open a new one.", NORMAL
@@ -96,21 +114,23 @@ class _Connection:
                     )
                     await self._end(429, RateLimited.code, why, POLICY)
                     return
-                text, data = message.get("text"), message.get("bytes")
-                self._pending.put_nowait(text.encode() if text is not None else data or b"")
+                self._pending.put_nowait(_content(message))
         finally:
             self._gone.set()
             self._pending.put_nowait(None)
 
     async def _answer(self, message: bytes) -> None:
         large = len(message) > LARGE
+        admitted = cache(partial(self._socket.finish, len(message)))  # has an effect once
         try:
             request = await asyncio.to_thread(read, message) if large else read(message)
+            turn = Turn(request.body, self._turns, self._text, self._gone, admitted)
+            await turn.run(self._app, self._scope)
         except ToolgateError as error:
             await self._text(error_message(error.status, error.body()))
             return
-        turn = Turn(request.body, self._turns, self._text, self._gone)
-        await turn.run(self._app, self._scope)
+        finally:
+            admitted()
         if turn.failed and request.previous is not None and self._turns.before(request.previous):
             self._turns.forget()
 
@@ -156,8 +176,21 @@ def read(message: bytes) -> Request:
     return Request(body, previous if isinstance(previous, str) else None)
 
 
-def _is_at(scope: Scope, path: re.Pattern[str]) -> bool:
-    return scope["type"] == "websocket" and path.fullmatch(route_path(scope)) is not None
+def _content(message: Message) -> bytes:
+    text, data = message.get("text"), message.get("bytes")
+    return text.encode() if text is not None else data or b""
+
+
+def _counted(receive: Receive, socket: BoundedSocket) -> Receive:
+    """A `receive` whose messages no longer count once they are read."""
+
+    async def read() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive":
+            socket.finish(len(_content(message)))
+        return message
+
+    return read
 
 
 async def _deny(error: ToolgateError, scope: Scope, send: Send) -> None:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from ...response_store.connection_turns import ConnectionTurns
 from ..client import CONNECTION
+from ..transport.body import RESERVED
 
 OF_HANDSHAKE = (b"connection", b"upgrade", b"content-", b"transfer-encoding", b"sec-websocket-")
 """Beginnings of the names of headers that belong to the handshake."""
@@ -24,15 +25,22 @@ SendText = Callable[[str], Awaitable[None]]
 
 
 class Turn:
-    """`body`: of `POST /v1/responses`. `gone`: is set when the client has disconnected."""
+    """`body`: of `POST /v1/responses`. `gone`: is set when the client has disconnected. `admitted`:
+    is called when the limits of the key have admitted the request."""
 
     def __init__(
-        self, body: bytes, turns: ConnectionTurns, send: SendText, gone: asyncio.Event
+        self,
+        body: bytes,
+        turns: ConnectionTurns,
+        send: SendText,
+        gone: asyncio.Event,
+        admitted: Callable[[], None],
     ) -> None:
         self._content = body
         self._turns = turns
         self._send_text = send
         self._gone = gone
+        self._admitted = admitted
         self._status = 0
         self._waiting = b""
         """The beginning of an event or of an error."""
@@ -63,6 +71,7 @@ class Turn:
             "headers": [*headers, *added],
             "extensions": {},
             CONNECTION: self._turns,
+            RESERVED: self._admitted,
         }
 
     async def _receive(self) -> Message:

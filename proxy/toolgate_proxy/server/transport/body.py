@@ -17,31 +17,49 @@ from toolgate_core.errors import (
     UnsupportedEncoding,
 )
 
+from ...limits.body_budget import Reservation
+
 MAX_VALUES = 200_000
 """Maximum number of JSON values in a body. A value of two bytes takes a hundred bytes of memory
 once it is parsed, and the parser does not let other requests continue."""
 LARGE = 1_000_000
 """Size in bytes from which a body is parsed and checked in a thread."""
 PLAIN = (b"", b"identity")
+RESERVED = "toolgate.reserved"
+"""Key in the ASGI scope of a function that ends the reservation of a body that was read before."""
 
 
-async def read(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> list[Message]:
-    """All ASGI messages of the body. The last one may be `http.disconnect`. Raises RequestTooLarge
-    for a body of more than `limit` bytes, RequestTimeout if it takes more than `seconds`, and
-    UnsupportedEncoding for a compressed body."""
-    _check_headers(scope, limit)
+async def read(
+    scope: Scope,
+    receive: Receive,
+    *,
+    limit: int,
+    seconds: float,
+    reservation: Reservation | None = None,
+) -> list[Message]:
+    """All ASGI messages of the body. The last one may be `http.disconnect`. `reservation`: is made
+    for the body; the caller closes it. Raises RequestTooLarge for a body of more than `limit`
+    bytes, RequestTimeout if it takes more than `seconds`, UnsupportedEncoding for a compressed
+    body, and RateLimited if there is no room for it."""
+    length = _length(scope, limit)
     size, messages = 0, []
     try:
         async with asyncio.timeout(seconds):
+            if reservation is not None and length:
+                await reservation.wait(length)
             while True:
                 message = await receive()
                 messages.append(message)
                 size += len(message.get("body", b""))
                 if size > limit:
                     raise _too_large(limit)
+                if reservation is not None and size > reservation.size:
+                    reservation.resize(size)
                 if message["type"] != "http.request" or not message.get("more_body", False):
                     return messages
     except TimeoutError as error:
+        if reservation is not None and length and not reservation.size:
+            raise reservation.refusal() from error
         raise RequestTimeout(
             f"The body did not arrive within {seconds:g} s (TOOLGATE_BODY_TIMEOUT). Send the "
             "request again, with a smaller body or over a faster connection."
@@ -84,15 +102,20 @@ def again(messages: Sequence[Message], receive: Receive) -> Receive:
     return read_again
 
 
-def _check_headers(scope: Scope, limit: int) -> None:
+def _length(scope: Scope, limit: int) -> int | None:
+    """The `content-length`. Raises RequestTooLarge and UnsupportedEncoding."""
+    length = None
     for name, value in scope["headers"]:
         if name == b"content-encoding" and value.strip().lower() not in PLAIN:
             raise UnsupportedEncoding(
                 "The body has a `content-encoding`, but compressed bodies are not supported. Send "
                 "it without compression."
             )
-        if name == b"content-length" and value.isdigit() and int(value[:20]) > limit:
-            raise _too_large(limit)
+        if name == b"content-length" and value.isdigit():
+            length = int(value[:20])
+            if length > limit:
+                raise _too_large(limit)
+    return length
 
 
 def _too_large(limit: int) -> RequestTooLarge:

@@ -1,0 +1,200 @@
+"""uvicorn's WebSocket protocol with limits on the time and size of what a client sends.
+
+uvicorn reads a message of any permitted size from every connection, whether or not the application
+wants one. Here bytes count against the budget of the connection's key while they arrive, and the
+application can hold messages back until it has answered the earlier one. At any time a connection
+has a deadline. Messages are not compressed (`ws_per_message_deflate` in server/app.py): a few bytes
+would become many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
+
+from toolgate_core.errors import RateLimited
+
+from ...settings import settings
+from .deadline import Deadline
+from .http_protocol import RESPONSE_SECONDS
+
+SOCKET = "toolgate.socket"
+"""Key of a connection's `BoundedSocket` in the ASGI scope."""
+SMALL = 65_536
+"""Bytes of a message that are received although messages are held back: pings and the end of the
+connection come after them."""
+FRAGMENT_BYTES = 64
+"""Cost of one fragment of a message besides its content."""
+CLOSE_SECONDS = 10.0
+"""Time for the client to take the end of a connection."""
+TOO_MANY_BYTES = "too many bytes of this API key wait; send the message later"
+BAD_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        configured = settings()
+        self._message_seconds = configured.body_timeout
+        self._write_seconds = configured.write_timeout
+        self._awaiting = Deadline(self.loop, self._abort)
+        """For the handshake, for the rest of a message, or for the end of the connection."""
+        self._reading = Deadline(self.loop, self._abort)
+        """For the client to read what was sent to it."""
+        self._seconds = configured.header_timeout
+        """Of the latest deadline."""
+        self._held = False
+        self._unread = False
+        """The client does not read."""
+        self._fragments = 0
+        """Bytes of the fragments of a message whose end has not come."""
+        self._waiting = 0
+        """Bytes of the whole messages that the application has not finished."""
+        self.resize: Callable[[int], None] = lambda size: None
+        """Is called with the bytes of all messages that this connection holds. Raises RateLimited
+        if there is no room for them."""
+
+    # For the application
+
+    def hold(self, held: bool) -> None:
+        """Whether no further message is read, except for small ones."""
+        self._held = held
+        self._set_reading()
+
+    def finish(self, size: int) -> None:
+        """A message of `size` bytes no longer counts."""
+        self._waiting -= size
+        self._count()
+
+    # What uvicorn and asyncio call
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._awaiting.set(self._seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._awaiting.clear()
+        self._reading.clear()
+        self._fragments = self._waiting = 0
+        self.resize(0)
+        super().connection_lost(exc)
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            self.scope[SOCKET] = self  # type: ignore[literal-required]
+            self._set_reading()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if not self.handshake_initiated:  # uvicorn sends all of it at once
+            self.transport.write(BAD_HANDSHAKE)
+            self.transport.close()
+            return
+        self._count()
+        self._set_reading()
+
+    def handle_text(self, event: Frame) -> None:
+        self._count_fragment(event)
+        super().handle_text(event)
+
+    def handle_bytes(self, event: Frame) -> None:
+        self._count_fragment(event)
+        super().handle_bytes(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        self._count_fragment(event)
+        super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        self._fragments = 0
+        if not self.close_sent:
+            self._waiting += sum(map(len, self.frames))
+        super().send_receive_event_to_app()
+
+    async def receive(self) -> Any:
+        message = await self.queue.get()
+        self._set_reading()
+        return message
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        self._set_reading()
+
+    async def run_asgi(self) -> None:
+        await super().run_asgi()
+        self._awaiting.set(CLOSE_SECONDS)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = True
+        self._reading.set(self._write_seconds)
+        self._set_reading()  # pings would be answered
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread = False
+        self._reading.clear()
+        self._set_reading()
+
+    def keepalive_timeout(self) -> None:
+        if self.read_paused:  # the pong is not read
+            self.pong_timer = None
+            self.pending_ping_payload = None
+            self.schedule_ping()
+            return
+        super().keepalive_timeout()
+        self._set_reading()
+
+    # Limits
+
+    @property
+    def _unfinished(self) -> int:
+        """Bytes of the message that is being received."""
+        return self._fragments + len(self.conn.reader.buffer)
+
+    def _count_fragment(self, event: Frame) -> None:
+        if not event.fin:
+            self._fragments += len(event.data) + FRAGMENT_BYTES
+
+    def _count(self) -> None:
+        if self.transport.is_closing():
+            return
+        try:
+            self.resize(self._waiting + self._unfinished)
+        except RateLimited:
+            if self.close_sent:
+                self._abort()
+                return
+            self.conn.fail(CloseCode.TRY_AGAIN_LATER, TOO_MANY_BYTES)
+            self.handle_parser_exception()
+
+    def _set_reading(self) -> None:
+        """Reads, or stops reading, and sets the deadline of the state."""
+        if self.close_sent or self.transport.is_closing():
+            self._awaiting.set(CLOSE_SECONDS)
+            return
+        paused = (
+            not self.handshake_complete
+            or self._unread
+            or not self.queue.empty()
+            or (self._held and self._unfinished > SMALL)
+        )
+        if paused != self.read_paused:
+            self.read_paused = paused
+            (self.transport.pause_reading if paused else self.transport.resume_reading)()
+        seconds = self._message_seconds if self._unfinished and not paused else RESPONSE_SECONDS
+        if seconds != self._seconds and self.handshake_complete:
+            self._seconds = seconds
+            self._awaiting.set(seconds)
+
+    def _abort(self) -> None:
+        """Discards what the client has not read. `close` would wait for it, without a limit."""
+        self.transport.abort()
