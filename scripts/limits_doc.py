@@ -39,6 +39,10 @@ TAIL = """
 A refused request gets a 429 and counts against no limit. `Retry-After` is the time until it would
 be admitted. It is absent if the request exceeds a limit by itself. Tokens are reserved before the
 request and settled by the backend's counts ([how limits are counted](decisions/0014-limits.md)).
+
+Each gateway process also bounds what one key has open, whatever its limits are: WebSocket
+connections (`TOOLGATE_KEY_SOCKETS`, and not more than its parallel requests) and the bytes of
+bodies that were not yet admitted (`TOOLGATE_KEY_BODY_BYTES`, see [settings](settings.md)).
 """
 
 

@@ -71,8 +71,9 @@ class TooManyWrongKeys(ToolgateError):
 
 
 class RateLimited(ToolgateError):
-    """A limit of the API key is reached: requests or tokens per minute, or parallel requests. The
-    error's `type` is the unit of the limit: `requests` or `tokens`.
+    """A limit of the API key is reached: requests or tokens per minute, parallel requests,
+    WebSocket connections, or the size of the bodies that are sent at the same time. The error's
+    `type` is the unit of the limit: `requests` or `tokens`.
 
     Wait for the number of seconds in the header Retry-After.
     """
