@@ -78,11 +78,11 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         self._awaiting.set(self._seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
         self._awaiting.clear()
         self._reading.clear()
         self._fragments = self._waiting = 0
         self.resize(0)
-        super().connection_lost(exc)
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -130,7 +130,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
-        self._awaiting.set(CLOSE_SECONDS)
+        self._set_reading()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -178,6 +178,8 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     def _set_reading(self) -> None:
         """Reads, or stops reading, and sets the deadline of the state."""
+        if self.disconnected:
+            return
         if self.close_sent or self.transport.is_closing():
             self._awaiting.set(CLOSE_SECONDS)
             return
