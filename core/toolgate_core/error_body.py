@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .errors import (
     BackendFailed,
     BackendUnavailable,
@@ -12,9 +14,13 @@ from .errors import (
     SchemaTooComplex,
     ToolgateError,
 )
+from .wire.message import MAX_COUNT
 
 RETRY_SECONDS = 1
 """Retry-After if the backend is at capacity, in seconds."""
+
+OF_KEYS = (401, 403, 429)
+"""Statuses of errors about a client's key and its limits. A backend knows neither."""
 
 
 def from_body(status: int, body: object) -> ToolgateError:
@@ -22,22 +28,34 @@ def from_body(status: int, body: object) -> ToolgateError:
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return _generic(status, f"The backend returned HTTP {status}: {str(body)[:200]}")
-    message = str(error.get("message", f"The backend returned HTTP {status}."))
-    param = error.get("param")
-    code = error.get("code")
+    message = _text(error, "message") or f"The backend returned HTTP {status}."
+    param, code = _text(error, "param"), error.get("code")
     if code == GrammarUnknown.code:
-        return GrammarUnknown([str(key) for key in error.get("keys", [])])
+        keys = error.get("keys")
+        return GrammarUnknown(
+            [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+        )
     if code == BudgetTooSmall.code:
-        return BudgetTooSmall(message, least=int(error.get("least_max_tokens", 0)), param=param)
+        return BudgetTooSmall(message, least=_least(error), param=param)
     for refused in (SchemaNotEnforceable, SchemaTooComplex):
         if code == refused.code:
-            return refused(message, pointer=str(error.get("pointer", "")), param=param)
+            return refused(message, pointer=_text(error, "pointer") or "", param=param)
     if code == BackendUnavailable.code:
         return BackendUnavailable(message, param=param, retry_after=RETRY_SECONDS)
     for kind in _tree(ToolgateError):
-        if kind.code == code:
+        if kind.code == code and kind.status not in OF_KEYS:
             return kind(message, param=param)
     return _generic(status, message)
+
+
+def _text(error: dict[str, Any], name: str) -> str | None:
+    value = error.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _least(error: dict[str, Any]) -> int:
+    value = error.get("least_max_tokens")
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else 0
 
 
 def _generic(status: int, message: str) -> ToolgateError:

@@ -6,33 +6,36 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from .message import Message
+from .message import Count, Many, Message
+
+Byte = Annotated[int, Field(ge=0, le=255)]
+Logprob = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class TopLogprob(Message):
     token: str
-    bytes: tuple[int, ...]
-    logprob: float
+    bytes: Many[Byte]
+    logprob: Logprob
 
 
 class TokenLogprob(TopLogprob):
-    top: tuple[TopLogprob, ...] = ()
+    top: Many[TopLogprob] = ()
 
 
 class StartEvent(Message):
     event: Literal["start"] = "start"
-    prompt_tokens: int
+    prompt_tokens: Count
     reasoning_open: bool
     """Whether the rendered prompt ends inside the reasoning, which the first token continues."""
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     """Maximum number of tokens of each choice: as requested, or the rest of the context."""
-    prompt_token_ids: tuple[int, ...] | None = None
+    prompt_token_ids: Many[Count] | None = None
     prompt_text: str | None = None
 
 
 class PromptLogprob(Message):
-    logprob: float
-    rank: int | None = None
+    logprob: Logprob
+    rank: Count | None = None
     decoded_token: str
 
 
@@ -41,13 +44,13 @@ class TokensEvent(Message):
     the bytes of a character are incomplete. The texts of a choice join to its complete text."""
 
     event: Literal["tokens"] = "tokens"
-    choice: int
-    ids: tuple[int, ...]
-    texts: tuple[str, ...]
-    logprobs: tuple[TokenLogprob, ...] | None = None
-    cached_tokens: int | None = None
+    choice: Count
+    ids: Many[Count]
+    texts: Many[str]
+    logprobs: Many[TokenLogprob] | None = None
+    cached_tokens: Count | None = None
     """Number of cached tokens of the prompt. Only in the first event of a response."""
-    prompt_logprobs: tuple[dict[int, PromptLogprob] | None, ...] | None = None
+    prompt_logprobs: Many[dict[Count, PromptLogprob] | None] | None = None
     """Logprobs of each token of the prompt, by token id. Only in a response's first event."""
 
 
@@ -61,14 +64,14 @@ class TokenTrace(Message):
     `kind`: `forced` if it was the only token that the mask allowed, `free` in reasoning and content
     without a grammar, where all text is allowed, and otherwise `masked`."""
 
-    at: int
+    at: Count
     """Position in the choice. Tokens of a request that continues `accepted` follow those."""
-    id: int
+    id: Count
     text: str
     phase: TracePhase
     """Phase of the automaton before the token."""
     kind: TokenKind
-    allowed: int
+    allowed: Count
     """Number of tokens that the mask allowed."""
 
 
@@ -77,33 +80,33 @@ class TraceEvent(Message):
     them."""
 
     event: Literal["trace"] = "trace"
-    choice: int
-    tokens: tuple[TokenTrace, ...]
+    choice: Count
+    tokens: Many[TokenTrace]
 
 
 class EndEvent(Message):
     """The end of one choice. `stop_reason` is the id of the token that ended it, if one did."""
 
     event: Literal["end"] = "end"
-    choice: int
+    choice: Count
     finish_reason: Literal["stop", "length", "abort", "error"]
-    stop_reason: int | str | None = None
+    stop_reason: Count | str | None = None
     text: str = ""
     """The rest of an incomplete character, as U+FFFD."""
 
 
 class UsageEvent(Message):
     event: Literal["usage"] = "usage"
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int = 0
+    prompt_tokens: Count
+    completion_tokens: Count
+    cached_tokens: Count = 0
 
 
 class ErrorEvent(Message):
     """An error after the start of the response, which ends here. `status` is its HTTP status."""
 
     event: Literal["error"] = "error"
-    status: int
+    status: Annotated[int, Field(ge=400, le=599)]
     error: dict[str, Any]
 
 
@@ -113,4 +116,6 @@ StreamEvent = Annotated[
 ]
 
 stream_event: TypeAdapter[StreamEvent] = TypeAdapter(StreamEvent)
-stream_events: TypeAdapter[list[StreamEvent]] = TypeAdapter(list[StreamEvent])
+stream_events: TypeAdapter[list[StreamEvent]] = TypeAdapter(
+    Annotated[list[StreamEvent], Field(fail_fast=True)]
+)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from .message import Message
+from pydantic import Field
+
+from .message import Count, Many, Message
+
+Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ResidualKeyword(Message):
@@ -56,23 +60,23 @@ class GrammarVerdict(Message):
     """Reason for the choice of the engine, or for the refusal."""
     pointer: str | None = None
     """JSON Pointer of the refused keyword inside `parameters`."""
-    compile_ms: float | None = None
-    load_ms: float | None = None
+    compile_ms: Milliseconds | None = None
+    load_ms: Milliseconds | None = None
     """Time for loading the blob, if it was measured."""
     blob: str | None = None
     code: str | None = None
     """The error code of a refusal: schema_not_enforceable or schema_too_complex."""
-    residual: tuple[ResidualKeyword, ...] = ()
+    residual: Many[ResidualKeyword] = ()
     """With `ready`: the keywords that masks can't enforce."""
     rewritten: str | None = None
     """With `ready`: the rewritten schema that was compiled, as JSON, if it differs from the schema.
     Rewriting can be slow, so the next load of this grammar sends it back."""
-    least_tokens: int | None = None
+    least_tokens: Count | None = None
     """Tokens of the shortest call that the search found, between its marker tokens; None if it
     found none."""
-    growth: int | None = None
+    growth: Count | None = None
     """Upper bound on the tokens by which one token can lengthen the shortest end of a call."""
 
 
 class GrammarVerdicts(Message):
-    grammars: tuple[GrammarVerdict, ...]
+    grammars: Many[GrammarVerdict]

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from .message import FORMAT, Message
+from .message import FORMAT, MAX_COUNT, Count, Many, Message
 
 
 class MarkIds(Message):
     """Token ids of the dialect's marks, the ends of a turn, and the tokens that Toolgate forces."""
 
-    tokens: dict[str, int] = Field(default_factory=dict)
+    tokens: dict[str, Count] = Field(default_factory=dict)
     """By text: the special tokens that occur in the texts of the dialect. All other text of the
     dialect is written in ordinary tokens."""
-    end_of_turn: tuple[int, ...] = ()
-    failure: int | None = None
+    end_of_turn: Many[Count] = ()
+    failure: Count | None = None
     """Token that is always masked. It is forced if the enforcement of a sequence fails. Only that
     sequence then ends, with this token as its stop reason."""
-    closed: int | None = None
+    closed: Count | None = None
     """Token that is always masked. It is forced after a call whose end was forced (`on_budget:
     close`)."""
 
 
 class Limits(Message):
-    max_model_len: int
-    max_logprobs: int
-    max_grammars: int
-    vocabulary: int | None = None
+    max_model_len: Annotated[int, Field(ge=1, le=MAX_COUNT)]
+    max_logprobs: Annotated[int, Field(ge=-1, le=MAX_COUNT)]
+    """-1: the whole vocabulary."""
+    max_grammars: Count
+    vocabulary: Count | None = None
     """Number of tokens in the vocabulary. None if the backend does not report it."""
-    max_token_bytes: int | None = None
+    max_token_bytes: Count | None = None
     """Largest number of bytes of a token's text. None if the backend does not report it."""
 
 
@@ -42,7 +43,7 @@ class Info(Message):
 
     format: int = FORMAT
     model: str
-    models: tuple[str, ...]
+    models: Many[str]
     """All names of models: the served names and the LoRA adapters."""
     vllm_version: str
     adapter: str
@@ -57,7 +58,7 @@ class Info(Message):
     """Whether messages may have images, as data URIs."""
     call_ids: Literal["random", "kimi_k2"] = "random"
     """Form of call ids. Kimi's template needs ids of the form `functions.<name>:<number>`."""
-    in_flight: int | None = None
+    in_flight: Count | None = None
     """Requests of all gateways that the backend is working on. None if it does not report them."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .grammars import GrammarSource, GrammarVerdict
-from .message import Message
+from .message import Many, Message
 
 MAX_INSTANCES = 64
 """Maximum number of instances of one request."""
@@ -31,5 +31,5 @@ class InstanceWalk(Message):
 
 class InstanceWalks(Message):
     verdict: GrammarVerdict
-    walks: tuple[InstanceWalk, ...] = ()
+    walks: Many[InstanceWalk] = ()
     """One for each instance; none if the schema is refused."""

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 FORMAT = 4
 """Version of the protocol. Gateway and backend refuse a peer of another version."""
+
+MAX_COUNT = 2**31 - 1
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+"""A number of tokens, a position, or the id of a token. A peer may be broken: a number beyond these
+bounds is an invalid message, before anything is counted or computed with it."""
+
+T = TypeVar("T")
+Many = Annotated[tuple[T, ...], Field(fail_fast=True)]
+"""A sequence of any length. Validation ends at the first invalid entry, because the errors of a
+million entries would take much more memory than the message."""
 
 
 class Message(BaseModel):

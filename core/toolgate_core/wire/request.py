@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from .grammars import GrammarSource
-from .message import FORMAT, Message
+from .message import FORMAT, Count, Message
 
 
 class Tokenizing(Message):
@@ -168,4 +168,4 @@ class CountTokens(Message):
 
 
 class TokenCount(Message):
-    tokens: int = Field(ge=0)
+    tokens: Count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 from pydantic import SecretStr, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 
 from toolgate_core import wire
 from toolgate_core.error_body import from_body
@@ -20,8 +19,11 @@ from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
 from .. import tracing
 from ..background import without_owner
 from ..settings import Settings
+from .body import ADVICE, GRAMMARS, SMALL, Body, Bound
 from .event_stream import EventStream
 from .faults import backend_error, within
+from .generation_bound import bound_of
+from .interim import BoundedResponse
 
 KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
@@ -81,7 +83,7 @@ class Backend:
     ) -> tuple[wire.GrammarVerdict, ...]:
         """Compiles and loads grammars. Returns one verdict for each source, in any order."""
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
-        verdicts = await self._json("PUT", "/v1/toolgate/grammars", message)
+        verdicts = await self._json("PUT", "/v1/toolgate/grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 
     async def walk_instances(
@@ -89,8 +91,14 @@ class Backend:
     ) -> wire.InstanceWalks:
         """Walks instances through the masks of a tool."""
         message = wire.WalkInstances(grammar=source, instances=tuple(instances))
-        walks = await self._json("POST", "/v1/toolgate/instances", message)
-        return _checked(wire.InstanceWalks, walks, "a walk of instances")
+        walks = await self._json("POST", "/v1/toolgate/instances", message, GRAMMARS)
+        result = _checked(wire.InstanceWalks, walks, "a walk of instances")
+        if result.verdict.status == "ready" and len(result.walks) != len(message.instances):
+            raise BackendFailed(
+                f"The backend walked {len(result.walks)} of {len(message.instances)} instances. "
+                f"{ADVICE}"
+            )
+        return result
 
     async def count(self, request: wire.CountTokens) -> int:
         """The number of tokens of a prompt. Raises the backend's refusal."""
@@ -112,7 +120,12 @@ class Backend:
             begin_by = min(deadline, time.monotonic() + self._settings.first_token_timeout)
         limit = begin_by - time.monotonic()
         response = await self._send("POST", "/v1/toolgate/generate", request, limit)
-        return EventStream(response, request, self._settings.idle_timeout, deadline, begin_by)
+        bound, idle = bound_of(request, self._last_info), self._settings.idle_timeout
+        try:
+            return EventStream(response, request, bound, idle, deadline, begin_by)
+        except BackendFailed:
+            response.close()
+            raise
 
     async def aclose(self) -> None:
         if self._session is not None:
@@ -136,12 +149,16 @@ class Backend:
                 "`toolgate backend`."
             ) from error
 
-    async def _json(self, method: str, path: str, message: wire.Message | None = None) -> Any:
+    async def _json(
+        self, method: str, path: str, message: wire.Message | None = None, bound: Bound = SMALL
+    ) -> Any:
         limit = self._settings.grammar_timeout
         response = await self._send(method, path, message, limit)
         try:
+            body = Body(response, bound)
             async with within(limit, "finish its response"):
-                return json.loads(await response.read())
+                content = await body.whole()
+            return await body.parsed(content, from_json)
         except ValueError as error:
             raise BackendFailed(f"The backend's response to {path} is not JSON.") from error
         finally:
@@ -162,8 +179,9 @@ class Backend:
             return response
         try:
             async with within(self._settings.idle_timeout, "finish its response"):
-                body = await response.read()
-            raise self._error(response.status, body)
+                body = Body(response, SMALL)
+                content = await body.whole()
+            raise self._error(response.status, await body.parsed(content, _parsed))
         finally:
             response.close()
 
@@ -200,18 +218,20 @@ class Backend:
                 # `within` times reads: the limits for the first token and for the next one differ.
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                response_class=BoundedResponse,
+                auto_decompress=False,  # a small body may have any size without compression
                 read_bufsize=READ_BUFFER_BYTES,
                 trust_env=False,
             )
         return self._session
 
-    def _error(self, status: int, body: bytes) -> ToolgateError:
+    def _error(self, status: int, body: object) -> ToolgateError:
         if status == 409 or status >= 500:
             self.forget_info()
         if status in (401, 403):
             # The body reports an invalid key. Our client would take that for its own key.
             return from_body(status, None)
-        return backend_error(status, _parsed(body))
+        return backend_error(status, body)
 
 
 def _checked(model: type[M], body: object, what: str) -> M:
@@ -280,8 +300,9 @@ def _unencodable(message: wire.Message) -> str | None:
     return "bad_words" if isinstance(message, wire.GenerateRequest) else None
 
 
-def _parsed(body: bytes) -> object:
+def _parsed(body: bytes | bytearray) -> object:
+    """The JSON value, or the beginning of a text."""
     try:
-        return json.loads(body)
+        return from_json(body)
     except ValueError:
-        return body.decode(errors="replace")
+        return body[:1000].decode(errors="replace")

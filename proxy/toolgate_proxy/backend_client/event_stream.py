@@ -11,11 +11,13 @@ from pydantic import ValidationError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
+from .body import ADVICE, Body, Bound
 from .faults import backend_error, within
 from .sse import SseParser
 
 MAX_EVENT_BYTES = 64_000_000
-"""Maximum size of one event. The start event may have the prompt's text and token ids."""
+"""Maximum size of one event of a stream, whatever the request asks for. The start event may have
+the prompt's text and token ids."""
 
 
 class EventStream:
@@ -28,11 +30,17 @@ class EventStream:
         self,
         response: aiohttp.ClientResponse,
         request: wire.GenerateRequest,
+        bound: Bound,
         idle_timeout: float,
         deadline: float,
         begin_by: float,
     ) -> None:
+        """Raises BackendFailed for a response that is compressed or too large."""
         self._response = response
+        self._body = Body(response, bound)
+        self._prompt_tokens: int | None = None
+        self._received = 0
+        """Tokens of all choices."""
         self._choices_left = request.sampling.n
         self._idle_timeout = idle_timeout
         self.deadline = deadline
@@ -51,25 +59,28 @@ class EventStream:
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
         parser = SseParser()
         while data := await self._read():
-            for batch in self._checked(_events(parser.feed(data))):
-                yield batch
+            if payloads := parser.feed(data):
+                for batch in self._checked(await self._events(b"[" + b",".join(payloads) + b"]")):
+                    yield batch
             if parser.pending > MAX_EVENT_BYTES:
                 raise BackendFailed(
-                    f"The backend sent an event of more than {MAX_EVENT_BYTES:,} bytes. Check that "
-                    "it is a Toolgate backend of the same release."
+                    f"The backend sent an event of more than {MAX_EVENT_BYTES:,} bytes. {ADVICE}"
                 )
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
         async with within(self.deadline - time.monotonic(), "finish its response"):
-            body = await self._response.read()
-        try:
-            events = wire.stream_events.validate_json(body)
-        except ValidationError as error:
-            raise BackendFailed("The backend's response is not a valid list of events.") from error
-        for batch in self._checked(events):
+            body = await self._body.whole()
+        for batch in self._checked(await self._events(body)):
             yield batch
         self._check_ended()
+
+    async def _events(self, body: bytes | bytearray) -> list[wire.StreamEvent]:
+        """The events of a JSON array."""
+        try:
+            return await self._body.parsed(body, wire.stream_events.validate_json)
+        except ValidationError as error:
+            raise BackendFailed(f"The backend sent an invalid event. {ADVICE}") from error
 
     async def _read(self) -> bytes:
         """All bytes that have arrived, at least one; empty at the end of the response.
@@ -79,7 +90,7 @@ class EventStream:
         """
         limit = min(self._idle_timeout, self._due - time.monotonic())
         async with within(limit, "continue its response"):
-            return await self._response.content.readany()
+            return await self._body.part()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """The events before an ErrorEvent; then raises that event's error."""
@@ -88,6 +99,7 @@ class EventStream:
                 if position:
                     yield events[:position]
                 raise backend_error(event.status, {"error": event.error})
+            self._check(event)
             if isinstance(event, wire.TokensEvent | wire.EndEvent):
                 self._due = self.deadline
             if isinstance(event, wire.EndEvent):
@@ -95,13 +107,32 @@ class EventStream:
         if events:
             yield events
 
+    def _check(self, event: wire.StreamEvent) -> None:
+        """Raises BackendFailed for what the types of the messages do not exclude."""
+        match event:
+            case wire.TokensEvent():
+                tokens = len(event.ids)
+                self._received += tokens
+                logprobs = tokens if event.logprobs is None else len(event.logprobs)
+                if not tokens == len(event.texts) == logprobs:
+                    raise BackendFailed(
+                        f"The backend sent an event with {tokens} token ids, {len(event.texts)} "
+                        f"texts and {logprobs} logprobs. {ADVICE}"
+                    )
+            case wire.StartEvent():
+                self._prompt_tokens = event.prompt_tokens
+            case wire.UsageEvent():
+                # Budgets of keys are settled by these numbers.
+                if (
+                    event.prompt_tokens != self._prompt_tokens
+                    or event.completion_tokens > self._received
+                    or event.cached_tokens > event.prompt_tokens
+                ):
+                    raise BackendFailed(
+                        "The backend reported a usage that differs from the tokens that it sent. "
+                        f"{ADVICE}"
+                    )
+
     def _check_ended(self) -> None:
         if self._choices_left > 0:
             raise BackendLost("The backend closed the connection mid-response.")
-
-
-def _events(payloads: list[bytes]) -> list[wire.StreamEvent]:
-    try:
-        return wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
-    except ValidationError as error:
-        raise BackendFailed("The backend sent an invalid event.") from error

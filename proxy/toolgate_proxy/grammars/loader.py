@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed
+from toolgate_core.errors import BackendFailed, SchemaNotEnforceable, SchemaTooComplex
 
 from ..backend_client.client import Backend
 from ..context import Tier
@@ -17,6 +17,8 @@ from . import metrics
 from .redis_cache import Claim, RedisCache
 from .sealed_record import GrammarRecord
 
+ENGINES = ("xgrammar", "llguidance")
+"""Engines with a metric of their own."""
 FIRST_POLL = 0.01
 LONGEST_POLL = 0.1
 """Seconds between polls for a grammar that another gateway compiles."""
@@ -145,7 +147,10 @@ def _results(verdicts: Iterable[wire.GrammarVerdict], tier: Tier) -> dict[str, G
 def _compiled(verdicts: Sequence[wire.GrammarVerdict]) -> dict[str, GrammarResult]:
     for verdict in verdicts:
         if verdict.status == "refused":
-            metrics.REFUSED.labels(verdict.code or "schema_not_enforceable").inc()
+            too_complex = verdict.code == SchemaTooComplex.code
+            code = SchemaTooComplex.code if too_complex else SchemaNotEnforceable.code
+            metrics.REFUSED.labels(code).inc()
         elif verdict.compile_ms is not None:
-            metrics.COMPILE_SECONDS.labels(verdict.engine or "?").observe(verdict.compile_ms / 1000)
+            engine = verdict.engine if verdict.engine in ENGINES else "other"
+            metrics.COMPILE_SECONDS.labels(engine).observe(verdict.compile_ms / 1000)
     return _results(verdicts, "compiled")

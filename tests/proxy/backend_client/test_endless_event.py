@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 import aiohttp
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 from toolgate_proxy.backend_client import event_stream
+from toolgate_proxy.backend_client.body import Bound
 from toolgate_proxy.backend_client.event_stream import EventStream
 
 REQUEST = wire.GenerateRequest(
@@ -24,6 +25,8 @@ class Endless:
     """A response whose line never ends."""
 
     read = 0
+    headers: ClassVar[dict[str, str]] = {}
+    content_length = None
 
     @property
     def content(self) -> Endless:
@@ -41,7 +44,9 @@ async def test_an_event_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(event_stream, "MAX_EVENT_BYTES", 50_000)
     response = Endless()
     far = 1e12
-    stream = EventStream(cast(aiohttp.ClientResponse, response), REQUEST, 60.0, far, far)
+    stream = EventStream(
+        cast(aiohttp.ClientResponse, response), REQUEST, Bound(10**9, 10**9), 60.0, far, far
+    )
     with pytest.raises(BackendFailed, match="more than 50,000 bytes"):
         async for _ in stream:
             pass
