@@ -14,14 +14,20 @@ from pydantic_core import PydanticSerializationError, from_json
 
 from toolgate_core import wire
 from toolgate_core.error_body import from_body
-from toolgate_core.errors import BackendFailed, InvalidRequest, ToolgateError
+from toolgate_core.errors import (
+    BackendFailed,
+    BackendTimeout,
+    BackendUnavailable,
+    InvalidRequest,
+    ToolgateError,
+)
 
 from .. import tracing
 from ..background import without_owner
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound
 from .event_stream import EventStream
-from .faults import backend_error, within
+from .faults import RETRY_AFTER, UNRESPONSIVE, backend_error, within
 from .generation_bound import bound_of
 from .interim import BoundedResponse
 
@@ -29,6 +35,9 @@ KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE). Closing them here first means that no request is written to a
 connection that the backend is just closing."""
+INFO_TIMEOUT = 10.0
+"""Seconds for a backend's description. It needs no computation, so a backend that takes longer does
+not respond; as nothing was asked of it yet, another one can serve the request."""
 READ_BUFFER_BYTES = 128 * 1024
 """aiohttp stops reading from the backend at twice this size until the client has caught up."""
 
@@ -139,10 +148,14 @@ class Backend:
 
     async def _fetch_info(self) -> wire.Info:
         try:
-            self._info = _checked_info(await self._json("GET", "/v1/toolgate/info"))
+            self._info = _checked_info(
+                await self._json("GET", "/v1/toolgate/info", limit=INFO_TIMEOUT)
+            )
             self._last_info = self._info
             self._info_at = time.monotonic()
             return self._info
+        except BackendTimeout as error:
+            raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER) from error
         except InvalidRequest as error:
             raise BackendFailed(
                 "The server behind this model is not a Toolgate backend. Start it with "
@@ -150,9 +163,15 @@ class Backend:
             ) from error
 
     async def _json(
-        self, method: str, path: str, message: wire.Message | None = None, bound: Bound = SMALL
+        self,
+        method: str,
+        path: str,
+        message: wire.Message | None = None,
+        bound: Bound = SMALL,
+        limit: float | None = None,
     ) -> Any:
-        limit = self._settings.grammar_timeout
+        """`limit`: in seconds, for the begin and again for the end of the response."""
+        limit = limit or self._settings.grammar_timeout
         response = await self._send(method, path, message, limit)
         try:
             body = Body(response, bound)

@@ -9,7 +9,7 @@ from toolgate_core.errors import BackendLost, BackendUnavailable
 
 from ..routing.deployments import Deployments, Placement
 from .engine import Engine
-from .failover import Alternatives, note_failure
+from .failover import Alternatives, note_failure, require_up
 
 
 async def count(
@@ -25,6 +25,7 @@ async def count(
     while True:
         deployment = deployments.at(placement)
         try:
+            require_up(deployment)
             with deployment.load.running():
                 return await engine.count(replace(request, model=placement.model), deployment)
         except (BackendUnavailable, BackendLost) as error:

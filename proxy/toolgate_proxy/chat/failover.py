@@ -11,7 +11,12 @@ from dataclasses import replace
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from ..backend_client.faults import lost_connection, refused_connection
+from ..backend_client.faults import (
+    RETRY_AFTER,
+    UNRESPONSIVE,
+    lost_connection,
+    refused_connection,
+)
 from ..context import RequestContext
 from ..routing.backend_cause import cause_of
 from ..routing.deployments import Deployment, Deployments, Placement
@@ -51,6 +56,7 @@ async def respond(
         async with AsyncExitStack() as stack:
             stack.enter_context(deployment.load.running())
             try:
+                require_up(deployment)
                 attempt = request
                 if placement.model != request.model:
                     attempt = replace(request, model=placement.model)
@@ -96,6 +102,13 @@ async def _chain(
         if require_key is not None:
             require_key()
         yield batch
+
+
+def require_up(deployment: Deployment) -> None:
+    """Raises BackendUnavailable for a backend that is down according to its health checks. A
+    request that is sent to a hung one would wait for its time limit."""
+    if deployment.state.is_down:
+        raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER)
 
 
 def note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:

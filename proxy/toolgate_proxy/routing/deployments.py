@@ -24,6 +24,9 @@ FAILURES = 2
 """Number of consecutive failed probes after which a backend is down. One refused connection is
 enough."""
 
+MISSED_PROBES = 3
+"""Number of probes that may be late before a failure is forgotten."""
+
 EXPECTED_SECONDS = 2.0
 """Time for which a selected deployment counts a request that has not arrived yet."""
 
@@ -42,6 +45,8 @@ class BackendState:
     """Whether a backend is available, according to probes (health.py) and requests."""
 
     url: str
+    memory: float = 9.0
+    """Seconds for which a failure is known. Each failed probe renews it."""
     up: bool = True
     since: float = field(default_factory=time.time)
     """Time of the last change of `up`, in seconds since 1970."""
@@ -49,11 +54,19 @@ class BackendState:
     """Cause of the last failure (backend_cause.py). None while the backend responds."""
     probe_ms: float | None = None
     failures: int = 0
+    failed_at: float = 0.0
+    """Time of the last failure, by time.monotonic."""
 
     @property
     def has_responded(self) -> bool:
         """Whether a probe has succeeded since the start of this process."""
         return self.probe_ms is not None
+
+    @property
+    def is_down(self) -> bool:
+        """Whether requests would fail. False if there was no probe for a while, as in LiteLLM's own
+        server, which runs no health checks: then a request must find out."""
+        return not self.up and time.monotonic() - self.failed_at < self.memory
 
     def note_success(self, seconds: float) -> None:
         self.probe_ms, self.failures, self.error = round(seconds * 1000, 1), 0, None
@@ -64,7 +77,7 @@ class BackendState:
     def note_failure(self, error: str, *, at_once: bool) -> None:
         """`at_once`: one failure is sufficient."""
         self.failures += 1
-        self.error = error
+        self.error, self.failed_at = error, time.monotonic()
         if self.up and (at_once or self.failures >= FAILURES):
             logger.warning(
                 "Backend %s failed its health check (%s). It gets no requests until it responds.",
@@ -148,7 +161,8 @@ class Deployments:
             label = _without_password(url)
             backend = Backend(url, key, self._settings)
             grammars = GrammarService(backend, self._settings, self.shared_cache, label=label)
-            state, lengths = BackendState(label), self.call_lengths
+            probing = self._settings.health_interval + self._settings.health_timeout
+            state, lengths = BackendState(label, MISSED_PROBES * probing), self.call_lengths
             self._deployments[name] = Deployment(label, backend, grammars, state, lengths)
         return self._deployments[name]
 

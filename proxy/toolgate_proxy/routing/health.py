@@ -1,7 +1,7 @@
 """Health checks: probes every backend once per second, independent of requests.
 
-A backend that does not respond gets no requests until it does. If no backend responds, all stay in
-the rotation, so that the request ends with the backend's error.
+A backend that does not respond gets no requests until it does. If no backend of a model responds,
+its requests end at once with BackendUnavailable (chat/failover.py).
 """
 
 from __future__ import annotations

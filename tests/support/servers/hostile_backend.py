@@ -2,7 +2,7 @@
 
 `/v1/toolgate/info` and `/v1/toolgate/grammars` are answered as by an honest backend until an attack
 replaces them. A request to generate or to count is answered by the attack whose name is its last
-message.
+message. It can also hang.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class HostileBackend:
     url: str = ""
     sent: int = 0
     """Bytes."""
+    hangs: bool = False
+    """Whether it accepts connections and requests, and sends nothing."""
 
     def respond(self, path: str, body: bytes) -> Iterable[bytes]:
         if path in self.routes:
@@ -100,6 +102,8 @@ class HostileBackend:
                 0,
             )
             body = await reader.readexactly(length)
+            while self.hangs:
+                await asyncio.sleep(0.02)
             until = time.monotonic() + LONGEST
             for part in self.respond(begin.split(" ")[1], body):
                 writer.write(part)
