@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core import wire
@@ -14,13 +15,38 @@ from toolgate_core.tools import Tool
 from toolgate_core.version import VERSION
 
 from ..receipts.keys import ReceiptKey
-from ..receipts.receipt import FORMAT, Receipt, arguments_hash, signed
+from ..receipts.receipt import FORMAT, Receipt, SignedCall, signed, text_hash, value_hash
 
 ANNOTATIONS = frozenset(
     {"$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description"}
     | {"default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
 """Keywords that constrain nothing."""
+
+
+@dataclass
+class _Call:
+    """A call that is being sent."""
+
+    start: CallStart
+    id: str
+    texts: list[str] = field(default_factory=list)
+    complete: bool = False
+
+    def signed(self, choice: int) -> dict[str, Any]:
+        text = "".join(self.texts)
+        custom = self.start.custom
+        entry = SignedCall(
+            choice=choice,
+            index=self.start.index,
+            kind="custom" if custom else "function",
+            id=self.id,
+            name=self.start.name,
+            complete=self.complete,
+            text=text_hash(text),
+            value=value_hash(text) if self.complete and not custom else None,
+        )
+        return entry.model_dump(exclude_none=True)
 
 
 class ReceiptLog:
@@ -37,18 +63,17 @@ class ReceiptLog:
         self._plan = plan
         self._residual = residual
         self._info = info
-        self._calls: dict[tuple[int, int], dict[str, Any]] = {}
+        self._calls: dict[tuple[int, int], _Call] = {}
         """By choice and index of the call."""
 
     def note(self, choice: int, event: object, call_id: Callable[[CallStart], str]) -> None:
         match event:
-            case CallStart(index, name):
-                entry = {"id": call_id(event), "name": name, "text": "", "complete": False}
-                self._calls[choice, index] = {"choice": choice, **entry}
+            case CallStart(index):
+                self._calls[choice, index] = _Call(event, call_id(event))
             case ArgumentsDelta(index, text) | InputDelta(index, text):
-                self._calls[choice, index]["text"] += text
+                self._calls[choice, index].texts.append(text)
             case CallEnd(index):
-                self._calls[choice, index]["complete"] = True
+                self._calls[choice, index].complete = True
 
     def receipt(self, response_id: str, created: int, model: str) -> Receipt:
         info = self._info
@@ -59,7 +84,9 @@ class ReceiptLog:
             "model": model,
             "tool_choice": self._plan.choice,
             "tools": [self._entry(tool) for tool in self._plan.candidates],
-            "calls": [_call(call) for call in self._calls.values()],
+            "calls": [
+                self._calls[choice, index].signed(choice) for choice, index in sorted(self._calls)
+            ],
             "versions": {
                 "toolgate": VERSION,
                 "vllm": info.vllm_version,
@@ -93,8 +120,3 @@ def _keywords(schema: Any, residual: Iterable[wire.ResidualKeyword]) -> tuple[li
         if keyword not in ANNOTATIONS and f"{pointer}/{escape(keyword)}" not in pointers
     }
     return sorted(masked), sorted({each.keyword for each in residual})
-
-
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in call.items() if name != "text"}
-    return {**shown, "arguments": arguments_hash(call["text"])}

@@ -1,4 +1,4 @@
-"""Receipts as JSON: signing and verifying.
+"""Receipts as JSON: content, signing and verifying.
 
 The signed bytes are the receipt without `signature`, as JSON with sorted names, without white space
 and with all characters other than ASCII escaped.
@@ -10,12 +10,14 @@ import base64
 import binascii
 import hashlib
 import json
-from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .json_value import NotJson, canonical, read
 from .keys import ReceiptKey
 
-FORMAT = 1
+FORMAT = 2
 Receipt = dict[str, Any]
 
 
@@ -23,12 +25,56 @@ class ReceiptInvalid(Exception):
     """The receipt is not one of this key, or it was changed. The message states why."""
 
 
-def arguments_hash(text: str) -> str:
-    """The hash of arguments in a receipt: of their value as JSON with sorted names, because the
-    Messages API has the value and not the text. Of the text itself, if it is not JSON."""
-    with suppress(ValueError):  # a call that was cut, or the input of a custom tool
-        text = _json(json.loads(text))
+class SignedCall(BaseModel):
+    """One call, as it was sent."""
+
+    model_config = ConfigDict(frozen=True)
+
+    choice: int
+    index: int
+    """Position among the calls of the choice."""
+    kind: Literal["function", "custom"]
+    id: str
+    name: str
+    complete: bool
+    """False for a call that the token limit cut."""
+    text: str
+    """Hash of the arguments of a function, or of the input of a custom tool: of each byte."""
+    value: str | None = None
+    """Hash of the value of the arguments, for the Messages API, which has no text. None if the call
+    is of a custom tool, is not complete, or is nested too deeply."""
+
+
+class SignedTool(BaseModel):
+    """A tool that could be called."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    hash: str = Field(alias="schema")
+
+
+class SignedContent(BaseModel):
+    """The part of a receipt that an audit compares. Further members are only signed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    response: str
+    tools: list[SignedTool]
+    calls: list[SignedCall]
+
+
+def text_hash(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def value_hash(text: str) -> str | None:
+    """The hash of the value of JSON text, which is the same for all spellings of the value; None if
+    the text can't be read."""
+    try:
+        return text_hash(canonical(read(text)))
+    except NotJson:
+        return None
 
 
 def signed(content: Receipt, key: ReceiptKey) -> Receipt:
@@ -37,8 +83,8 @@ def signed(content: Receipt, key: ReceiptKey) -> Receipt:
     return {**content, "signature": named}
 
 
-def verify(receipt: Any, key: ReceiptKey) -> None:
-    """Raises ReceiptInvalid."""
+def verify(receipt: Any, key: ReceiptKey) -> SignedContent:
+    """The content of the receipt. Raises ReceiptInvalid."""
     signature = receipt.get("signature") if isinstance(receipt, dict) else None
     if not isinstance(signature, dict):
         raise ReceiptInvalid("it has no signature")
@@ -52,15 +98,36 @@ def verify(receipt: Any, key: ReceiptKey) -> None:
         value = base64.b64decode(str(signature.get("value")), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ReceiptInvalid("its signature is not base64") from error
-    if not key.verifies(_bytes(content), value):
+    if not _verifies(content, value, key):
         raise ReceiptInvalid("its signature does not match: it was changed after it was signed")
-    if content.get("format") != FORMAT:
-        raise ReceiptInvalid(f"it has the format {content.get('format')}, not {FORMAT}")
+    _check_format(content.get("format"))
+    try:
+        return SignedContent.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ReceiptInvalid(f"its content is incomplete: {place}: {first['msg']}") from error
+
+
+def _verifies(content: Receipt, signature: bytes, key: ReceiptKey) -> bool:
+    try:
+        return key.verifies(_bytes(content), signature)
+    except (TypeError, ValueError, RecursionError):
+        return False  # no receipt has such values
+
+
+def _check_format(number: object) -> None:
+    if number == FORMAT:
+        return
+    if number == 1:
+        raise ReceiptInvalid(
+            "it has the format 1 of an earlier release, which does not protect the order of calls, "
+            "calls that were cut, and numbers beyond doubles. Audit it with the release that "
+            "signed it, if that is enough"
+        )
+    raise ReceiptInvalid(f"it has the format {number}, and this release reads {FORMAT}")
 
 
 def _bytes(content: Receipt) -> bytes:
-    return _json(content).encode()
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return text.encode()

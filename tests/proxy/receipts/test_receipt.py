@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from toolgate_proxy.receipts.json_value import Number
 from toolgate_proxy.receipts.keys import InvalidReceiptKey, new_key, read_key
-from toolgate_proxy.receipts.receipt import ReceiptInvalid, arguments_hash, signed, verify
+from toolgate_proxy.receipts.receipt import FORMAT, ReceiptInvalid, signed, value_hash, verify
 from toolgate_proxy.settings import Settings
 
-CONTENT: dict[str, Any] = {"format": 1, "response": "resp_1", "calls": [{"name": "é"}]}
+CONTENT: dict[str, Any] = {
+    "format": FORMAT,
+    "response": "resp_1",
+    "tools": [{"name": "é", "schema": "sha256:0"}],
+    "calls": [],
+}
 ALGORITHMS = ("hmac", "ed25519")
 
 
@@ -26,7 +32,7 @@ def test_a_receipt_is_verified_with_the_verifying_key(algorithm: str) -> None:
 def test_any_change_breaks_the_signature(algorithm: str) -> None:
     private, public = map(read_key, new_key(algorithm))
     receipt = signed(CONTENT, private)
-    for change in ({"response": "resp_2"}, {"calls": []}, {"more": 1}):
+    for change in ({"response": "resp_2"}, {"tools": []}, {"more": 1}, {"more": [{}] * 3}):
         with pytest.raises(ReceiptInvalid, match="was changed"):
             verify(receipt | change, public)
 
@@ -43,10 +49,32 @@ def test_what_is_no_receipt_is_not_valid(receipt: Any) -> None:
         verify(receipt, read_key(new_key("hmac")[0]))
 
 
-def test_a_receipt_of_another_format_is_not_valid() -> None:
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "format 1 of an earlier release"), (3, "format 3"), (None, "None")]
+)
+def test_a_receipt_of_another_format_is_not_valid(number: int | None, said: str) -> None:
     key = read_key(new_key("hmac")[0])
-    with pytest.raises(ReceiptInvalid, match="format 2"):
-        verify(signed({**CONTENT, "format": 2}, key), key)
+    with pytest.raises(ReceiptInvalid, match=said):
+        verify(signed({**CONTENT, "format": number}, key), key)
+
+
+@pytest.mark.parametrize("name", ["response", "tools", "calls"])
+def test_a_receipt_without_a_member_is_not_valid(name: str) -> None:
+    key = read_key(new_key("hmac")[0])
+    content = {known: value for known, value in CONTENT.items() if known != name}
+    with pytest.raises(ReceiptInvalid, match=f"incomplete: {name}"):
+        verify(signed(content, key), key)
+
+
+def test_values_that_no_receipt_has_break_the_signature() -> None:
+    key = read_key(new_key("hmac")[0])
+    receipt = signed(CONTENT, key)
+    deep: Any = []
+    for _ in range(5_000):
+        deep = [deep]
+    for wrong in (deep, object(), Number("1e400")):
+        with pytest.raises(ReceiptInvalid, match="was changed"):
+            verify({**receipt, "more": wrong}, key)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +102,7 @@ def test_the_setting_has_a_key_that_signs() -> None:
         assert wrong not in str(error.value)
 
 
-def test_the_hash_of_arguments_is_that_of_their_value() -> None:
-    assert arguments_hash('{"b": 1, "a": "é"}') == arguments_hash('{"a":"\\u00e9","b":1}')
-    assert arguments_hash('{"a": 1}') != arguments_hash('{"a": 2}')
-    assert arguments_hash('{"a": ') != arguments_hash('{"a":')
+def test_the_hash_of_a_value_is_that_of_all_its_spellings() -> None:
+    assert value_hash('{"b": 1, "a": "é"}') == value_hash('{"a":"\\u00e9","b":1}')
+    assert value_hash('{"a": ') is None
+    assert value_hash("[" * 100_000 + "]" * 100_000) is None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any
 
-import jsonschema_rs
-
 from toolgate_core.errors import ToolgateError
-from toolgate_core.pointer import pointer_of
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import Tool
 
+from ...api.chat_completions.functions import requested_tools
+from ...api.messages.conversation.call_ids import shown_id
+from ...api.messages.tools import read_tools as message_tools
+from ...api.responses.tools import read_tools as response_tools
 from ...receipts.keys import ReceiptKey
-from ...receipts.receipt import ReceiptInvalid, arguments_hash, verify
-from .log_line import LogLine, SentCall
+from ...receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
+from ...validation.validator import InvalidSchema, Validator
+from .log_line import LoggedCall, LogLine, place_of
 
 
 class AuditFailed(Exception):
@@ -22,53 +24,106 @@ class AuditFailed(Exception):
 
 def audit(line: LogLine, key: ReceiptKey, *, open_objects: bool = False) -> None:
     """Raises AuditFailed."""
-    receipt = line.receipt
-    if receipt is None:
+    if line.receipt is None:
         raise AuditFailed("the response has no receipt")
     try:
-        verify(receipt, key)
+        receipt = verify(line.receipt, key)
     except ReceiptInvalid as error:
         raise AuditFailed(f"the receipt is not valid: {error}") from error
-    if receipt["response"] != line.response_id:
-        raise AuditFailed(f"the receipt is that of the response {receipt['response']}")
-    _calls(line.calls, receipt["calls"])
-    if line.tools is not None:
-        _tools(line, receipt, open_objects)
+    if receipt.response != line.response_id:
+        raise AuditFailed(f"the receipt is that of the response {receipt.response}")
+    _calls(line, receipt.calls)
+    if line.request is not None:
+        tools = _requested(line, line.request, open_objects)
+        _tools(receipt.tools, tools)
+        for call in line.calls:
+            if call.complete and call.kind == "function":
+                _satisfies(call, tools)
 
 
-def _calls(sent: list[SentCall], signed: list[dict[str, Any]]) -> None:
-    """The complete calls of the receipt are in the response, unchanged. The Messages API leaves
-    out calls that were cut."""
-    complete = [call for call in signed if call["complete"]]
-    hashes = [(call.name, arguments_hash(call.arguments)) for call in sent]
-    for number, call in enumerate(complete):
-        if number >= len(hashes):
-            raise AuditFailed(f"the call {number} of {call['name']!r} is missing")
-        if (call["name"], call["arguments"]) != hashes[number]:
-            raise AuditFailed(f"the call {number} of {call['name']!r} was changed")
-    if len(hashes) > len(signed):
-        raise AuditFailed(f"the response has {len(hashes)} calls, the receipt {len(signed)}")
+def _calls(line: LogLine, signed: list[SignedCall]) -> None:
+    """The calls of the response are those of the receipt, each at its place. The Messages API
+    leaves out calls that were cut."""
+    logged = {(call.choice, call.index): call for call in line.calls}
+    if len(logged) != len(line.calls):
+        raise AuditFailed("two choices have the same index")
+    for entry in signed:
+        call = logged.pop((entry.choice, entry.index), None)
+        if line.api == "messages" and not entry.complete:
+            if call is not None:
+                raise AuditFailed(
+                    f"the {call.place} of {call.name!r} is not one of the message: the receipt has "
+                    "a call there that was cut"
+                )
+        elif call is None:
+            place = place_of(entry.choice, entry.index)
+            raise AuditFailed(f"the {place} of {entry.name!r} is missing")
+        else:
+            _compare(line, call, entry)
+    for call in logged.values():
+        raise AuditFailed(f"the {call.place} of {call.name!r} is not in the receipt")
 
 
-def _tools(line: LogLine, receipt: dict[str, Any], open_objects: bool) -> None:
+def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
+    what = f"the {call.place} of {entry.name!r} was changed"
+    signed_id = entry.id
+    signed_hash: str | None = entry.text
+    if line.api == "messages":
+        signed_id, signed_hash = shown_id(entry.id, line.response_id, entry.index), entry.value
+        if signed_hash is None:
+            raise AuditFailed(
+                f"the {call.place} of {entry.name!r} can't be compared: its arguments are nested "
+                "too deeply, so the receipt has no hash of their value"
+            )
+    if call.name != entry.name:
+        raise AuditFailed(f"{what}: it is one of {call.name!r}")
+    if call.kind != entry.kind:
+        raise AuditFailed(f"{what}: its type is {call.kind!r}, not {entry.kind!r}")
+    if call.id is not None and call.id != signed_id:
+        raise AuditFailed(f"{what}: its id is {call.id!r}, not {signed_id!r}")
+    if text_hash(call.text) != signed_hash:
+        raise AuditFailed(f"{what}: its arguments differ")
+    if call.complete is not None and call.complete != entry.complete:
+        stated = "complete, but it was cut" if call.complete else "cut, but it was complete"
+        raise AuditFailed(f"{what}: the response states that it is {stated}")
+
+
+def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) -> dict[str, Tool]:
+    given = request.get("tools") or ()
     try:
-        tools = {
-            tool.name: tool for tool in parse_tools(line.tools or (), open_objects=open_objects)
-        }
-    except ToolgateError as error:
+        if line.api == "messages":
+            found = message_tools(given, open_objects=open_objects, betas="").tools
+        elif line.api == "responses":
+            read = response_tools(given, open_objects=open_objects, omit_hosted=True)
+            found = read.functions
+        else:
+            found = requested_tools(_without_null(request), open_objects=open_objects)
+    except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
-    for entry in receipt["tools"]:
-        tool = tools.get(entry["name"])
-        if tool is not None and entry["schema"] != f"sha256:{tool.hash}":
+    return {tool.name: tool for tool in found}
+
+
+def _without_null(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def _tools(signed: list[SignedTool], tools: Mapping[str, Tool]) -> None:
+    for entry in signed:
+        tool = tools.get(entry.name)
+        if tool is None:
+            raise AuditFailed(f"the request has no tool {entry.name!r}, which the receipt names")
+        if entry.hash != f"sha256:{tool.hash}":
             raise AuditFailed(f"the schema of {tool.name!r} is not the one that was enforced")
-    complete = sum(call["complete"] for call in receipt["calls"])
-    for call in line.calls[:complete]:
-        if call.name in tools:
-            _satisfies(call, tools[call.name])
 
 
-def _satisfies(call: SentCall, tool: Tool) -> None:
-    validator = jsonschema_rs.Draft202012Validator(tool.parameters, validate_formats=True)
-    for error in validator.iter_errors(json.loads(call.arguments)):
-        place = pointer_of(error.instance_path) or "the root"
+def _satisfies(call: LoggedCall, tools: Mapping[str, Tool]) -> None:
+    tool = tools.get(call.name)
+    if tool is None:
+        raise AuditFailed(f"the request has no tool {call.name!r}, which was called")
+    try:
+        violation = Validator(tool.parameters).check(call.text, unique=False)
+    except InvalidSchema as error:
+        raise AuditFailed(f"the schema of {call.name!r} can't be read: {error.reason}") from error
+    if violation is not None:
+        place = violation.pointer or "the root"
         raise AuditFailed(f"the arguments of {call.name!r} violate their schema at {place}")

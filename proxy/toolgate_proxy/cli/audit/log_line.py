@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...receipts.json_value import NotJson, canonical, read
+
+Api = Literal["chat completions", "responses", "messages"]
+Kind = Literal["function", "custom"]
+MAX_DIGITS = 4_000
 
 
-@dataclass(frozen=True)
-class SentCall:
+class LoggedCall(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    choice: int
+    index: int
+    """Position among the calls of the choice."""
+    kind: Kind
+    id: str | None
+    """None for `function_call` of chat completions, which has no id."""
     name: str
-    arguments: str
-    """JSON text. Of a custom tool, its input."""
+    text: str
+    """The arguments as JSON text. Of a custom tool, its input. In the Messages API, the canonical
+    form of their value."""
+    complete: bool | None
+    """None if the response does not state it."""
+
+    @property
+    def place(self) -> str:
+        return place_of(self.choice, self.index)
+
+
+def place_of(choice: int, index: int) -> str:
+    return f"call {index} of choice {choice}" if choice else f"call {index}"
 
 
 @dataclass(frozen=True)
 class LogLine:
+    api: Api
     response_id: str
     receipt: Any
-    calls: list[SentCall] = field(default_factory=list)
-    tools: list[dict[str, Any]] | None = None
-    """The functions of the request in the form of chat completions; None without a request."""
+    calls: list[LoggedCall] = field(default_factory=list)
+    request: Mapping[str, Any] | None = None
 
 
 class NotALine(Exception):
@@ -31,51 +58,112 @@ class NotALine(Exception):
 def read_line(text: str) -> LogLine:
     """Raises NotALine."""
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value, plain = read(text), json.loads(text, parse_int=_integer)
+    except (NotJson, ValueError) as error:
         raise NotALine(f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise NotALine("not a JSON object")
-    response = value.get("response", value)
-    request = value.get("request")
+    response, request = value.get("response", value), plain.get("request")
     if not isinstance(response, dict) or not isinstance(response.get("id"), str):
         raise NotALine("no response with an `id`")
+    if not isinstance(request, dict | None):
+        raise NotALine("`request` is not a JSON object")
     own = response.get("toolgate")
     receipt = own.get("receipt") if isinstance(own, dict) else None
+    api = _api(response)
     try:
-        calls = [*_calls(response)]
-        tools = None if request is None else [*_tools(request.get("tools") or ())]
+        calls = [*_READERS[api](response)]
     except (KeyError, TypeError, AttributeError) as error:
         raise NotALine(f"not a response of a known API: {error!r}") from error
-    return LogLine(response["id"], receipt, calls, tools)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise NotALine(f"not a call of a known API: {first['loc'][0]}: {first['msg']}") from error
+    return LogLine(api, response["id"], receipt, calls, request)
 
 
-def _calls(response: dict[str, Any]) -> Iterator[SentCall]:
-    """The calls of a chat completion, a response object or a message."""
-    for choice in response.get("choices") or ():
-        for call in choice["message"].get("tool_calls") or ():
-            if call["type"] == "custom":
-                yield SentCall(call["custom"]["name"], call["custom"]["input"])
-            else:
-                yield SentCall(call["function"]["name"], call["function"]["arguments"])
-    for item in response.get("output") or ():
-        prefix = f"{item['namespace']}." if item.get("namespace") else ""
-        if item["type"] == "function_call":
-            yield SentCall(f"{prefix}{item['name']}", item["arguments"])
-        elif item["type"] == "custom_tool_call":
-            yield SentCall(f"{prefix}{item['name']}", item["input"])
+def _integer(text: str) -> int | float:
+    """Python refuses longer integers. No schema has them; arguments are read exactly."""
+    return int(text) if len(text) <= MAX_DIGITS else float(text)
+
+
+def _api(response: Mapping[str, Any]) -> Api:
+    """Raises NotALine."""
+    found: list[Api] = []
+    if "choices" in response:
+        found.append("chat completions")
+    if "output" in response:
+        found.append("responses")
     if response.get("type") == "message":
-        for block in response["content"]:
-            if block["type"] == "tool_use":
-                yield SentCall(block["name"], json.dumps(block["input"]))
+        found.append("messages")
+    if len(found) != 1:
+        raise NotALine("not a response of a known API: it needs `choices`, `output` or `content`")
+    return found[0]
 
 
-def _tools(tools: Any) -> Iterator[dict[str, Any]]:
-    """Functions only: custom tools and hosted tools have no schema."""
-    for tool in tools:
-        if "function" in tool:
-            yield tool
-        elif "input_schema" in tool or tool.get("type") == "function":
-            schema = tool.get("input_schema", tool.get("parameters"))
-            function = {"name": tool["name"], "parameters": schema}
-            yield {"type": "function", "function": function}
+def _chat_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
+    for choice in response["choices"]:
+        message = choice["message"]
+        calls = message.get("tool_calls") or ()
+        if (legacy := message.get("function_call")) is not None:
+            calls = [{"type": "function", "id": None, "function": legacy}]
+        for index, call in enumerate(calls):
+            kind: Kind = "custom" if call["type"] == "custom" else "function"
+            inner = call[kind]
+            yield LoggedCall(
+                choice=choice["index"],
+                index=index,
+                kind=kind,
+                id=call["id"],
+                name=inner["name"],
+                text=inner["input" if kind == "custom" else "arguments"],
+                complete=_is_complete(choice) if index == len(calls) - 1 else True,
+            )
+
+
+def _is_complete(choice: Mapping[str, Any]) -> bool | None:
+    """Whether the last call of a choice is complete."""
+    if choice["finish_reason"] != "length":
+        return True
+    last = (choice.get("toolgate") or {}).get("last_call")
+    return {"cut": False, "closed": True}.get(last)
+
+
+def _response_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
+    index = count()
+    kinds: dict[str, Kind] = {"function_call": "function", "custom_tool_call": "custom"}
+    for item in response["output"]:
+        if (kind := kinds.get(item["type"])) is None:
+            continue
+        prefix = f"{item['namespace']}." if item.get("namespace") else ""
+        yield LoggedCall(
+            choice=0,
+            index=next(index),
+            kind=kind,
+            id=item["call_id"],
+            name=f"{prefix}{item['name']}",
+            text=item["input" if kind == "custom" else "arguments"],
+            complete=item["status"] == "completed",
+        )
+
+
+def _message_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
+    """Complete messages have complete calls only."""
+    blocks = [block for block in response["content"] if block["type"] == "tool_use"]
+    for index, block in enumerate(blocks):
+        text = canonical(block["input"])
+        yield LoggedCall(
+            choice=0,
+            index=index,
+            kind="function",
+            id=block["id"],
+            name=block["name"],
+            text=text,
+            complete=True,
+        )
+
+
+_READERS = {
+    "chat completions": _chat_calls,
+    "responses": _response_calls,
+    "messages": _message_calls,
+}

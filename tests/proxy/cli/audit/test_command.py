@@ -10,16 +10,30 @@ from typer.testing import CliRunner
 
 from toolgate_proxy.cli.audit.command import app
 from toolgate_proxy.receipts.keys import new_key, read_key
-from toolgate_proxy.receipts.receipt import signed
+from toolgate_proxy.receipts.receipt import FORMAT, signed
 
 KEY = new_key("hmac")[0]
 CLI = CliRunner()
 
 
 def line(response_id: str = "chatcmpl-1") -> str:
-    content = {"format": 1, "response": "chatcmpl-1", "tools": [], "calls": []}
+    content = {"format": FORMAT, "response": "chatcmpl-1", "tools": [], "calls": []}
     receipt = signed(content, read_key(KEY))
     return json.dumps({"id": response_id, "choices": [], "toolgate": {"receipt": receipt}})
+
+
+WRONG_CALL = json.dumps(
+    {
+        "id": "x",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"function_call": {"name": "f", "arguments": {}}},
+            }
+        ],
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -29,9 +43,14 @@ def line(response_id: str = "chatcmpl-1") -> str:
         ([line(), "", line()], 0, "2 of 2"),
         ([line(), line("chatcmpl-2")], 1, "line 2: the receipt is that of the response chatcmpl-1"),
         (["{"], 1, "line 1: not JSON"),
+        (["[" * 100_000], 1, "line 1: not JSON: it is nested too deeply"),
+        (['{"id": "x", "choices": [], "more": NaN}'], 1, "line 1: not JSON: NaN"),
         (["[]"], 1, "line 1: not a JSON object"),
         (["{}"], 1, "line 1: no response"),
         (['{"id": "x", "choices": [{}]}'], 1, "line 1: not a response of a known API"),
+        (['{"id": "x", "choices": [], "output": []}'], 1, "line 1: not a response of a known API"),
+        (['{"id": "x", "choices": [], "request": []}'], 1, "`request` is not a JSON object"),
+        ([WRONG_CALL], 1, "line 1: not a call of a known API: text"),
         ([], 1, "0 of 0"),
     ],
 )

@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from ....receipts.json_value import canonical_number
+
 Event = dict[str, Any]
 MAX_DIGITS = 18
 """Characters of an integer that surely fits 64 bits."""
@@ -132,6 +134,8 @@ def _integer(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """A number beyond the range of doubles keeps its spelling: orjson would write `null`."""
+    """A number that a double would change keeps its spelling, as in a stream."""
     number = float(text)
-    return orjson.Fragment(text) if math.isinf(number) else number
+    if math.isinf(number) or canonical_number(repr(number)) != canonical_number(text):
+        return orjson.Fragment(text)
+    return number
