@@ -2,14 +2,12 @@
 
 Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-tags` …), which would
 let clients change the gateway's settings. Conflicting API keys are rejected.
-Response: adds the headers of the request's context. Removes `x-litellm-model-api-base`, which
-contains a backend's address, and costs of zero, which LiteLLM reports of models without prices. At
-the end of the response the reservation is settled.
+Response: adds the headers of the request's context (response_headers.py). At the end of the
+response the reservation is settled.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
@@ -24,12 +22,10 @@ from ..state import gateway
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .refusal import form_of, refuse
+from .response_headers import response_headers
 from .traffic import recording, scraping, spans
 
 CONTROL_HEADERS = b"x-litellm-"
-HIDDEN = {b"x-litellm-model-api-base"}
-COSTS = (b"x-litellm-response-cost", b"x-litellm-classifier-cost", b"x-litellm-key-spend")
-ZERO = re.compile(rb"0(\.0*)?")
 END_OF_STREAM = b"data: [DONE]"
 
 
@@ -50,15 +46,8 @@ class RequestScope:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = context.headers()
-                replaced = {name.encode() for name in added} | HIDDEN
-                kept = [
-                    (name, value)
-                    for name, value in message.get("headers", ())
-                    if name not in replaced and not _is_zero_cost(name, value)
-                ]
-                ours = [(name.encode(), value.encode()) for name, value in added.items()]
-                message = {**message, "headers": [*kept, *ours]}
+                headers = response_headers(message.get("headers", ()), context.headers())
+                message = {**message, "headers": headers}
                 context.begin_response(message["status"])
             elif context.complete or _is_last(message):
                 context.sent_whole = context.sent_whole or _is_last(message)
@@ -100,10 +89,6 @@ def without_control_headers(headers: Iterable[Header]) -> list[Header]:
         for name, value in headers
         if name in KEY_HEADERS or not name.startswith(CONTROL_HEADERS)
     ]
-
-
-def _is_zero_cost(name: bytes, value: bytes) -> bool:
-    return name.startswith(COSTS) and ZERO.fullmatch(value) is not None
 
 
 def _is_last(message: Message) -> bool:

@@ -36,11 +36,12 @@ HOSTED = (
     "shell",
     "tool_search",
     "web_search",
+    "web_search_2025_08_26",
     "web_search_preview",
+    "web_search_preview_2025_03_11",
 )
-"""Tools that OpenAI runs or defines. Clients such as Codex send some of them with each request."""
-DATED = ("web_search_", "web_search_preview_", "computer_use_preview_")
-"""Beginnings of types that end in a date."""
+"""Types of tools that OpenAI runs or defines. Clients such as Codex send some of them with each
+request. They are in a response header, so no other text may pass for one."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class _Reader:
             return _shown(kind, entry)
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path)
-        if isinstance(kind, str) and _is_hosted(kind):
+        if kind in HOSTED:
             if not self.omit_hosted:
                 raise UnsupportedParameter(
                     f"{path!r} is the hosted tool {kind!r}, which this gateway does not have. "
@@ -170,10 +171,6 @@ class _Reader:
             message = message.replace(grammar, f"{path}.format")
             return error.reworded(message, own)
         return error
-
-
-def _is_hosted(kind: str) -> bool:
-    return kind in HOSTED or kind.startswith(DATED)
 
 
 def _unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:

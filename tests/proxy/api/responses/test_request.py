@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from openai.types.responses import ToolParam
 
 from tests.support.apis.responses_api import LOOK, WALK, parsed
 from toolgate_core import grammar_key
@@ -20,6 +21,7 @@ from toolgate_proxy.api.chat_completions import parameters as chat
 from toolgate_proxy.api.chat_completions.request import parse_request as parse_chat
 from toolgate_proxy.api.responses.parameters import BY_NAME, CHAT_ONLY
 from toolgate_proxy.api.responses.surface import Responses
+from toolgate_proxy.api.responses.tools import HOSTED
 from toolgate_proxy.chat.request.backend_request import schema_params
 
 SEARCH = {"type": "web_search", "search_context_size": "low"}
@@ -191,6 +193,22 @@ def test_hosted_tools_are_left_out_or_refused() -> None:
     assert parsed(tools=[SEARCH]).tools == ()
     error = refusal(tools=[SEARCH], tool_choice="required")
     assert (type(error), error.param) == (InvalidTools, "tools[0]")
+
+
+def test_all_hosted_tools_of_the_sdk_are_known() -> None:
+    types: set[str] = set()
+    for tool in get_args(ToolParam):
+        types |= {*get_args(get_type_hints(tool)["type"])}
+    assert types - {"function", "custom", "namespace"} <= {*HOSTED}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["web_search_", "web_search_x\r\ny: z", "web_search_preview_2", "computer_use_preview_x"],
+)
+def test_other_texts_are_no_hosted_tools(kind: str) -> None:
+    error = refusal(tools=[{"type": kind}])
+    assert (type(error), error.param) == (UnsupportedParameter, "tools[0].type")
 
 
 def test_formats() -> None:

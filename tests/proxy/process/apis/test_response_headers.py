@@ -177,3 +177,16 @@ async def test_redis_holds_no_prompt_and_no_key(
     assert b"private" in held
     for secret in (b"A prompt", b"sk-test", b"backend-key"):
         assert secret not in held
+
+
+@pytest.mark.parametrize("kind", ["web_search_\r\nset-cookie: a=b", f"web_search_{'x' * 300_000}"])
+async def test_types_of_tools_do_not_break_the_headers(
+    http: httpx.AsyncClient, answering: FakeBackend, kind: str, route: str
+) -> None:
+    if route == "litellm":
+        pytest.skip("LiteLLM's route does not serve it")
+    tools = [{"type": "web_search"}, {"type": kind}]
+    answer = await http.post("/v1/responses", json={"model": "tiny", "input": "hi", "tools": tools})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "tools[1].type"
+    assert "set-cookie" not in answer.headers
