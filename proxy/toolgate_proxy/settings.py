@@ -203,7 +203,8 @@ class KeySettings(Section):
     """Virtual keys"""
 
     key_secret: SecretStr | None = None
-    """Secret for the hashes of virtual keys. Without it, only the master key is valid."""
+    """Secret for the hashes of virtual keys. Without it, only the master key is valid, and
+    `TOOLGATE_KEYS_FILE` is an error."""
     keys_file: Path | None = None
     """YAML file of virtual keys, used in addition to those in Redis, or instead of them. The file
     is read again when it changes."""
@@ -214,6 +215,16 @@ class KeySettings(Section):
     wrong_keys_per_minute: int = Field(default=20, ge=1)
     """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
     process. Further invalid keys get a 429."""
+
+    @field_validator("keys_file")
+    @classmethod
+    def _has_secret(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is not None and info.data.get("key_secret") is None:
+            raise ValueError(
+                "the keys of the file need TOOLGATE_KEY_SECRET, which is not set. Set it to the "
+                "value with which they were created."
+            )
+        return path
 
 
 class LimitSettings(Section):

@@ -16,16 +16,15 @@ import yaml
 
 from ..litellm_host.config_fields import ConfigFields, config_fields
 from ..yaml_nodes import InvalidYaml, compose
-from .config_names import misspelt, wrong_params
-from .config_nodes import ENVIRONMENT, Finding, get, line_of, scalars, text_of, texts_of
+from .config_budgets import without_database
+from .config_environment import PROVIDER, secrets, unset_api_keys
+from .config_models import unknown_models
+from .config_names import misspelt, without_effect, wrong_params
+from .config_nodes import ENVIRONMENT, Finding, get, items_of, line_of, text_of, texts_of
 
 SECTIONS = ("model_list", "litellm_settings", "router_settings", "general_settings")
 """Sections that the checks need. LiteLLM has more, so only near misses of these are refused."""
-SECRETS = ("api_key", "master_key", "database_url", "password", "redis_password")
-MIN_SECRET_LENGTH = 8
-"""Characters. Shorter values are placeholders such as `none` or `EMPTY`."""
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-PROVIDER = "toolgate/"
 HANDLER = "toolgate_proxy.provider.toolgate"
 AUTH = "toolgate_proxy.auth.authenticate"
 STRATEGIES = (
@@ -61,22 +60,31 @@ def check(
             f"{path} can't be read ({type(error).__name__}). Check its path, permissions and "
             "encoding (UTF-8)."
         ) from error
-    for each in chain(_errors(root, environment), _names(root, fields, environment)):
+    for each in _errors(root, environment):
         raise BadConfig(f"{path}, line {each.line}: {each.message}")
-    return [f"{path}, line {each.line}: {each.message}" for each in _warnings(root)]
+    known = fields()
+    for each in _names(root, known, environment):
+        raise BadConfig(f"{path}, line {each.line}: {each.message}")
+    warnings = chain(
+        _warnings(root),
+        without_effect(root, known),
+        unset_api_keys(root, environment),
+        without_database(root, environment),
+    )
+    return [f"{path}, line {each.line}: {each.message}" for each in warnings]
 
 
 def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[Finding]:
     if not isinstance(root, yaml.MappingNode):
         yield Finding(1, "expected a mapping with the field `model_list`.")
         return
-    for name, node in root.value:
+    for name, _ in root.value:
         meant = get_close_matches(name.value, SECTIONS, n=1)
         if meant and name.value != meant[0]:
             yield Finding(
                 line_of(name), f"unknown field {name.value!r}. Did you mean {meant[0]!r}?"
             )
-        yield from _secrets(node, environment)
+    yield from secrets(root, environment)
     models = get(root, "model_list")
     if not isinstance(models, yaml.SequenceNode) or not models.value:
         yield Finding(line_of(models or root), "`model_list` must be a list of models, not empty.")
@@ -99,6 +107,7 @@ def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[
         weight = get(params, "weight")
         if weight is not None and weight.tag not in NUMBERS:
             yield Finding(line_of(weight), "`weight` must be a number.")
+    yield from unknown_models(root)
     for strategy in _strategies(root):
         if text_of(strategy) not in (*STRATEGIES, *HEALTH_UNAWARE, "priority"):
             known = ", ".join(STRATEGIES)
@@ -128,35 +137,14 @@ def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[
 
 
 def _names(
-    root: yaml.Node | None, fields: Callable[[], ConfigFields], environment: Mapping[str, str]
+    root: yaml.Node | None, known: ConfigFields, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Names of fields, which LiteLLM knows, and addresses."""
-    known = fields()
     yield from misspelt(root, known)
-    models = get(root, "model_list")
-    for model in models.value if isinstance(models, yaml.SequenceNode) else ():
+    for model in items_of(get(root, "model_list")):
         params = get(model, "litellm_params")
         if text_of(get(params, "model")).startswith(PROVIDER):
             yield from wrong_params(params, known, environment)
-
-
-def _secrets(node: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Secrets in the file itself, and environment variables that are not set."""
-    for name, value in scalars(node):
-        text = text_of(value)
-        if text.startswith(ENVIRONMENT):
-            variable = text.removeprefix(ENVIRONMENT)
-            if not environment.get(variable) and name not in ("api_base", "api_key"):
-                yield Finding(
-                    line_of(value),
-                    f"`{name}` refers to the environment variable {variable}, which is not set.",
-                )
-        elif name in SECRETS and len(text) >= MIN_SECRET_LENGTH:
-            yield Finding(
-                line_of(value),
-                f"`{name}` has a secret in clear text. Move it to an environment variable, and set "
-                f"`{name}: {ENVIRONMENT}NAME`.",
-            )
 
 
 def _warnings(root: yaml.Node | None) -> Iterator[Finding]:
@@ -186,7 +174,7 @@ def _strategies(root: yaml.Node | None) -> Iterator[yaml.Node]:
     """The routing strategy of all models, and those of routing groups."""
     router = get(root, "router_settings")
     groups = get(router, "routing_groups")
-    for holder in (router, *(groups.value if isinstance(groups, yaml.SequenceNode) else ())):
+    for holder in (router, *items_of(groups)):
         strategy = get(holder, "routing_strategy")
         if strategy is not None and not text_of(strategy).startswith(ENVIRONMENT):
             yield strategy

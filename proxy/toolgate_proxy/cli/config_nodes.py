@@ -25,6 +25,16 @@ def get(node: yaml.Node | None, *names: str) -> yaml.Node | None:
     return node
 
 
+def items_of(node: yaml.Node | None) -> list[yaml.Node]:
+    """The items of a list. Empty for anything else."""
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def members_of(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    """The names and values of a mapping. Empty for anything else."""
+    return node.value if isinstance(node, yaml.MappingNode) else []
+
+
 def scalars(node: yaml.Node, name: str = "") -> Iterator[tuple[str, yaml.Node]]:
     """All scalars in a node, with the names of their fields."""
     if isinstance(node, yaml.MappingNode):

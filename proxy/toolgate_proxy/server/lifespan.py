@@ -11,6 +11,7 @@ from typing import Any
 from .. import tracing
 from ..admin.prewarm import prewarm_most_used
 from ..admin.routes import deployments_of
+from ..keys.unused_keys import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook
@@ -29,7 +30,7 @@ def extend_lifespan(app: Any) -> None:
         async with lifespan(app) as state:
             tracing.start(settings().traces)
             _freeze_heap()
-            work = asyncio.create_task(_prewarm_at_start())
+            work = asyncio.gather(_prewarm_at_start(), warn_of_unused_keys(settings()))
             health = Health(gateway().deployments, settings(), lambda: placements(None))
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))

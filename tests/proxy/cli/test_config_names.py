@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from toolgate_proxy.cli.config_budgets import BUDGETS
 from toolgate_proxy.cli.config_check import BadConfig, check
+from toolgate_proxy.litellm_host.config_fields import config_fields
 
 from .test_config_check import GOOD, SET, line_of, written
 
@@ -16,6 +18,7 @@ UNDECLARED = (
     "proxy_batch_write_at", "public_routes", "use_redis_transaction_buffer", "user_header_mappings",
 )  # fmt: skip
 """Some of the fields that LiteLLM reads and does not declare."""
+LITELLM, ROUTER = "litellm_settings:\n", "router_settings:\n"
 ADDRESS = "api_base: os.environ/TOOLGATE_BACKEND_URL"
 
 
@@ -26,6 +29,18 @@ ADDRESS = "api_base: os.environ/TOOLGATE_BACKEND_URL"
         ("disable_cooldowns:", "disable_cooldown:", "disable_c", "'disable_cooldowns'?"),
         (ADDRESS, "api_baase: x", "api_baase", "Did you mean 'api_base'?"),
         (ADDRESS, "temperture: 1", "temperture", "Did you mean 'temperature'?"),
+        (
+            "enable_post_custom_auth_checks: true",
+            "enable_post_custom_auth_checks: true\n  drop_parms: true",
+            "drop_parms",
+            "'drop_params'?",
+        ),
+        (
+            "router_settings:\n",
+            "router_settings:\n  num_retires: 1\n",
+            "num_retires",
+            "'num_retries'?",
+        ),
         (ADDRESS, "api_base: gpu:8000", "api_base", "Write http://gpu:8000 or"),
     ],
 )
@@ -68,3 +83,29 @@ def test_models_of_other_providers_may_have_any_parameters(tmp_path: Path) -> No
     other = f"  - model_name: other\n    litellm_params: {params}\n"
     text = GOOD.replace("model_list:\n", f"model_list:\n{other}")
     assert check(written(tmp_path, text), SET) == []
+
+
+def test_fields_that_litellm_ignores_produce_a_warning(tmp_path: Path) -> None:
+    text = GOOD.replace("router_settings:\n", "router_settings:\n  retry_count: 1\n")
+    text = text.replace("litellm_settings:\n", "litellm_settings:\n  timeout_seconds: 3\n")
+    path = written(tmp_path, text)
+    found = check(path, SET)
+    for name, section in (("retry_count", "router_settings"), ("timeout_sec", "litellm_settings")):
+        line = line_of(text, name)
+        assert any(f"line {line}: `{section}.{name}" in each for each in found), found
+    assert all("it has no effect" in each for each in found)
+    assert len(found) == 2
+
+
+def test_the_settings_of_litellm_are_known() -> None:
+    """Those of its guide, however it reads them: by name, as a variable, as an optional one."""
+    names = (
+        "cache", "cache_params", "callbacks", "custom_provider_map", "drop_params", "fallbacks",
+        "num_retries", "request_timeout", "default_team_settings", "success_callback",
+        "turn_off_message_logging", "redact_user_api_key_info", "json_logs", "mcp_aliases",
+        "enable_post_custom_auth_checks", "public_model_groups", "set_verbose", "max_budget",
+        "budget_duration", "store_audit_logs", "force_ipv4", "ssl_verify", "timezone",
+    )  # fmt: skip
+    known = config_fields().litellm
+    assert {*names, *BUDGETS} <= known
+    assert not {"drop_parms", "os", "completion", "retry_count"} & known

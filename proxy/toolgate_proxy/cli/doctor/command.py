@@ -44,6 +44,7 @@ def doctor(
 
     from ...settings import settings
     from ..invalid_settings import invalid_settings
+    from ..unknown_settings import unknown_settings
     from . import dialect, host_probes, machine, redis_check, servers, versions
     from .finding import Finding
 
@@ -63,6 +64,8 @@ def doctor(
             report(Finding("settings", problem, "problem"))
     else:
         report(Finding("settings", "the TOOLGATE_ variables are valid"))
+        for unknown in unknown_settings():
+            report(Finding("settings", unknown, "problem"))
         report(redis_check.check(configured))
         for finding in servers.backends(backend, configured):
             report(finding)

@@ -9,6 +9,8 @@ from typing import Any, cast
 from redis import Redis
 from redis.exceptions import RedisError
 
+from ...keys.redis_store import RECORDS
+from ...keys.unused_keys import UNUSED
 from ...settings import Settings
 from .finding import Finding
 
@@ -33,6 +35,7 @@ def check(settings: Settings) -> Finding:
             client.ping()
             milliseconds = (time.perf_counter() - began) * 1000
             about = cast(dict[str, Any], client.info())
+            keys = settings.key_secret is None and client.hlen(RECORDS)
     except (RedisError, OSError) as error:
         # The error's own message may contain the address and the password.
         text = f"no answer at TOOLGATE_REDIS_URL ({type(error).__name__}). Check that it is running"
@@ -44,4 +47,6 @@ def check(settings: Settings) -> Finding:
     if policy.startswith("allkeys") and about.get("maxmemory"):
         text += f"; its maxmemory-policy {policy} may evict virtual keys: set noeviction"
         return Finding(TOPIC, text, "problem")
+    if keys:
+        return Finding(TOPIC, f"{text}. {UNUSED}", "problem")
     return Finding(TOPIC, text)

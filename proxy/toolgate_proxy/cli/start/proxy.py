@@ -45,7 +45,10 @@ def proxy(
     from ...settings import settings
     from ...stack.run_directory import RunDirectory
     from ..config_check import BadConfig, check
+    from ..unknown_settings import unknown_settings
 
+    for warning in unknown_settings():
+        typer.echo(f"Warning: {warning}", err=True)
     if config is not None:
         gateway.set_defaults()  # the check imports LiteLLM
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -12,11 +13,13 @@ from typer.testing import CliRunner
 
 from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.virtual_keys import key_of, put
 from toolgate_proxy.cli.doctor import dialect, machine, versions
 from toolgate_proxy.cli.doctor.finding import Finding
 from toolgate_proxy.cli.doctor.host_probes import Host, start
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.demo import model
+from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.settings import settings
 from toolgate_proxy.stack.processes import free_port
 
@@ -136,3 +139,16 @@ def test_a_key_that_others_may_read_is_a_problem(tmp_path: Path) -> None:
 def test_a_directory_without_a_tokenizer_is_a_problem(tmp_path: Path) -> None:
     [finding] = dialect.check(tmp_path)
     assert finding.level == "problem"
+
+
+def test_settings_without_effect_are_problems() -> None:
+    status, lines = doctor(TOOLGATE_KEYS_SECRET="x")
+    assert status == 1
+    assert any("Did you mean TOOLGATE_KEY_SECRET?" in line for line in lines)
+
+
+async def test_keys_without_their_secret_are_a_problem(redis_at_hand: RedisServer) -> None:
+    await put(redis_at_hand.url, key_of(new_key()))
+    status, lines = await asyncio.to_thread(doctor, TOOLGATE_REDIS_URL=redis_at_hand.url)
+    assert status == 1
+    assert any(line.startswith("✗ Redis: ") and "TOOLGATE_KEY_SECRET" in line for line in lines)

@@ -1,0 +1,35 @@
+"""TOOLGATE_ variables that have no effect, because no part of Toolgate reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from ..settings import Settings
+
+PREFIX = "TOOLGATE_"
+OTHERS = frozenset({
+    "ADAPTER", "BLOB_CACHE_MB", "DIALECT", "MASK_BUDGET_MS", "MAX_GRAMMARS", "MAX_REQUESTS",
+    "MAX_SLOW_MASKS", "MEMBER_ORDER", "QUARANTINE_CPU_SECONDS", "QUARANTINE_MEMORY_MB",
+    "QUARANTINE_WALL_SECONDS", "QUARANTINE_WORKERS", "REPETITION_TOKENS",
+    "API_KEY", "MODEL", "PORT", "VERIFY_KEY",
+    "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
+})  # fmt: skip
+"""Variables of the backend, of clients, and of tests, without the prefix."""
+NEAR = 0.7
+"""Similarity from which a setting is suggested."""
+
+
+def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """One warning for each variable."""
+    known = {name.upper() for name in Settings.model_fields}
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known or name in OTHERS:
+            continue
+        near = get_close_matches(name, known, n=1, cutoff=NEAR)
+        hint = f"Did you mean {PREFIX}{near[0]}?" if near else "docs/settings.md lists all."
+        found.append(f"{variable} is not a setting: it has no effect. {hint}")
+    return found
