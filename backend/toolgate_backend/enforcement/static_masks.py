@@ -18,6 +18,7 @@ from ..tokens.vocabulary import Vocabulary
 from .calls.call_ids import CallIdentifiers
 from .calls.call_prefix import CallPrefixes
 from .calls.candidates import Candidate, CandidateSet
+from .calls.endless_values import ValueBounds
 from .calls.head_matcher import CallVocabulary
 from .free_text.dialect_texts import DialectTexts
 from .free_text.text_match import TextMatch
@@ -62,6 +63,7 @@ class StaticMasks:
             self.unit_bytes,
             self.special - grammar_marks,
             self.in_grammars,
+            ValueBounds(self.form, self.unit_bytes, vocabulary.size),
         )
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self._token_index)

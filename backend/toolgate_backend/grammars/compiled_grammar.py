@@ -14,6 +14,7 @@ from .completions.scan import Scan
 from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher
 from .usual_length import extra_tokens
+from .value_limits import ValueLimits, limits_of
 
 UNKNOWN_VALUE_BYTES = 24
 """Assumed bytes of a value that only has a pattern or a format."""
@@ -35,6 +36,8 @@ class MeasuredGrammar:
     """By how many tokens a usual call is longer than the shortest one (usual_length.py)."""
     hints: Hints = NO_HINTS
     """For the search for completions."""
+    limits: ValueLimits | None = None
+    """Of numbers; None for grammars of text, in which digits are no numbers."""
 
     @property
     def fixed_prefix(self) -> bytes:
@@ -53,7 +56,8 @@ def measure(
     path = completion.path(compiled.matcher(), scan, hints)
     least_tokens = None if path is None else len(path)
     extra = extra_tokens(parameters)
-    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra, hints)
+    limits = limits_of(compiled, parameters)
+    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra, hints, limits)
 
 
 def growth(parameters: dict[str, Any]) -> int:

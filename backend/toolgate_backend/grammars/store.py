@@ -27,13 +27,14 @@ from .compiled_grammar import MeasuredGrammar
 from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
 from .completions.hints import hints_of
 from .usual_length import extra_tokens
+from .value_limits import limits_of
 
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 STACK_BYTES = 32 * 2**20
 """Stack size of a compiling thread. The memory is reserved, not used."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
-FORMAT = 11
+FORMAT = 12
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
 
@@ -156,6 +157,7 @@ class GrammarStore:
             name,
             extra_tokens(schema),
             hints_of(schema),
+            limits_of(outcome.grammar, schema),
         )
         return verdict, measured
 

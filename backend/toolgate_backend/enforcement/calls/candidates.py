@@ -19,6 +19,7 @@ from ...grammars.compiled_grammar import MeasuredGrammar
 from ...grammars.engines.engine import Matcher
 from ...tokens import masks
 from .call_prefix import CallPrefixes, Position, common_prefix
+from .endless_values import EndlessValues, narrowed
 from .head_matcher import CallVocabulary, HeadMatcher
 
 
@@ -68,6 +69,7 @@ class CandidateSet:
         self._vocabulary = vocabulary
         self._begun = written
         self._tokens: list[int] = []
+        self._endless = EndlessValues(vocabulary.bounds, self._tokens, written)
         self._history: list[_Progress] = []
         self._progress = self._progress_after(written, range(len(candidates)))
 
@@ -139,6 +141,7 @@ class CandidateSet:
             self._progress = self._progress_after(written, before.position.candidates)
         else:
             return False
+        self._endless.added(token)
         self._history.append(before)
         return True
 
@@ -150,6 +153,7 @@ class CandidateSet:
         while len(self._tokens) > length:
             self._progress = self._history.pop()
             self._tokens.pop()
+        self._endless.truncated()
         for runner in self._progress.running:
             surplus = runner.consumed - length
             if surplus:
@@ -174,14 +178,23 @@ class CandidateSet:
             for runner in others:
                 runner.matcher.fill(scratch)
                 row |= scratch
-        return masks.Bits(row) if row.any() else self._forced_text_mask()
+        if not row.any():
+            return self._forced_text_mask()
+        return masks.Bits(narrowed(row, self._refused()))
 
     @property
     def grammar_matcher(self) -> Matcher | None:
         """The matcher whose mask, without `CallVocabulary.refused`, is `mask()` unless it is empty;
-        None if it is not that of a single grammar."""
+        None if it is not that of a single grammar, or if a bound on values narrows it."""
         running = self._progress.running
-        return running[0].matcher.grammar if len(running) == 1 else None
+        if len(running) != 1 or self._refused():
+            return None
+        return running[0].matcher.grammar
+
+    def _refused(self) -> tuple[masks.BitmaskRow, ...]:
+        """The tokens that bounds on values leave out of the mask (endless_values.py)."""
+        running = self._progress.running
+        return self._endless.refused(running[0].grammar) if len(running) == 1 else ()
 
     def _forced_text_mask(self) -> masks.Allow:
         """The tokens that spell the forced text. If a special token has the same text,

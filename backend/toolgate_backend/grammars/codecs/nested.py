@@ -76,7 +76,15 @@ class _Placement:
         self._structure = structure
         self._item = item
         self._names: dict[Hashable, str] = {}
+        self.scalars: set[str] = set()
+        self.texts: set[str] = set()
+        """The names of tags whose values are no strings at some place, and may be strings."""
         self.definitions: dict[str, Node] = {}
+
+    def member(self, name: str, node: Node, place: Location) -> Node:
+        """The value of a tag."""
+        (self.texts if "string" in place.types else self.scalars).add(name)
+        return self.node(node, place)
 
     def node(self, node: Node, place: Location) -> Node:
         types = place.types
@@ -118,8 +126,11 @@ class _Placement:
     def _array(self, node: Array, place: Location) -> Node:
         if "array" not in place.types:
             return NOTHING
-        first = tuple(self.node(each, place.member(at)) for at, each in enumerate(node.first))
-        further = self.node(node.further, place.member(len(first)))
+        item = self._item
+        first = tuple(
+            self.member(item, each, place.member(at)) for at, each in enumerate(node.first)
+        )
+        further = self.member(item, node.further, place.member(len(first)))
         least = max(node.least, 1) if "string" in place.types else node.least
         return Array(first, further, least, node.most)
 
@@ -130,7 +141,7 @@ class _Placement:
         members = [
             replace(each, value=NOTHING)
             if beside_array and each.name == self._item
-            else replace(each, value=self.node(each.value, place.member(each.name)))
+            else replace(each, value=self.member(each.name, each.value, place.member(each.name)))
             for each in node.members
         ]
         never_empty = beside_array or "string" in place.types
@@ -164,6 +175,8 @@ class _NestedGrammar(StructuredGrammar):
         whole = structure_of(schema)
         placement = _Placement(whole, self._codec.item)
         root = placement.node(whole.root, Location.root(self._typed_by))
+        names = placement.scalars - placement.texts
+        self.rules.scalars |= {name.encode(errors="replace") for name in names}
         return Structure(root, placement.definitions)
 
     @property

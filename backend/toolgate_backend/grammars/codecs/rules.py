@@ -15,6 +15,8 @@ class Rules:
     residual: list[ResidualKeyword] = field(default_factory=list)
     """The keywords of the tool's schema that the rules do not enforce, besides those that its
     preparation removed."""
+    scalars: set[bytes] = field(default_factory=set)
+    """The names of arguments in tags, as they are written, whose values are no strings."""
     _names: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, body: str, attribute: str = "") -> str:

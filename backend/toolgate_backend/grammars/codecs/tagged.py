@@ -148,6 +148,8 @@ class _TaggedGrammar:
                     "the model's form of calls has no text for any value", pointer
                 )
             return None
+        if "string" not in argument_types(self._typed_by, name):
+            self.rules.scalars.add(key.encode(errors="replace"))
         written = encoded_literal(encoded_key, self._marks)
         return self.rules.add("argument", f"{written} ({' | '.join(values)})")
 

@@ -118,7 +118,10 @@ class LLGuidanceEngine:
         marks = tuple(
             Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
-        compiled = self._compiled(f"start: {start}\n{rules.text}\n", parameters, marks)
+        grammar = f"start: {start}\n{rules.text}\n"
+        compiled = Compiled(
+            lambda: self._matcher(grammar, parameters), marks, frozenset(rules.scalars)
+        )
         return compiled, tuple(rules.residual)
 
     def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:
@@ -160,10 +163,8 @@ class LLGuidanceEngine:
             )
         return self._views[writing]
 
-    def _compiled(
-        self, grammar: str, parameters: dict[str, Any], marks: tuple[Mark, ...] = ()
-    ) -> CompiledGrammar:
-        return Compiled(lambda: self._matcher(grammar, parameters), marks)
+    def _compiled(self, grammar: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        return Compiled(lambda: self._matcher(grammar, parameters))
 
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)

@@ -30,8 +30,13 @@ class Mark(NamedTuple):
 
 class Compiled:
     def __init__(
-        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...] = ()
+        self,
+        make: Callable[[], llguidance.LLMatcher],
+        marks: tuple[Mark, ...] = (),
+        scalars: frozenset[bytes] = frozenset(),
     ) -> None:
+        """`scalars`: the names of arguments in tags whose values are no strings."""
+        self.scalars = scalars
         self._make = make
         self._marks = marks
         self._fresh = make()

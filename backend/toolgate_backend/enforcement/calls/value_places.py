@@ -1,0 +1,120 @@
+"""The place at which the text of a call ends, as far as it matters for bounds on values: inside a
+string or outside, and how deep inside objects and arrays.
+
+Each codec has a reader. Texts are units (tokens/units.py).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Protocol
+
+from toolgate_core.dialects.codecs import GemmaValues, NestedTags, Pythonic, Tagged
+
+from ...tokens.call_form import CallForm
+from ...tokens.units import units
+
+
+class Place(NamedTuple):
+    in_string: bool
+    depth: int
+
+
+class PlaceReader(Protocol):
+    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+        """The place at the end of a text; None if it is not inside a value that is known to be no
+        raw string. `scalars` are the names of arguments in tags that are no strings."""
+        ...
+
+    def ends(self, token: bytes) -> bool:
+        """Whether a token may end a string and then open a value."""
+        ...
+
+
+class _Quoted:
+    """Strings in quotation marks."""
+
+    def __init__(self, marks: tuple[bytes, ...], *, escapes: bool) -> None:
+        char = rb"[^%b\\]|\\." if escapes else rb"(?!%b)."
+        ways = (b"%b(?:%b)*+(%b)?" % (m, char % m, m) for m in map(re.escape, marks))
+        self._strings = re.compile(b"|".join(ways), re.DOTALL)
+        self._ending = re.compile(b"(?:%b).*[\\[{]" % b"|".join(map(re.escape, marks)), re.DOTALL)
+
+    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+        in_string = False
+
+        def outside(found: re.Match[bytes]) -> bytes:
+            nonlocal in_string
+            in_string = found.lastindex is None
+            return b""
+
+        rest = self._strings.sub(outside, text)
+        return Place(in_string, _depth(rest))
+
+    def ends(self, token: bytes) -> bool:
+        return self._ending.search(token) is not None
+
+
+JSON = _Quoted((b'"',), escapes=True)
+
+
+class _Tags:
+    """Raw values between tags. Those that begin with a bracket are JSON, or are raw text, for which
+    masks allow more than JSON."""
+
+    def __init__(self, form: CallForm, codec: Tagged) -> None:
+        def encoded(text: str) -> bytes:
+            return units(form.marks.encode(text), form.marks)
+
+        after_key, _, after_type = codec.middle.partition("{type}")
+        self._begin, self._after_key = encoded(codec.begin), encoded(after_key)
+        self._after_type, self._end = encoded(after_type), encoded(codec.end)
+
+    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+        argument = text.rpartition(self._end)[2].partition(self._begin)[2]
+        key, _, value = argument.partition(self._after_key)
+        if self._after_type:
+            value = value.partition(self._after_type)[2]
+        if key not in scalars:
+            return None
+        return JSON.place(value, scalars) if value else None
+
+    def ends(self, token: bytes) -> bool:
+        return JSON.ends(token)
+
+
+class _NestedTags:
+    """As `_Tags`, without JSON. The nesting of tags is not read."""
+
+    def __init__(self, form: CallForm, codec: NestedTags) -> None:
+        namespace = re.escape(units(form.marks.encode(codec.namespace), form.marks))
+        self._value = re.compile(rb".*%b<([^/>][^>]*)>[^<>]*\Z" % namespace, re.DOTALL)
+
+    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+        found = self._value.match(text)
+        return Place(False, 0) if found is not None and found[1] in scalars else None
+
+    def ends(self, token: bytes) -> bool:
+        return False
+
+
+def reader_of(form: CallForm) -> PlaceReader:
+    """The reader of a dialect's calls."""
+    match form.codec:
+        case Tagged() as codec:
+            return _Tags(form, codec)
+        case NestedTags() as codec:
+            return _NestedTags(form, codec)
+        case GemmaValues(quote=quote):
+            mark = units(form.marks.encode(quote), form.marks)
+            return _Quoted((mark,), escapes=False)
+        case Pythonic():
+            return _Quoted((b'"', b"'"), escapes=True)
+        case _:
+            return JSON
+
+
+def _depth(text: bytes) -> int:
+    """The number of brackets that are open. Those of the units of marks are closed."""
+    opened = text.count(b"[") + text.count(b"{")
+    return opened - text.count(b"]") - text.count(b"}")
