@@ -389,7 +389,10 @@ class Segmenter:
         if text and free:
             events += self._text(text, None)
         if stop_reason is not None and stop_reason == self._closed:
-            return [Finish("length", call="closed")]
+            if not free:
+                return [Finish("length", call="closed")]
+            self._release_all(events)  # constrained content that repeated itself
+            return [*events, Finish("length")]
         if finish_reason == "length":
             if free:
                 self._release_all(events)

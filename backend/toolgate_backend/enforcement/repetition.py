@@ -1,4 +1,4 @@
-"""Detection of calls that repeat themselves without an end.
+"""Detection of calls and constrained content that repeat themselves without an end.
 
 A model that has lost its way may repeat the same text in a string, or the same items in an array,
 up to the token limit. Only exact repetition of tokens counts, and much more of it than in real

@@ -45,7 +45,8 @@ class Spec:
     close_at_budget: bool = False
     """Close a call that would exceed the budget, instead of truncating it."""
     repetition_tokens: int = 0
-    """Number of repeated tokens after which a call is closed; 0: unlimited."""
+    """Number of repeated tokens after which a call or constrained content is closed; 0:
+    unlimited."""
     content: str | None = None
     """Grammar key of the content's response format."""
     min_tokens: int = 0

@@ -51,14 +51,15 @@ class State(NamedTuple):
     """Number of tokens that `candidates` has accepted. The candidates of a call include the text
     before it."""
     scan: Scan = NO_TEXT
-    """Position in the JSON text of the call; updated only if the call may have to be closed."""
+    """Position in the JSON text of the call or content; updated only if it may have to be
+    closed."""
     next_budget_check: int = 0
     """The sequence length at which to check again whether the call must be closed."""
     completion: tuple[int, ...] = ()
     """The completion of the call that the last of these checks found."""
     closing: bool = False
-    """The end of the call, or of a repeated string in it, was forced: the turn ends after it, with
-    the mark of closed calls."""
+    """The end of the call or of constrained content, or of a repeated string in it, was forced: the
+    turn ends after it, with the mark of closed calls."""
     ended: bool = False
 
     def after_grammar_token(self, scan: Scan) -> State:

@@ -105,7 +105,9 @@ class StateMachine(ContentPhases):
             return None
         rest, then = state.forced[1:], state.after_forced
         state = replace(state, forced=rest)
-        if then is None:  # the shortest completion of a call
+        if then is None:  # the shortest completion of a call or of constrained content
+            if state.phase is Phase.FORMAT:
+                return self._format_step(state, length, token)
             return self._call_step(state, length, token)
         return state if rest else self._begin(replace(state, after_forced=None), then, length + 1)
 

@@ -7,8 +7,8 @@ these have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -17,6 +17,7 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.schema.walk import values
 
+from .codecs.rules import TagText
 from .engines.engine import CompiledGrammar
 from .engines.llguidance_matcher import Compiled
 
@@ -27,12 +28,12 @@ EXPONENT_DIGITS = 3
 DIGITS_PER_BIT = 0.30103
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ValueLimits:
     integer: int = DIGITS
     fraction: int = DIGITS
-    scalars: frozenset[bytes] = frozenset()
-    """The names of arguments in tags whose text is no string, so that digits are a number."""
+    tags: Mapping[bytes, TagText] = field(default_factory=dict)
+    """What the text in tags is, by name (codecs/rules.py)."""
 
 
 def limits_of(compiled: CompiledGrammar, parameters: dict[str, Any]) -> ValueLimits | None:
@@ -42,8 +43,8 @@ def limits_of(compiled: CompiledGrammar, parameters: dict[str, Any]) -> ValueLim
     if TEXT in parameters or grammar_of(parameters) is not None:
         return None
     integer, fraction = _digits(value for _, value in values(parameters))
-    scalars = compiled.scalars if isinstance(compiled, Compiled) else frozenset[bytes]()
-    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction), scalars)
+    tags = compiled.tags if isinstance(compiled, Compiled) else {}
+    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction), tags)
 
 
 def _digits(found: Iterable[Any]) -> tuple[int, int]:

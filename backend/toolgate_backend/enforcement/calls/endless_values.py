@@ -64,7 +64,8 @@ class ValueBounds:
         ]
         self._zeros = _row([at for at, digits in begun.items() if digits.endswith(b"0")], size)
         opening = _tokens(unit_bytes, lambda text: bool(_BRACKETS.search(text)))
-        self.opening = frozenset(opening)
+        self.opening = {token: len(_BRACKETS.findall(unit_bytes[token])) for token in opening}
+        """By token: the number of values that it may open."""
         outside = _row(opening, size)
         self._opening = {
             reader: _Rows(outside, _row([t for t in opening if reader.ends(unit_bytes[t])], size))
@@ -93,7 +94,7 @@ class EndlessValues:
         self._tokens = tokens
         self._begun = begun
         self._opening: list[int] = []
-        """The positions of the tokens so far that may open values."""
+        """For each value that the tokens so far may have opened: the position of the token."""
         self._known: list[tuple[int, int]] = [(0, 0)]
         """Numbers of these at which the nesting was read, with the nesting there."""
         self._last: tuple[int, Place | None] | None = None
@@ -102,7 +103,8 @@ class EndlessValues:
     def added(self, token: int) -> None:
         """After a token was added."""
         if token in self._bounds.opening:
-            self._opening.append(len(self._tokens) - 1)
+            count = self._bounds.opening[token]
+            self._opening.extend([len(self._tokens) - 1] * count)
 
     def truncated(self) -> None:
         """After tokens were removed."""
@@ -166,7 +168,7 @@ class EndlessValues:
                 self._last = len(self._tokens), place
                 return place
         text = self._begun + b"".join(map(self._bounds.unit_bytes.__getitem__, self._tokens))
-        place = self._bounds.reader(grammar.name).place(text, limits.scalars)
+        place = self._bounds.reader(grammar.name).place(text, limits.tags)
         self._last = len(self._tokens), place
         return place
 

@@ -7,10 +7,12 @@ Each codec has a reader. Texts are units (tokens/units.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from toolgate_core.dialects.codecs import GemmaValues, NestedTags, Pythonic, Tagged
 
+from ...grammars.codecs.rules import OTHERS, TagText
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
 
@@ -21,9 +23,9 @@ class Place(NamedTuple):
 
 
 class PlaceReader(Protocol):
-    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
-        """The place at the end of a text; None if it is not inside a value that is known to be no
-        raw string. `scalars` are the names of arguments in tags that are no strings."""
+    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
+        """The place at the end of a text; None if it is not inside a value, or inside raw text.
+        `tags`: what the text in tags is, by name."""
         ...
 
     def ends(self, token: bytes) -> bool:
@@ -40,7 +42,7 @@ class _Quoted:
         self._strings = re.compile(b"|".join(ways), re.DOTALL)
         self._ending = re.compile(b"(?:%b).*[\\[{]" % b"|".join(map(re.escape, marks)), re.DOTALL)
 
-    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
         in_string = False
 
         def outside(found: re.Match[bytes]) -> bytes:
@@ -59,8 +61,7 @@ JSON = _Quoted((b'"',), escapes=True)
 
 
 class _Tags:
-    """Raw values between tags. Those that begin with a bracket are JSON, or are raw text, for which
-    masks allow more than JSON."""
+    """JSON or raw strings between tags."""
 
     def __init__(self, form: CallForm, codec: Tagged) -> None:
         def encoded(text: str) -> bytes:
@@ -69,15 +70,18 @@ class _Tags:
         after_key, _, after_type = codec.middle.partition("{type}")
         self._begin, self._after_key = encoded(codec.begin), encoded(after_key)
         self._after_type, self._end = encoded(after_type), encoded(codec.end)
+        self._string = dict(codec.types).get("string", "").encode()
 
-    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
         argument = text.rpartition(self._end)[2].partition(self._begin)[2]
         key, _, value = argument.partition(self._after_key)
+        kind = tags.get(key) or tags.get(OTHERS, "text")
         if self._after_type:
-            value = value.partition(self._after_type)[2]
-        if key not in scalars:
+            kind_written, _, value = value.partition(self._after_type)
+            kind = "text" if kind_written == self._string else "json"
+        if not value or kind == "text" or (kind == "either" and value[:1] not in (b"{", b"[")):
             return None
-        return JSON.place(value, scalars) if value else None
+        return JSON.place(value, tags)
 
     def ends(self, token: bytes) -> bool:
         return JSON.ends(token)
@@ -90,9 +94,10 @@ class _NestedTags:
         namespace = re.escape(units(form.marks.encode(codec.namespace), form.marks))
         self._value = re.compile(rb".*%b<([^/>][^>]*)>[^<>]*\Z" % namespace, re.DOTALL)
 
-    def place(self, text: bytes, scalars: frozenset[bytes]) -> Place | None:
+    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
         found = self._value.match(text)
-        return Place(False, 0) if found is not None and found[1] in scalars else None
+        is_json = found is not None and tags.get(found[1]) == "json"
+        return Place(False, 0) if is_json else None
 
     def ends(self, token: bytes) -> bool:
         return False

@@ -42,18 +42,20 @@ class CallPhases(PhaseSteps):
         return self._begin_select(state, length)
 
     def _close_if_needed(self, state: State, length: int) -> State:
-        """Force the end of a call that repeats itself, or that would exceed the budget."""
-        if state.phase is not Phase.TOOL_CALL or state.forced:
+        """Force the end of a call or of constrained content that repeats itself, or of a call that
+        would exceed the budget."""
+        if state.phase not in (Phase.TOOL_CALL, Phase.FORMAT) or state.forced:
             return state
         may_repeat = state.grammar_tokens % TOKENS_BETWEEN_CHECKS == 0
-        if not may_repeat and not self._spec.close_at_budget:
+        closes = self._spec.close_at_budget and state.phase is Phase.TOOL_CALL
+        if not may_repeat and not closes:
             return state
         candidates = state.candidates
         if candidates is None or candidates.finished:
             return state
         if may_repeat and self._repeats(candidates):
             return self._end_repetition(state, candidates)
-        if not self._spec.close_at_budget:
+        if not closes:
             return state
         return self._close_at_budget(state, candidates, length)
 
@@ -63,7 +65,7 @@ class CallPhases(PhaseSteps):
 
     def _end_repetition(self, state: State, candidates: CandidateSet) -> State:
         """Force the end of the string that repeats itself, and later, or outside of a string, that
-        of the call. Unchanged if no completion was found."""
+        of the call or content. Unchanged if no completion was found."""
         completion = self._static.completion
         matchers = candidates.matchers(candidates.grammars)
         found = [completion.path(matcher, state.scan, each.hints) for each, matcher in matchers]

@@ -117,7 +117,7 @@ class ContentPhases(MessagePhase, NamedCallPhase):
     def _format_mask(self, state: State) -> masks.Mask:
         candidates = state.candidates
         assert candidates is not None
-        ends = self._format_ends()
+        ends = self._format_ends(state)
         if candidates.finished:
             return masks.Allow(masks.token_ids(ends))
         return masks.also_allow(candidates.mask(), ends if candidates.complete else ())
@@ -125,14 +125,16 @@ class ContentPhases(MessagePhase, NamedCallPhase):
     def _format_step(self, state: State, length: int, token: int) -> State | None:
         candidates = state.candidates
         assert candidates is not None
-        if token in self._format_ends() and candidates.complete:
-            if self._texts.content_end is None:
+        if token in self._format_ends(state) and candidates.complete:
+            if self._texts.content_end is None or token == self._static.marks.closed:
                 return replace(state, phase=Phase.END, ended=True)
             rest = (*self._texts.content_end.tokens[1:], *self._texts.content_last)
             return self._force(state, rest, Phase.END, length + 1)
         return None if candidates.finished else self._grammar_step(state, token)
 
-    def _format_ends(self) -> frozenset[int]:
+    def _format_ends(self, state: State) -> frozenset[int]:
         """The tokens that end constrained content."""
+        if state.closing and self._static.marks.closed is not None:
+            return self._closed_ends
         end = self._texts.content_end
         return self._content_ends if end is None else frozenset({end.tokens[0]})

@@ -175,8 +175,8 @@ class _NestedGrammar(StructuredGrammar):
         whole = structure_of(schema)
         placement = _Placement(whole, self._codec.item)
         root = placement.node(whole.root, Location.root(self._typed_by))
-        names = placement.scalars - placement.texts
-        self.rules.scalars |= {name.encode(errors="replace") for name in names}
+        for name in placement.scalars - placement.texts:
+            self.rules.tags[name.encode(errors="replace")] = "json"
         return Structure(root, placement.definitions)
 
     @property

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Literal
 
 from toolgate_core.wire import ResidualKeyword
+
+
+TagText = Literal["json", "either", "text"]
+"""JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
+"""
+OTHERS = b""
+
+
+def tag_text(types: Collection[str]) -> TagText:
+    """What the text of a value of these types is."""
+    if "string" not in types:
+        return "json"
+    return "either" if {"object", "array"} & set(types) else "text"
 
 
 @dataclass
@@ -15,8 +30,8 @@ class Rules:
     residual: list[ResidualKeyword] = field(default_factory=list)
     """The keywords of the tool's schema that the rules do not enforce, besides those that its
     preparation removed."""
-    scalars: set[bytes] = field(default_factory=set)
-    """The names of arguments in tags, as they are written, whose values are no strings."""
+    tags: dict[bytes, TagText] = field(default_factory=dict)
+    """What the text in tags is, by name, as it is written; `OTHERS`: for all other names."""
     _names: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, body: str, attribute: str = "") -> str:

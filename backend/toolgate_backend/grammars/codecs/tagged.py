@@ -16,7 +16,7 @@ from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused, NotRepresentable
 from .codec_grammar import encoded_literal, quoted
-from .rules import Rules
+from .rules import OTHERS, Rules, tag_text
 from .strings.raw_strings import RawStrings
 from .structure.alternatives import alternatives, listed, restricted, types, without_root_references
 
@@ -148,8 +148,8 @@ class _TaggedGrammar:
                     "the model's form of calls has no text for any value", pointer
                 )
             return None
-        if "string" not in argument_types(self._typed_by, name):
-            self.rules.scalars.add(key.encode(errors="replace"))
+        text = tag_text(argument_types(self._typed_by, name))
+        self.rules.tags[key.encode(errors="replace")] = text
         written = encoded_literal(encoded_key, self._marks)
         return self.rules.add("argument", f"{written} ({' | '.join(values)})")
 
@@ -249,6 +249,7 @@ class _TaggedGrammar:
         values = self._values(probe, schema)
         if not values:
             return ""
+        self.rules.tags[OTHERS] = tag_text(argument_types(self._typed_by, probe))
         names = " | ".join(quoted(name) for name in declared if name)
         key = self.rules.add("KEY", _UNDECLARED_KEY)
         if names:

@@ -119,9 +119,7 @@ class LLGuidanceEngine:
             Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
         grammar = f"start: {start}\n{rules.text}\n"
-        compiled = Compiled(
-            lambda: self._matcher(grammar, parameters), marks, frozenset(rules.scalars)
-        )
+        compiled = Compiled(lambda: self._matcher(grammar, parameters), marks, rules.tags)
         return compiled, tuple(rules.residual)
 
     def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import llguidance
@@ -12,6 +13,7 @@ import numpy as np
 
 from ...errors import BackendError
 from ...tokens.masks import BitmaskRow
+from ..codecs.rules import TagText
 from .engine import MAX_PREFIX_BYTES, Matcher
 
 
@@ -33,10 +35,10 @@ class Compiled:
         self,
         make: Callable[[], llguidance.LLMatcher],
         marks: tuple[Mark, ...] = (),
-        scalars: frozenset[bytes] = frozenset(),
+        tags: Mapping[bytes, TagText] = MappingProxyType({}),
     ) -> None:
-        """`scalars`: the names of arguments in tags whose values are no strings."""
-        self.scalars = scalars
+        """`tags`: see `Rules`."""
+        self.tags = tags
         self._make = make
         self._marks = marks
         self._fresh = make()
