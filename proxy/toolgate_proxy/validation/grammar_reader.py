@@ -1,8 +1,10 @@
-"""Reads the input of a custom tool by its grammar, with Python's regular expressions and Lark's
+"""Reads the input of a custom tool by its grammar, with RE2's regular expressions and Lark's
 reading of grammars. Nothing here is shared with the masks of the backend.
 
-A grammar that Python or Lark can't read is not read: `read_grammar` returns None, and the masks
-alone enforce it. Examples are `\\p{L}`, and rules that only llguidance has.
+RE2 takes time that is linear in the text, whatever the client's expression. A grammar that RE2 or
+Lark can't read, or that RE2 reads differently than llguidance, is not read: `read_grammar` returns
+None, and the masks alone enforce it. Examples are intersections of classes (`[a-z&&[^b]]`), and
+rules that only llguidance has.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, Protocol
 
 import lark
+import re2
 from lark.grammar import Terminal
 from lark.lexer import TerminalDef
 from lark.load_grammar import load_grammar
@@ -22,9 +26,30 @@ START = "start"
 MAX_CACHED = 64
 
 Matches = Callable[[str], bool]
-_ANCHOR = re.compile(r"(?:\\.|\[(?:\\.|[^\]\\])*\])|(?P<anchor>[\^$]|\\[AbBzZ])", re.DOTALL)
-_SHORTHAND = re.compile(r"\\[wWdDsS]|\(\?[a-z]*i")
-"""What Rust and Python define differently beyond ASCII."""
+_UNREADABLE = (re.error, re2.error, lark.exceptions.LarkError, RecursionError, OverflowError)
+
+
+class _Match(Protocol):
+    def end(self) -> int: ...
+
+
+class _Pattern(Protocol):
+    """A compiled expression of RE2, over UTF-8."""
+
+    def match(self, text: bytes, pos: int) -> _Match | None: ...
+
+    def fullmatch(self, text: bytes, pos: int = 0, endpos: int | None = None) -> _Match | None: ...
+
+
+_CLASS = re.compile(
+    r"\[\^?\]?(?P<inside>(?:\\.|\[:\^?\w+:\]|[^\]\\])*+)\]|\\.|(?P<empty_least>\{,)", re.DOTALL
+)
+_SETS = re.compile(r"\\.|\[:\^?\w+:\]|(?P<set>\[|&&|--|~~)", re.DOTALL)
+_ANCHOR = re.compile(r"(?:\\.|\[(?:\\.|[^\]\\])*\])|(?P<anchor>[\^$]|\\[AbBz])", re.DOTALL)
+_SHORTHAND = re.compile(r"\\[wWdDsSpP]|\(\?[a-z]*i")
+"""What Rust and RE2 define differently beyond ASCII."""
+_VERTICAL_TAB = "\v"
+"""`\\s` matches it in Rust, but not in RE2."""
 
 
 @lru_cache(maxsize=MAX_CACHED)
@@ -32,46 +57,68 @@ def read_grammar(grammar: Grammar) -> Matches | None:
     """Whether a text matches a grammar; None if the grammar can't be read."""
     try:
         if grammar.syntax == "regex":
-            pattern = re.compile(grammar.definition)
+            pattern = _compiled(grammar.definition)
             return _trusted(lambda text: pattern.fullmatch(text) is not None, grammar.definition)
         reader = _Reader(grammar.definition)
-    except (re.error, lark.exceptions.LarkError, _NotRead, RecursionError, OverflowError):
+    except (*_UNREADABLE, _NotRead):
         return None
     return _trusted(reader.matches, " ".join(reader.patterns))
 
 
-def _trusted(matches: Matches, patterns: str) -> Matches:
+def _trusted(matches: Callable[[bytes], bool], patterns: str) -> Matches:
     """A negative result is not trusted if it may come from a difference of the two languages."""
-    if not _SHORTHAND.search(patterns):
-        return matches
-    return lambda text: matches(text) or not text.isascii()
+    differ = _SHORTHAND.search(patterns) is not None
+
+    def trusted(text: str) -> bool:
+        if matches(text.encode()):
+            return True
+        return differ and (not text.isascii() or _VERTICAL_TAB in text)
+
+    return trusted
 
 
 class _NotRead(Exception):
     pass
 
 
+def _compiled(regex: str) -> _Pattern:
+    """Raises _NotRead if RE2 would read it differently than Rust."""
+    pattern: _Pattern = re2.compile(regex.encode(), _options())
+    for found in _CLASS.finditer(regex):
+        inside = found["inside"] or ""
+        if found["empty_least"] or any(each["set"] for each in _SETS.finditer(inside)):
+            raise _NotRead
+    return pattern
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.longest_match = True
+    return options
+
+
 def _regex(terminal: TerminalDef) -> str:
     regex = terminal.pattern.to_regexp()
     if any(found["anchor"] for found in _ANCHOR.finditer(regex)):
-        raise _NotRead  # Python would match an anchor against the whole input
+        raise _NotRead  # RE2 would match an anchor against the whole input
     return regex
 
 
-def _longest(pattern: re.Pattern[str], text: str, at: int) -> list[int]:
+def _longest(pattern: _Pattern, text: bytes, at: int) -> list[int]:
     found = pattern.match(text, at)
     return [] if found is None else [found.end()]
 
 
-def _every(pattern: re.Pattern[str], text: str, at: int) -> list[int]:
+def _every(pattern: _Pattern, text: bytes, at: int) -> list[int]:
     if pattern.match(text, at) is None:
         return []
     return [end for end in range(at, len(text) + 1) if pattern.fullmatch(text, at, end)]
 
 
-Ends = Callable[[re.Pattern[str], str, int], list[int]]
+Ends = Callable[[_Pattern, bytes, int], list[int]]
 """The positions at which a match of a pattern can end that begins at a position."""
-Symbol = str | re.Pattern[str]
+Symbol = str | _Pattern
 """The name of a rule, or the pattern of a terminal."""
 _Item = tuple[int, int, int]
 """A rule's number, the position in it, and the position in the text at which it began."""
@@ -89,7 +136,7 @@ class _Reader:
         terminals, rules, ignored = loaded.compile([START], "*")
         regexes = {each.name: _regex(each) for each in terminals}
         self.patterns = [*regexes.values()]
-        compiled = {name: re.compile(regex) for name, regex in regexes.items()}
+        compiled = {name: _compiled(regex) for name, regex in regexes.items()}
         self._rules: list[tuple[str, tuple[Symbol, ...]]] = [
             (
                 rule.origin.name,
@@ -105,10 +152,10 @@ class _Reader:
         for number, (name, _) in enumerate(self._rules):
             self._numbers.setdefault(name, []).append(number)
 
-    def matches(self, text: str) -> bool:
+    def matches(self, text: bytes) -> bool:
         return self._recognizes(text, _longest) or self._recognizes(text, _every)
 
-    def _recognizes(self, text: str, ends: Ends) -> bool:
+    def _recognizes(self, text: bytes, ends: Ends) -> bool:
         columns: list[set[_Item] | None] = [None] * (len(text) + 1)
         columns[0] = {(number, 0, 0) for number in self._numbers.get(START, ())}
         waiting: dict[tuple[int, str], set[_Item]] = {}
@@ -126,14 +173,14 @@ class _Reader:
         at: int,
         column: set[_Item],
         columns: list[set[_Item] | None],
-        text: str,
+        text: bytes,
         ends: Ends,
         waiting: dict[tuple[int, str], set[_Item]],
         completed: set[tuple[int, str, int]],
     ) -> None:
         """Everything that follows from the items at one position."""
         agenda, seen = [*column], set(column)
-        found: dict[re.Pattern[str], list[int]] = {}
+        found: dict[_Pattern, list[int]] = {}
 
         def add(item: _Item) -> None:
             if item not in seen:

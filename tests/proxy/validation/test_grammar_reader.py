@@ -55,13 +55,16 @@ def test_a_long_patch_is_read_fast_by_the_longest_matches() -> None:
 @pytest.mark.parametrize(
     ("syntax", "definition"),
     [
-        ("regex", r"\p{L}+"),
-        ("lark", r"start: /\p{L}+/"),
+        ("regex", "[a-z&&[^b]]+"),
+        ("regex", "[a[bc]]"),
+        ("regex", "a{,3}"),
+        ("regex", "(?x)a b"),
+        ("lark", r"start: /[a-z--b]+/"),
         ("lark", 'start: /^a$/ "b"'),
         ("lark", "start: a"),
     ],
 )
-def test_a_grammar_that_python_or_lark_do_not_have_is_not_read(
+def test_a_grammar_that_re2_or_lark_read_differently_is_not_read(
     syntax: str, definition: str
 ) -> None:
     assert read_grammar(Grammar(syntax, definition)) is None  # type: ignore[arg-type]
@@ -73,6 +76,14 @@ def test_a_grammar_that_python_or_lark_do_not_have_is_not_read(
         (r"\d+", "12", True),
         (r"\d+", "a", False),
         (r"\w+", "a\u0301-", True),  # not trusted: Rust counts combining marks
+        (r"\p{L}+", "é", True),
+        (r"\p{L}+", "-", False),
+        (r"\s+", "\v", True),  # not trusted: white space for Rust, but not for RE2
+        ("[[:alpha:]&]+", "a&", True),
+        ("[[:alpha:]]+", ":", False),
+        ("(?i)straße|\u212a", "k", True),
+        (r"[\[&\-]+", "[&-", True),
+        ("a|ab", "ab", True),
         ("[a-z]+", "é", False),
         (r"^a$", "a", True),
         (r"^a$", "a\n", False),
@@ -95,8 +106,25 @@ async def test_the_service_reports_a_violation_of_the_grammar() -> None:
     assert await service.check(tool, '{"input": "ab"}') == expected
 
 
-async def test_a_regular_expression_that_never_ends_is_left_to_the_masks() -> None:
-    form = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "(a|a)*b"}}
+@pytest.mark.parametrize(
+    ("syntax", "definition"),
+    [
+        ("regex", r"(a|aa)+[^\s\S]|(a|aa)+b"),
+        ("regex", "(a*)*b"),
+        ("lark", "start: /(a|aa)+b/"),
+    ],
+)
+async def test_a_regular_expression_takes_linear_time(syntax: str, definition: str) -> None:
+    form = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
+    (tool,) = parse_tools([{"type": "custom", "custom": {"name": "f", "format": form}}])
+    service = ValidationService(Settings(validation_cpu_seconds=2))
+    assert await service.check(tool, f'{{"input": "{"a" * 5_000}"}}') is not None
+    assert await service.check(tool, f'{{"input": "{"a" * 5_000}b"}}') is None
+
+
+async def test_a_grammar_that_takes_too_long_is_left_to_the_masks() -> None:
+    definition = 'start: a* "b"\na: "a" a | "a" | a a'
+    form = {"type": "grammar", "grammar": {"syntax": "lark", "definition": definition}}
     (tool,) = parse_tools([{"type": "custom", "custom": {"name": "f", "format": form}}])
     service = ValidationService(Settings(validation_cpu_seconds=0.2))
-    assert await service.check(tool, f'{{"input": "{"a" * 40}"}}') is None
+    assert await service.check(tool, f'{{"input": "{"a" * 2_000}"}}') is None

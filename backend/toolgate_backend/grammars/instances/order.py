@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
 
+from toolgate_core.schema.pattern_samples import matches
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 
@@ -74,16 +74,9 @@ def _of_member(name: str, nodes: list[dict[str, Any]]) -> list[Any]:
     found = []
     for node in nodes:
         own = [s for n, s in node.get("properties", {}).items() if n == name]
-        own += [s for p, s in node.get("patternProperties", {}).items() if _matches(p, name)]
+        own += [s for p, s in node.get("patternProperties", {}).items() if matches(p, name)]
         found += own or [node.get("additionalProperties", True)]
     return found
-
-
-def _matches(pattern: str, name: str) -> bool:
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        return True
 
 
 def _of_item(at: int, nodes: list[dict[str, Any]]) -> list[Any]:

@@ -6,10 +6,11 @@ grammar tell the two apart by these types.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
+
+from toolgate_core.schema.pattern_samples import matches
 
 ALL = frozenset({"string", "null", "boolean", "integer", "number", "object", "array"})
 """`integer` are numbers without fraction and exponent, `number` all others."""
@@ -97,7 +98,7 @@ def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
         schemas.append(properties[key])
     patterns = schema.get("patternProperties")
     if isinstance(patterns, Mapping):
-        schemas += [each for pattern, each in patterns.items() if _matches(pattern, key)]
+        schemas += [each for pattern, each in patterns.items() if matches(pattern, key)]
     if not schemas and "additionalProperties" in schema:
         schemas.append(schema["additionalProperties"])
     return schemas
@@ -156,10 +157,3 @@ def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
 
 def _union(types: Iterable[_Types]) -> _Types:
     return frozenset().union(*types)
-
-
-def _matches(pattern: str, key: str) -> bool:
-    try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        return False
