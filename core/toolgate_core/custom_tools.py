@@ -57,6 +57,12 @@ def read_grammar(given: object, param: str) -> Grammar | None:
             f"{where}.definition must be a text of 1 to {MAX_DEFINITION:,} characters.",
             param=f"{where}.definition",
         )
+    if "\0" in definition:
+        raise InvalidTools(
+            f"{where}.definition contains the character U+0000. Write it as an escape sequence, or "
+            "remove it.",
+            param=f"{where}.definition",
+        )
     return Grammar(syntax, definition)
 
 

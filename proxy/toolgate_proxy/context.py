@@ -128,6 +128,11 @@ class RequestContext:
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
 
+    @property
+    def sender(self) -> str:
+        """The key of the request, or who sent it, among which shared workers are divided."""
+        return self.key.id if self.key is not None else self.identity or ""
+
     def begin_response(self, status: int) -> None:
         self.status = status
         self.failed = status >= 400

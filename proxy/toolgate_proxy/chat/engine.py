@@ -95,7 +95,7 @@ class Engine:
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
-        check = CallCheck(plan.candidates, residual_tools, self.validators)
+        check = CallCheck(plan.candidates, residual_tools, self.validators, context.sender)
         dialect, info = generation.dialect, generation.info
         response = ChatResponse(request, plan, dialect, info, check, self._resamples)
         if request.receipt and self._receipt_key is not None:
@@ -158,7 +158,7 @@ class Engine:
             with spans.grammars(len(plan.grammars)) as note:
                 loaded = await grammars.ensure(plan.grammars, params, info)
                 note(loaded)
-            await self.validators.prepare(plan.candidates, params)
+            await self.validators.prepare(plan.candidates, params, context.sender)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             narrow, accepted = resample.narrow if resample else None, None
             if resample and narrow:

@@ -40,14 +40,19 @@ class CallCheck:
     """Validates the calls of one request.
 
     `residual`: names of the tools with keywords that masks do not enforce. Their calls are held
-    until they are validated."""
+    until they are validated. `owner`: the key of the request."""
 
     def __init__(
-        self, tools: Iterable[Tool], residual: Iterable[str], validators: ValidationService
+        self,
+        tools: Iterable[Tool],
+        residual: Iterable[str],
+        validators: ValidationService,
+        owner: str = "",
     ) -> None:
         self.residual = frozenset(residual)
         self._tools = {tool.name: tool for tool in tools}
         self._validators = validators
+        self._owner = owner
 
     async def check(self, name: str, arguments: str) -> Violation | None:
         """Returns the violation of a call with residual keywords. Raises EnforcementFailed for a
@@ -56,7 +61,9 @@ class CallCheck:
         tool, is_residual = self._tools[name], name in self.residual
         # Masks can't prevent duplicate members in an open object. They are a violation if the call
         # can be sampled again. Otherwise the last member counts.
-        violation = await self._validators.check(tool, arguments, unique=is_residual)
+        violation = await self._validators.check(
+            tool, arguments, unique=is_residual, owner=self._owner
+        )
         if is_residual:
             metrics.RESIDUAL_CALLS.labels("invalid" if violation else "valid").inc()
             return violation

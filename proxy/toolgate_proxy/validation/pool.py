@@ -11,11 +11,12 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import ValidationError
 
 from . import worker as validation_worker
+from .fair_slots import FairSlots
 from .worker import OUT_OF_MEMORY, READY, Job, JobResult
 
 LINE_LIMIT = 2**20
@@ -58,10 +59,11 @@ class _Ended(Exception):
 
 
 class ValidationPool:
-    """Workers start when they are first needed. Each runs one job at a time; other jobs wait."""
+    """Workers start when they are first needed. Each runs one job at a time; other jobs wait, and
+    their owners take turns."""
 
     def __init__(self, *, workers: int, cpu_seconds: float, wall_seconds: float) -> None:
-        self._free = asyncio.Semaphore(workers)
+        self._slots = FairSlots(workers)
         self._idle: list[asyncio.subprocess.Process] = []
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
@@ -70,9 +72,9 @@ class ValidationPool:
     def cpu_seconds(self) -> float:
         return self._cpu_seconds
 
-    async def run(self, job: Job) -> JobResult:
-        """Raises LimitExceeded, NoFreeWorker and WorkerLost."""
-        async with self._slot():
+    async def run(self, job: Job, owner: str = "") -> JobResult:
+        """`owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and WorkerLost."""
+        async with self._slot(owner):
             crashes = 0
             for _ in range(MAX_ATTEMPTS):
                 try:
@@ -98,16 +100,13 @@ class ValidationPool:
         return result
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self._wall_seconds):
-                await self._free.acquire()
-        except TimeoutError as error:
-            raise NoFreeWorker from error
-        try:
+    async def _slot(self, owner: str) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._slots.slot(owner, self._wall_seconds))
+            except TimeoutError as error:
+                raise NoFreeWorker from error
             yield
-        finally:
-            self._free.release()
 
 
 async def _start() -> asyncio.subprocess.Process:

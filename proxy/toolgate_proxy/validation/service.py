@@ -52,22 +52,24 @@ class ValidationService:
             wall_seconds=settings.validation_wall_seconds,
         )
 
-    async def prepare(self, candidates: Sequence[Tool], param_of: Mapping[str, str]) -> None:
+    async def prepare(
+        self, candidates: Sequence[Tool], param_of: Mapping[str, str], owner: str = ""
+    ) -> None:
         """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. Raises ChecksBusy, ChecksFailed, and
+        request parameter that has its schema, for errors. `owner` is the key of the request. Raises ChecksBusy, ChecksFailed, and
         SchemaNotEnforceable for a schema that is invalid or can't be compiled in time."""
         for tool in candidates:
             if tool.hash not in self._cache:
-                await self._prepare(tool, param_of[tool.name])
+                await self._prepare(tool, param_of[tool.name], owner)
 
-    async def _prepare(self, tool: Tool, param: str) -> None:
+    async def _prepare(self, tool: Tool, param: str, owner: str) -> None:
         subject = (
             f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
         )
         try:
             cached = self._add(tool)
             if cached.validator is None:
-                result = await self._run(tool, None)
+                result = await self._run(tool, None, owner)
                 if result.schema_error is not None:
                     raise InvalidSchema(result.schema_error, result.schema_error_pointer)
         except InvalidSchema as invalid:
@@ -87,20 +89,24 @@ class ValidationService:
         self._cache.pop(tool.hash, None)
         raise SchemaNotEnforceable(f"{subject} {problem}", pointer=pointer, param=param)
 
-    async def check(self, tool: Tool, arguments: str, *, unique: bool = False) -> Violation | None:
-        """`unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds its
+    async def check(
+        self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
+    ) -> Violation | None:
+        """`owner` is the key of the request. `unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds its
         limits, ChecksBusy and ChecksFailed."""
-        violation = await self._check_schema(tool, arguments, unique=unique)
-        return violation if violation is not None else await self._check_grammar(tool, arguments)
+        violation = await self._check_schema(tool, arguments, owner, unique=unique)
+        if violation is not None:
+            return violation
+        return await self._check_grammar(tool, arguments, owner)
 
-    async def _check_grammar(self, tool: Tool, arguments: str) -> Violation | None:
+    async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
         """Reads the input of a custom tool once more by its grammar, which the masks enforced. A
         grammar that can't be read here, or not within the limits, is left to the masks."""
         grammar = grammar_of(tool.parameters) if tool.custom else None
         if grammar is None:
             return None
         try:
-            result = await self._run(tool, arguments, grammar=grammar)
+            result = await self._run(tool, arguments, owner, grammar=grammar)
         except LimitExceeded:
             metrics.CUSTOM_CALLS.labels("too_long").inc()
             return None
@@ -108,13 +114,15 @@ class ValidationService:
         metrics.CUSTOM_CALLS.labels(outcome).inc()
         return result.violation
 
-    async def _check_schema(self, tool: Tool, arguments: str, *, unique: bool) -> Violation | None:
+    async def _check_schema(
+        self, tool: Tool, arguments: str, owner: str, *, unique: bool
+    ) -> Violation | None:
         cached = self._cache.get(tool.hash) or self._add(tool)
         self._cache.move_to_end(tool.hash)
         if cached.validator is not None and cached.steps * len(arguments) <= MAX_STEPS:
             return cached.validator.check(arguments, unique=unique)
         try:
-            return (await self._run(tool, arguments, unique=unique)).violation
+            return (await self._run(tool, arguments, owner, unique=unique)).violation
         except LimitExceeded as error:
             raise ArgumentsNotChecked(
                 f"The arguments of {tool.name!r} could not be validated within the limits of this "
@@ -134,6 +142,7 @@ class ValidationService:
         self,
         tool: Tool,
         arguments: str | None,
+        owner: str,
         *,
         unique: bool = False,
         grammar: Grammar | None = None,
@@ -146,11 +155,12 @@ class ValidationService:
             cpu_seconds=self._pool.cpu_seconds,
         )
         try:
-            return await self._pool.run(job)
+            return await self._pool.run(job, owner)
         except NoFreeWorker as error:
             raise ChecksBusy(
-                "All validation workers are busy with other requests. Send the request again. The "
-                "administrator can raise TOOLGATE_VALIDATION_WORKERS.",
+                "All validation workers are busy with other requests, or those that one key may "
+                "have are busy with others of this key. Send the request again. The administrator "
+                "can raise TOOLGATE_VALIDATION_WORKERS.",
                 retry_after=RETRY_SECONDS,
             ) from error
         except WorkerLost as error:

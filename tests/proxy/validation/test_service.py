@@ -150,7 +150,7 @@ async def test_long_chains_of_references_are_validated_in_a_worker() -> None:
 async def test_waiting_for_a_worker_is_limited() -> None:
     validators = ValidationService(Settings(validation_workers=1, validation_wall_seconds=0.2))
     pool, tree = validators._pool, tool(TREE)
-    async with pool._slot():
+    async with pool._slot(""):
         with pytest.raises(NoFreeWorker):
             await pool.run(Job(tool_schema={}, arguments="{}", cpu_seconds=1))
         with pytest.raises(ChecksBusy) as busy:

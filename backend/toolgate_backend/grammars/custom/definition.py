@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Text:
-    """A string or a regular expression. Its own text does not matter here: llguidance reads it."""
+    """A string or a regular expression, which llguidance reads."""
+
+    regex: str = ""
+    """As it is written; empty for a string."""
 
 
 @dataclass(frozen=True)

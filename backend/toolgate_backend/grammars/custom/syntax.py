@@ -184,7 +184,7 @@ class _Parser:
                 self._refuse(last.at, "a string is expected")
             return Text()
         if token.kind == "regex":
-            return Text()
+            return Text(token.text)
         if token.kind == "name":
             return Name(_plain(token.text))
         self._depth += 1

@@ -36,6 +36,8 @@ _JSON = {
     }.items()
 }
 _PYTHON = {byte: text for byte, text in _JSON.items() if byte != ord("/")} | {ord("'"): b"'"}
+WRITABLE = r"[^\x00-\x07\x0b\x0e-\x1f]"
+"""A character that has an escape in a quoted text, or is written as it is."""
 _ESCAPES: Mapping[Writing, Mapping[int, bytes]] = {"json": _JSON, "python": _PYTHON}
 NEAR = 2
 """Bytes of the forbidden text from which on it is checked that it can be avoided."""

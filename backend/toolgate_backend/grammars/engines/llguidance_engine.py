@@ -30,12 +30,13 @@ from ..custom.finite_text import check
 from ..custom.fixed_text import FixedText
 from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
-from ..custom.views import View, quoted_view, raw_view
+from ..custom.views import WRITABLE, View, quoted_view, raw_view
 from ..members.lark import TooLarge, member_rules
 from .engine import CompiledGrammar
 from .llguidance_matcher import Compiled, CompiledText, Mark
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
+_START = "start: "
 NO_FORCING = '%llguidance {"no_forcing": true}\n'
 """llguidance allows only the tokenizer's own tokens of forced text, and a view has no tokenizer."""
 DEFINITION_ERROR = re.compile(r"(?:at )?(\d+)\((\d+)\): (.*?)(?:\n +\d+ \| .*)?$", re.DOTALL)
@@ -130,8 +131,18 @@ class LLGuidanceEngine:
         if checked.is_error():
             raise GrammarRefused(_definition_error(checked.get_error(), grammar), "")
         if grammar.syntax == "lark":
-            check(grammar.definition)
+            check(grammar.definition, self._has_text)
         texts = input_texts(form.codec, form.marks)
+        if grammar.syntax == "regex":
+            regex = source.removeprefix(_START)
+            if not self._has_text(regex):
+                raise GrammarRefused("it matches no text", "")
+            if texts.writing != "raw":  # so that no mask leads to a character without an escape
+                regex = f"{regex} & /(?s:{WRITABLE})*/"
+                if not self._has_text(regex):
+                    reason = "it matches only texts with control characters that calls can't have"
+                    raise GrammarRefused(reason, "")
+                source = f"{_START}TEXT\nTEXT: {regex}"
         before, after = form.grammar_texts(name)
         view = self._view(texts.writing)
 
@@ -185,6 +196,11 @@ class LLGuidanceEngine:
             raise GrammarRefused("it matches no text, or only the empty text", "")
         return CompiledText(lambda: self._matcher(grammar, {}))
 
+    def _has_text(self, regex: str) -> bool:
+        """Whether a regular expression of Lark matches any text, the empty one included."""
+        matcher = self._matcher(f"{_START}TEXT\nTEXT: {regex}", {})
+        return matcher.is_accepting() or self._can_begin(matcher)
+
     def _can_begin(self, matcher: llguidance.LLMatcher) -> bool:
         """Whether the text can begin with a token other than the end."""
         begun = matcher.deep_copy()
@@ -225,7 +241,7 @@ def _lark(grammar: Grammar) -> str:
     # A slash would end the regular expression in Lark, and so would a line break.
     parts = re.findall(r"\\.|[^\\]|\\", grammar.definition, re.DOTALL)
     written = {"/": "\\/", "\n": "\\n", "\\\n": "\\n", "\r": "\\r"}
-    return f"start: /{''.join(written.get(part, part) for part in parts)}/"
+    return f"{_START}/{''.join(written.get(part, part) for part in parts)}/"
 
 
 def _definition_error(message: str, grammar: Grammar) -> str:
