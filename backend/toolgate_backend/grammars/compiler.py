@@ -22,6 +22,7 @@ from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import NARROW, TEXT, canonical_json
+from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -222,6 +223,8 @@ class Compiler:
                 choice, compiled = self._compile_text(schema)
             elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
                 raise GrammarRefused("no finite value satisfies it", unsatisfiable)
+            elif rewritten is None and (found := contradiction_in(schema)) is not None:
+                raise GrammarRefused(found.reason, found.pointer)
             else:
                 choices = self._choices(schema, narrow, rewritten)
                 choice, compiled = self._first_compilable(name, schema, choices)

@@ -135,6 +135,8 @@ def test_every_grammar_compiles_in_every_form(dialect: str) -> None:
         ('a: "x"', "no start rule"),
         ('start: "a" start', "no finite text"),
         ("start: a\na: b\nb: a", "no finite text"),
+        (r"start: /[^\s\S]/", "no finite text"),
+        ('start: "b" x\nx: /[a-z&&[0-9]]/', "no finite text"),
     ],
 )
 @pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder"])
