@@ -92,6 +92,34 @@ def test_every_metric_of_the_gateway_is_on_the_dashboard_or_in_a_rule() -> None:
     assert names - shown == left_out
 
 
+OF_REQUESTS = {"backend", "engine", "key", "model", "surface"}
+"""Labels whose values are those of the configuration and of requests."""
+
+
+def test_counters_whose_labels_have_known_values_begin_at_zero() -> None:
+    """In a new process, because other tests count."""
+    modules = [
+        ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        for folder in (ROOT / "proxy" / "toolgate_proxy", ROOT / "backend" / "toolgate_backend")
+        for path in folder.rglob("metrics.py")
+    ]
+    program = (
+        f"import {', '.join(modules)}, prometheus_client as p; print(p.generate_latest().decode())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    rows = ROW.findall((ROOT / "docs" / "metrics.md").read_text())
+    names = {
+        name
+        for name, kind, labels in rows
+        if kind == "counter" and not OF_REQUESTS & set(re.findall(r"`(\w+)`", labels))
+    }
+    assert len(names) > 15
+    exposed = set(re.findall(r"^(toolgate_\w+)", run.stdout, re.M))
+    assert names <= exposed, names - exposed
+
+
 def test_each_promise_has_an_alert() -> None:
     alerted = {name for rule in rules() for name in NAME.findall(rule["expr"])}
     assert alerted >= PROMISES

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.metric_series import begin_at_zero
 from toolgate_core.wire import GrammarVerdict
 
 GRAMMAR_LOADS = Counter(
@@ -18,6 +20,7 @@ GRAMMAR_LOADS = Counter(
     "(from a compiled grammar that the gateway sent).",
     ["source"],
 )
+begin_at_zero(GRAMMAR_LOADS, ("compiled", "blob"))
 COMPILE_SECONDS = Histogram(
     "toolgate_backend_grammar_compile_seconds",
     "Processor time for compiling one grammar, by grammar engine and by place: `quarantine` or "
@@ -31,11 +34,13 @@ QUARANTINE_KILLS = Counter(
     "exceeded), or `crash`.",
     ["limit"],
 )
+begin_at_zero(QUARANTINE_KILLS, ("cpu", "wall", "memory", "crash"))
 SCHEMA_REFUSALS = Counter(
     "toolgate_backend_schema_refusals",
     "Tool schemas refused, by error code.",
     ["code"],
 )
+begin_at_zero(SCHEMA_REFUSALS, (SchemaNotEnforceable.code, SchemaTooComplex.code))
 BLOB_REJECTS = Counter(
     "toolgate_backend_blob_rejects",
     "Compiled grammars from the gateway that could not be loaded. The grammar was compiled from "

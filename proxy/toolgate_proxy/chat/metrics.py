@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from prometheus_client import Counter
+
+from toolgate_core.metric_series import begin_at_zero
+from toolgate_core.wire import OnBudget
 
 FAILOVERS = Counter(
     "toolgate_moved",
@@ -19,12 +24,14 @@ RESIDUAL_CALLS = Counter(
     "validation: `valid` or `invalid`.",
     ["verdict"],
 )
+begin_at_zero(RESIDUAL_CALLS, ("valid", "invalid"))
 CLOSED_CALLS = Counter(
     "toolgate_closed_calls",
     "Choices that end with a closed call, by `on_budget` of the request. With `cut`, each of these "
     "calls repeated itself. With `close`, it did so or reached `max_tokens`.",
     ["on_budget"],
 )
+begin_at_zero(CLOSED_CALLS, get_args(OnBudget))
 RESAMPLES = Counter(
     "toolgate_resamples",
     "Choices that were sampled again because a call was invalid, by where they continued: before "
@@ -32,6 +39,7 @@ RESAMPLES = Counter(
     "with a grammar of fewer arguments.",
     ["before"],
 )
+begin_at_zero(RESAMPLES, ("call", "value", "narrowed call"))
 GIVEN_UP = Counter(
     "toolgate_given_up_calls",
     "Calls that ended in an error because every attempt violated a keyword that masks can't "

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
+from toolgate_core.metric_series import begin_at_zero
+
+from ..context import TIERS
+
 GRAMMARS = Counter(
     "toolgate_grammars",
     "Grammars that requests needed, by where each one was found: `memory` (this process had seen "
     "it loaded), `redis` (loaded from a record in Redis) or `compiled` (compiled by a backend).",
     ["tier"],
 )
+begin_at_zero(GRAMMARS, TIERS)
 REFUSED = Counter(
     "toolgate_grammars_refused",
     "Tool schemas that a backend refused to compile, by error code.",
     ["code"],
 )
+begin_at_zero(REFUSED, (SchemaNotEnforceable.code, SchemaTooComplex.code))
 COMPILE_SECONDS = Histogram(
     "toolgate_grammar_compile_seconds",
     "Time that a backend reported for compiling one grammar, by grammar engine.",
@@ -33,12 +40,14 @@ WAITS = Counter(
     "same process (`process`) or in another gateway process (`fleet`).",
     ["where"],
 )
+begin_at_zero(WAITS, ("process", "fleet"))
 RECORDS_DROPPED = Counter(
     "toolgate_records_dropped",
     "Grammar records in Redis that were rejected, by reason: `size`, `form`, `version`, "
     "`signature` or `content`.",
     ["reason"],
 )
+begin_at_zero(RECORDS_DROPPED, ("size", "form", "version", "signature", "content"))
 RECORD_BYTES = Histogram(
     "toolgate_record_bytes",
     "Size of the grammar records written to Redis.",

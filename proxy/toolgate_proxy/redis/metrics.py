@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from toolgate_core.metric_series import begin_at_zero
+
 ERRORS = Counter(
     "toolgate_redis_errors",
     "Redis commands that failed, by kind: `refused` (an error reply, for example out of memory), "
     "`timeout` or `connection`.",
     ["kind"],
 )
+begin_at_zero(ERRORS, ("refused", "timeout", "connection"))
 BREAKER = Gauge(
     "toolgate_redis_breaker_open",
     "1 while the Redis connection for grammars is down and requests skip it, otherwise 0.",

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from prometheus_client import Counter, Gauge
+
+from toolgate_core.metric_series import begin_at_zero
+
+from .errors import NotStored
 
 STORED = Counter(
     "toolgate_responses_stored",
@@ -10,6 +16,7 @@ STORED = Counter(
     "`exists` or `disabled`.",
     ["result"],
 )
+begin_at_zero(STORED, ("stored", *get_args(NotStored)))
 DROPPED = Counter(
     "toolgate_responses_dropped",
     "Stored responses that were dropped because their key or team reached its quota.",

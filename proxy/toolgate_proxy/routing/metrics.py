@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge
 
+from toolgate_core.metric_series import begin_at_zero
+
 BACKEND_UP = Gauge(
     "toolgate_backend_up",
     "1 while a backend passes its health probes, 0 while it gets no requests, by backend URL.",
@@ -17,3 +19,4 @@ AFFINITY = Counter(
     "was at capacity (`other`).",
     ["sent"],
 )
+begin_at_zero(AFFINITY, ("preferred", "other"))

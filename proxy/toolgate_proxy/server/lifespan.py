@@ -19,6 +19,7 @@ from ..litellm_host.state import model_routes, selection
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
+from .traffic.recording import begin_models
 
 
 def extend_lifespan(app: Any) -> None:
@@ -34,6 +35,7 @@ def extend_lifespan(app: Any) -> None:
             health = Health(gateway().deployments, settings(), lambda: placements(None))
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
+            begin_models(model_names())
             _print_routes()
             _print_response_store()
             await gateway().limiter.started()

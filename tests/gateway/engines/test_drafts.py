@@ -17,6 +17,7 @@ import pytest
 from tests import tools
 from tests.gateway.engines.raw import LIGHT, OFFERED, SCHEMAS, calls, generate
 from tests.gateway.servers import FEW_PLACES, Backend, Servers
+from tests.support.alert_rules import missing_series
 from tests.support.effort import repeats
 from toolgate_core import wire
 
@@ -100,6 +101,7 @@ def test_vllms_metrics_include_ours_of_all_api_processes(drafts: httpx.Client) -
     def compiles() -> float:
         return sum(metric(drafts, "toolgate_backend_grammar_compile_seconds_count{").values())
 
+    assert missing_series(drafts.get("/metrics").text, backend=True) == []
     before = compiles()
     new = tools.tool("new_tool", {uuid4().hex: {"type": "integer"}})
     generate(drafts, [new], "Call it.")

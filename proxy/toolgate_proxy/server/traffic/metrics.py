@@ -16,6 +16,12 @@ REQUESTS = Counter(
     "unknown models, and names and aliases above 200 per process, are `other`.",
     ["model", "key", "surface", "status"],
 )
+FAILED = Counter(
+    "toolgate_failed_requests",
+    "Requests with a model whose status is 500 or more, or `stream_error`, by model. Each "
+    "configured model has its series from the start.",
+    ["model"],
+)
 IN_FLIGHT = Gauge(
     "toolgate_requests_in_flight",
     "POST requests of an API that are being processed, by API (`surface`).",

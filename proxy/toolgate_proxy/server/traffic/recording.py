@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from starlette.types import Scope
+
+from toolgate_core.metric_series import begin_at_zero
 
 from ...api.surfaces import SURFACES
 from ...context import RequestContext
@@ -52,6 +55,11 @@ def begin(surface: str | None) -> None:
         metrics.IN_FLIGHT.labels(surface).inc()
 
 
+def begin_models(models: Iterable[str]) -> None:
+    """Begins the series of the configured models, so that their first failure is seen."""
+    begin_at_zero(metrics.FAILED, [MODELS.of(model) for model in models])
+
+
 def end(context: RequestContext, surface: str | None) -> None:
     if surface is not None:
         metrics.IN_FLIGHT.labels(surface).dec()
@@ -61,6 +69,7 @@ def end(context: RequestContext, surface: str | None) -> None:
     # A client can name any model: a name that was refused is not worth a time series.
     model = MODELS.of(context.model, trusted=not status.startswith("4"))
     metrics.REQUESTS.labels(model, _key(context), name, status).inc()
+    metrics.FAILED.labels(model).inc(status.startswith("5") or status == "stream_error")
     if context.prompt_tokens:
         metrics.TOKENS.labels(model, name, "input").inc(context.prompt_tokens)
     if context.completion_tokens:

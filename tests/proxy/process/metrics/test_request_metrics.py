@@ -15,6 +15,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.alert_rules import missing_series
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import (
     MASTER_KEY,
@@ -117,19 +118,21 @@ def test_one_scrape_has_the_requests_of_all_workers(
     tmp_path: Path, spare_backend: FakeBackend
 ) -> None:
     spare_backend.scripts["hi"] = Script(("Hello there",))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
     with two_workers(spare_backend.url, tmp_path) as url:
+        fresh = httpx.get(f"{url}/metrics", headers=headers, timeout=60).text
+        assert missing_series(fresh, backend=False) == []
         served = set()
         count = 0
         # A new connection each time: whichever worker accepts it answers.
         while len(served) < 2 and count < 200:
             with httpx.Client(base_url=url, timeout=20) as http:
-                headers = {"Authorization": f"Bearer {MASTER_KEY}"}
-                assert http.post(CHAT, json=HI, headers=headers).status_code == 200
+                master = {"Authorization": f"Bearer {MASTER_KEY}"}
+                assert http.post(CHAT, json=HI, headers=master).status_code == 200
             count += 1
             names = (tmp_path / "metrics").glob("counter_*.db")
             served = {match[1] for each in names if (match := re.search(r"_(\d+)\.db$", each.name))}
         assert len(served) == 2
-        headers = {"Authorization": f"Bearer {TOKEN}"}
         samples = read(httpx.get(f"{url}/metrics", headers=headers, timeout=60).text)
     labels = {"model": "tiny", "surface": "chat_completions"}
     requests = value(samples, "toolgate_requests_total", **labels, key="master", status="200")
