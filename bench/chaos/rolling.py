@@ -22,7 +22,7 @@ from bench.chaos.run import CLIENTS, SETTLED_SECONDS, make_key
 from bench.chaos.session import conduct, parser_of
 
 DEREGISTERED_SECONDS = 3.0
-"""Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/manifests."""
+"""Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/helm."""
 BACK_SECONDS = 600.0
 """Time limit for the start of a server."""
 SHUTDOWN_SECONDS = 60

@@ -1,12 +1,8 @@
-"""The chart and the manifests rendered from it."""
+"""The Helm chart: rendered and linted with Helm's own code, which a wheel brings."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,28 +13,70 @@ import yaml
 from toolgate_core.version import VERSION
 from toolgate_proxy.cli.config_check import check
 
+helm = pytest.importorskip("helm_python")
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "toolgate"
-MANIFESTS = ROOT / "deploy" / "manifests"
-HELM = shutil.which(os.environ.get("TOOLGATE_HELM", "helm"))
-needs_helm = pytest.mark.skipif(HELM is None, reason="needs Helm, in TOOLGATE_HELM or the path")
 Object = dict[str, Any]
 
+EVERYTHING: Object = {
+    "models": [
+        {
+            "name": "small",
+            "model": "Qwen/Qwen3-4B",
+            "replicas": 2,
+            "litellm": {"litellm_params": {"weight": 2}},
+        },
+        {
+            "name": "large",
+            "servedModelName": "Qwen/Qwen3-32B",
+            "model": "Qwen/Qwen3-32B",
+            "gpus": 4,
+            "args": ["--tensor-parallel-size=4"],
+            "resources": {"limits": {"memory": "96Gi"}},
+            "urls": ["http://elsewhere:8000"],
+        },
+        {"name": "elsewhere", "urls": ["http://elsewhere:8001"]},
+    ],
+    "litellm": {
+        "model_list": [
+            {
+                "model_name": "hosted",
+                "litellm_params": {"model": "openai/gpt", "api_key": "os.environ/OPENAI_API_KEY"},
+            }
+        ],
+        "router_settings": {"fallbacks": [{"small": ["hosted"]}]},
+    },
+    "gateway": {
+        "env": {
+            "TOOLGATE_LOG_FORMAT": "json",
+            "OPENAI_API_KEY": {"secret": "providers", "key": "openai"},
+        },
+        "ingress": {
+            "enabled": True,
+            "host": "llm.example",
+            "tlsSecret": "tls",
+            "className": "nginx",
+        },
+        "allowedNamespaces": ["ingress-nginx"],
+    },
+    "serviceAccount": {"annotations": {"role": "reader"}},
+    "monitoring": {
+        "labels": {"release": "prometheus"},
+        "podMonitors": True,
+        "rules": True,
+        "dashboard": True,
+    },
+}
+"""Values that use every part of the chart."""
+FLEETS = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 
-def objects_of(text: str) -> list[Object]:
-    return [each for each in yaml.safe_load_all(text) if each]
 
-
-def manifests() -> list[Object]:
-    resources = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"]
-    assert {*resources, "kustomization.yaml"} == {path.name for path in MANIFESTS.iterdir()}
-    return [each for name in resources for each in objects_of((MANIFESTS / name).read_text())]
-
-
-def template(*options: str) -> list[Object]:
-    assert HELM is not None
-    command = [HELM, "template", "toolgate", CHART, "--namespace", "toolgate", *options]
-    return objects_of(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def rendered(values: Object | None = None) -> list[Object]:
+    with helm.Chart.load(CHART) as chart:
+        chart.validate_schema(values)
+        files = chart.render(values, name="toolgate", namespace="toolgate")
+    return [each for text in files.values() for each in yaml.safe_load_all(text) if each]
 
 
 def one(objects: list[Object], kind: str, component: str) -> Object:
@@ -56,18 +94,32 @@ def container(workload: Object) -> Object:
     return found
 
 
+def config_of(objects: list[Object]) -> Object:
+    content = one(objects, "ConfigMap", "gateway")["data"]["litellm_config.yaml"]
+    config = yaml.safe_load(content)
+    assert isinstance(config, dict)
+    return config
+
+
 def workloads(objects: list[Object]) -> Iterator[Object]:
     yield from (each for each in objects if each["kind"] in {"Deployment", "StatefulSet"})
 
 
-def test_selectors_match_the_pods_and_the_services() -> None:
-    objects = manifests()
+def test_helm_finds_nothing_to_improve() -> None:
+    report = helm.lint(CHART, EVERYTHING, strict=True)
+    assert report["errors"] == []
+    assert [each["error"] for each in report["messages"]] == ["icon is recommended"]
+
+
+@FLEETS
+def test_selectors_match_the_pods_and_the_services(values: Object) -> None:
+    objects = rendered(values)
     for workload in workloads(objects):
         spec = workload["spec"]
         labels = spec["template"]["metadata"]["labels"]
         assert spec["selector"]["matchLabels"].items() <= labels.items()
         component = labels["app.kubernetes.io/component"]
-        service = one(objects, "Service", component)
+        service = one(objects, "Service", workload["metadata"]["name"].removeprefix("toolgate-"))
         assert service["spec"]["selector"].items() <= labels.items()
         ports = {each["name"] for each in container(workload)["ports"]}
         assert {each["targetPort"] for each in service["spec"]["ports"]} <= ports
@@ -76,7 +128,7 @@ def test_selectors_match_the_pods_and_the_services() -> None:
 
 
 def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends() -> None:
-    objects = manifests()
+    objects = rendered(EVERYTHING)
     (valkey,) = one(objects, "NetworkPolicy", "valkey")["spec"]["ingress"]
     (source,) = valkey["from"]
     assert source["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
@@ -89,7 +141,7 @@ def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backend
 
 
 def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
-    objects = manifests()
+    objects = rendered(EVERYTHING)
     assert "Secret" not in {each["kind"] for each in objects}
     settings = set(re.findall(r"`(TOOLGATE_\w+)`", (ROOT / "docs" / "settings.md").read_text()))
     for workload in workloads(objects):
@@ -97,11 +149,11 @@ def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
             name = variable["name"]
             assert not name.startswith("TOOLGATE_") or name in settings
             if re.search("KEY|SECRET|PASSWORD|TOKEN", name):
-                assert variable["valueFrom"]["secretKeyRef"]["name"] == "toolgate"
+                assert variable["valueFrom"]["secretKeyRef"]["name"] in {"toolgate", "providers"}
 
 
 def test_pods_are_restricted_and_have_limits() -> None:
-    for workload in workloads(manifests()):
+    for workload in workloads(rendered()):
         each = container(workload)
         assert each["securityContext"]["allowPrivilegeEscalation"] is False
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -110,7 +162,7 @@ def test_pods_are_restricted_and_have_limits() -> None:
 
 
 def test_a_backend_has_an_hour_to_load_its_model_and_is_ready_with_the_plug_in() -> None:
-    each = container(one(manifests(), "StatefulSet", "backend"))
+    each = container(one(rendered(), "StatefulSet", "backend-toolgate"))
     startup = each["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] == 3600
     assert "/v1/toolgate/info" in " ".join(each["readinessProbe"]["exec"]["command"])
@@ -118,22 +170,143 @@ def test_a_backend_has_an_hour_to_load_its_model_and_is_ready_with_the_plug_in()
     assert each["resources"]["limits"]["nvidia.com/gpu"] == 1
 
 
-def test_the_gateways_configuration_is_valid_and_names_the_backends(tmp_path: Path) -> None:
-    content = one(manifests(), "ConfigMap", "gateway")["data"]["litellm_config.yaml"]
+def test_the_gateways_configuration_is_the_shipped_one_with_the_backends(tmp_path: Path) -> None:
+    objects = rendered()
+    content = one(objects, "ConfigMap", "gateway")["data"]["litellm_config.yaml"]
     (path := tmp_path / "litellm_config.yaml").write_text(content)
     secrets = {
         "TOOLGATE_MASTER_KEY": "sk-0123456789abcdef",
         "TOOLGATE_BACKEND_KEY": "a-backend-key",
     }
     check(path, secrets)
-    (deployment,) = yaml.safe_load(content)["model_list"]
+    config = config_of(objects)
+    (deployment,) = config.pop("model_list")
     url = deployment["litellm_params"]["api_base"]
-    assert url == "http://toolgate-backend-0.toolgate-backend:8000"
+    assert url == "http://toolgate-backend-toolgate-0.toolgate-backend-toolgate:8000"
     shipped = yaml.safe_load((ROOT / "litellm_config.yaml").read_text())
-    rendered = yaml.safe_load(content)
-    assert rendered.keys() == shipped.keys()
-    for section in shipped.keys() - {"model_list"}:
-        assert rendered[section] == shipped[section]
+    assert config == {name: part for name, part in shipped.items() if name != "model_list"}
+
+
+def test_each_model_has_its_backends_and_their_deployments() -> None:
+    objects = rendered(EVERYTHING)
+    config = config_of(objects)
+    rows = [
+        (row["model_name"], row["litellm_params"].get("api_base")) for row in config["model_list"]
+    ]
+    small = "toolgate-backend-small"
+    assert rows == [
+        ("small", f"http://{small}-0.{small}:8000"),
+        ("small", f"http://{small}-1.{small}:8000"),
+        ("Qwen/Qwen3-32B", "http://elsewhere:8000"),
+        ("Qwen/Qwen3-32B", "http://toolgate-backend-large-0.toolgate-backend-large:8000"),
+        ("elsewhere", "http://elsewhere:8001"),
+        ("hosted", None),
+    ]
+    assert config["model_list"][0]["litellm_params"]["weight"] == 2
+    assert config["router_settings"]["fallbacks"] == [{"small": ["hosted"]}]
+    assert config["router_settings"]["disable_cooldowns"] is True
+    large = one(objects, "StatefulSet", "backend-large")
+    assert large["spec"]["replicas"] == 1
+    limits = container(large)["resources"]["limits"]
+    assert limits == {"memory": "96Gi", "nvidia.com/gpu": 4}
+    assert {"--served-model-name=Qwen/Qwen3-32B", "--tensor-parallel-size=4"} <= set(
+        container(large)["args"]
+    )
+
+
+def test_zero_and_empty_values_of_a_model_replace_the_defaults() -> None:
+    values = {
+        "models": [{"name": "a", "model": "a", "replicas": 0, "gpus": 0, "args": []}],
+        "backend": {"args": ["--enforce-eager"]},
+    }
+    objects = rendered(values)
+    backend = one(objects, "StatefulSet", "backend-a")
+    assert backend["spec"]["replicas"] == 0
+    assert "nvidia.com/gpu" not in container(backend)["resources"]["limits"]
+    assert "--enforce-eager" not in container(backend)["args"]
+    assert config_of(objects)["model_list"] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"models": [{"name": "toolgate", "servedModelName": "other", "model": "Qwen/Qwen3-8B"}]},
+        {"models": [{"name": "toolgate", "model": "Qwen/Qwen3-8B", "replicas": 2}]},
+        {"litellm": {"router_settings": {"num_retries": 1}}},
+    ],
+)
+def test_a_changed_configuration_replaces_the_pods_of_the_gateway(change: Object) -> None:
+    before, after = (
+        one(rendered(values), "Deployment", "gateway")["spec"]["template"]
+        for values in ({}, change)
+    )
+    assert before != after
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"gatewy": {}},
+        {"backend": {"model": "Qwen/Qwen3-8B"}},
+        {"gateway": {"replica": 2}},
+        {"gateway": {"ingress": {"enabled": True}}},
+        {"gateway": {"env": {"OPENAI_API_KEY": {"secretName": "providers"}}}},
+        {"models": [{"name": "a", "model": "a", "gpu": 1}]},
+        {"models": [{"name": "a", "model": "a", "resources": {"limit": {}}}]},
+        {"models": [{"name": "A/b", "model": "a"}]},
+        {"models": [{"name": "neither"}]},
+        {"monitoring": {"podMonitor": True}},
+    ],
+    ids=str,
+)
+def test_misspelt_and_missing_values_are_refused(values: Object) -> None:
+    with pytest.raises(helm.HelmError):
+        rendered(values)
+
+
+def test_scraped_jobs_have_the_names_that_the_alerts_use() -> None:
+    objects = rendered(EVERYTHING)
+    rules = one(objects, "PrometheusRule", "alerts")["spec"]["groups"]
+    assert rules == yaml.safe_load((ROOT / "deploy/prometheus/rules.yml").read_text())["groups"]
+    named = set(re.findall(r'up\{job="([\w-]+)"\}', str(rules)))
+    assert len(named) == 2
+    relabelled = set()
+    for component in ("gateway", "backend"):
+        monitor = one(objects, "PodMonitor", component)
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        (relabelling,) = endpoint["relabelings"]
+        assert relabelling["targetLabel"] == "job"
+        relabelled.add(relabelling["replacement"])
+        selector = monitor["spec"]["selector"]["matchLabels"]
+        pods = [each["spec"]["template"]["metadata"]["labels"] for each in workloads(objects)]
+        assert any(selector.items() <= labels.items() for labels in pods)
+    assert relabelled == named
+
+
+def test_the_dashboard_is_in_a_config_map_for_grafanas_sidecar() -> None:
+    dashboard = one(rendered(EVERYTHING), "ConfigMap", "dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    shown = dashboard["data"]["toolgate.json"].strip()
+    assert shown == (ROOT / "deploy" / "grafana" / "toolgate.json").read_text().strip()
+
+
+def test_other_values_render_other_fleets() -> None:
+    values = {
+        "valkey": {"enabled": False},
+        "gateway": {"autoscaling": {"enabled": False}, "replicas": 4},
+        "networkPolicy": {"enabled": False},
+        "serviceAccount": {"create": False, "name": "mine"},
+    }
+    objects = rendered(values)
+    kinds = {each["kind"] for each in objects}
+    assert not kinds & {"HorizontalPodAutoscaler", "NetworkPolicy", "ServiceAccount", "Ingress"}
+    gateway = one(objects, "Deployment", "gateway")
+    assert gateway["spec"]["replicas"] == 4
+    assert gateway["spec"]["template"]["spec"]["serviceAccountName"] == "mine"
+    names = [each["name"] for each in container(gateway)["env"]]
+    assert "TOOLGATE_REDIS_URL" in names
+    assert "REDIS_PASSWORD" not in names
 
 
 def test_the_chart_has_the_version_of_the_distribution() -> None:
@@ -144,33 +317,10 @@ def test_the_chart_has_the_version_of_the_distribution() -> None:
         assert values[part]["image"].endswith(f":{VERSION}")
 
 
-def test_every_object_is_valid_against_the_schemas_of_kubernetes() -> None:
+@FLEETS
+def test_every_object_is_valid_against_the_schemas_of_kubernetes(values: Object) -> None:
+    """Objects of the Prometheus operator have no schema here."""
     validator = pytest.importorskip("kubernetes_validate")
-    for each in manifests():
-        validator.validate(each, "1.31", strict=True)
-
-
-@needs_helm
-def test_the_manifests_are_those_of_the_chart() -> None:
-    command = [sys.executable, ROOT / "scripts" / "manifests.py", "--check"]
-    environment = os.environ | {"TOOLGATE_HELM": str(HELM)}
-    assert subprocess.run(command, check=False, env=environment).returncode == 0
-
-
-@needs_helm
-def test_other_values_render_other_fleets() -> None:
-    options = "backend.replicas=3,valkey.enabled=false,gateway.autoscaling.enabled=false"
-    objects = template("--set", options, "--set", "gateway.replicas=4,networkPolicy.enabled=false")
-    kinds = {each["kind"] for each in objects}
-    assert not kinds & {"HorizontalPodAutoscaler", "NetworkPolicy"}
-    assert one(objects, "Deployment", "gateway")["spec"]["replicas"] == 4
-    content = one(objects, "ConfigMap", "gateway")["data"]["litellm_config.yaml"]
-    assert len(yaml.safe_load(content)["model_list"]) == 3
-    names = [each["name"] for each in container(one(objects, "Deployment", "gateway"))["env"]]
-    assert "TOOLGATE_REDIS_URL" in names
-    assert "REDIS_PASSWORD" not in names
-    external = template("--set", "backend.enabled=false,backend.urls={http://a:1,http://b:1}")
-    assert "StatefulSet" in {each["kind"] for each in external}  # Valkey
-    content = one(external, "ConfigMap", "gateway")["data"]["litellm_config.yaml"]
-    urls = [each["litellm_params"]["api_base"] for each in yaml.safe_load(content)["model_list"]]
-    assert urls == ["http://a:1", "http://b:1"]
+    for each in rendered(values):
+        if not each["apiVersion"].startswith("monitoring.coreos.com/"):
+            validator.validate(each, "1.31", strict=True)

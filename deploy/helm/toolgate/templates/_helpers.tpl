@@ -2,25 +2,34 @@
 app.kubernetes.io/name: toolgate
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
+{{- with .model }}
+toolgate/model: {{ . }}
+{{- end }}
 {{- end }}
 
 {{- define "toolgate.metadata" -}}
-name: {{ .root.Release.Name }}-{{ .component }}
+name: {{ .root.Release.Name }}-{{ .component }}{{ with .model }}-{{ . }}{{ end }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "toolgate.labels" . | nindent 2 }}
   app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
   app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+  {{- with .more }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
-{{- define "toolgate.backends" -}}
-{{- if .Values.backend.enabled }}
-{{- range $at := until (int .Values.backend.replicas) }}
-- http://{{ $.Release.Name }}-backend-{{ $at }}.{{ $.Release.Name }}-backend:8000
+{{- define "toolgate.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default .Release.Name }}
 {{- end }}
-{{- end }}
-{{- range .Values.backend.urls }}
-- {{ . }}
+
+{{- /* What the pods of all workloads have in common. */}}
+{{- define "toolgate.pod" -}}
+serviceAccountName: {{ include "toolgate.serviceAccount" . }}
+automountServiceAccountToken: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -33,6 +42,36 @@ labels:
 {{- define "toolgate.env" -}}
 {{- range $name, $value := . }}
 - name: {{ $name }}
+  {{- if kindIs "map" $value }}
+  valueFrom:
+    secretKeyRef: {name: {{ $value.secret }}, key: {{ $value.key | default $name }}}
+  {{- else }}
   value: {{ $value | quote }}
+  {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* LiteLLM's configuration: the shipped one, the models, and the values of `litellm`. */}}
+{{- define "toolgate.config" -}}
+{{- $rows := list }}
+{{- range $model := .Values.models }}
+{{- $urls := $model.urls | default list }}
+{{- if $model.model }}
+{{- $service := printf "%s-backend-%s" $.Release.Name $model.name }}
+{{- $replicas := ternary $model.replicas $.Values.backend.replicas (hasKey $model "replicas") }}
+{{- range $at := until (int $replicas) }}
+{{- $urls = append $urls (printf "http://%s-%d.%s:8000" $service $at $service) }}
+{{- end }}
+{{- end }}
+{{- $name := $model.servedModelName | default $model.name }}
+{{- range $url := $urls }}
+{{- $params := dict "model" (printf "toolgate/%s" $name) "api_base" $url "api_key" "os.environ/TOOLGATE_BACKEND_KEY" }}
+{{- $row := dict "model_name" $name "litellm_params" $params }}
+{{- $rows = append $rows (mergeOverwrite $row (deepCopy ($model.litellm | default dict))) }}
+{{- end }}
+{{- end }}
+{{- $shipped := .Files.Get "files/litellm_config.yaml" | fromYaml }}
+{{- $config := mergeOverwrite $shipped (deepCopy (omit .Values.litellm "model_list")) }}
+{{- $rows = concat $rows (.Values.litellm.model_list | default list) | default list }}
+{{- set $config "model_list" $rows | toYaml }}
 {{- end }}
