@@ -24,6 +24,8 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.markup import escape
 
+from toolgate_core.run_directory import RunDirectory
+
 from ..settings import settings
 from .extras import package_command
 from .key_file import kept_key, key_path
@@ -32,7 +34,6 @@ from .processes import Child, CleanupProcess, PortInUse, StackFailed, free_port,
 from .progress.display import Look, StartDisplay
 from .progress.download import Download
 from .progress.phases import LogFollower
-from .run_directory import RunDirectory
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0

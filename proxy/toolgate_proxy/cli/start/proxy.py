@@ -40,10 +40,10 @@ def proxy(
         raise typer.BadParameter("Use either --config or --model.")
     require("proxy", "proxy")
     from toolgate_core.importing import importing
+    from toolgate_core.run_directory import RunDirectory
 
     from ...server import app as gateway
     from ...settings import settings
-    from ...stack.run_directory import RunDirectory
     from ..config_check import BadConfig, check
     from ..unknown_settings import unknown_settings
 

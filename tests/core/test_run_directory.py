@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgate_proxy.stack.run_directory import KEPT_SECONDS, RunDirectory, remove_dead_runs
+from toolgate_core.run_directory import KEPT_SECONDS, RunDirectory, remove_dead_runs
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_directories_of_live_runs_are_not_removed() -> None:
 def test_directory_of_a_killed_run_is_removed_at_the_next_start(temporary: Path) -> None:
     program = (
         "import os, signal, tempfile\n"
-        "from toolgate_proxy.stack.run_directory import RunDirectory\n"
+        "from toolgate_core.run_directory import RunDirectory\n"
         "(RunDirectory().path / 'file').touch()\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
