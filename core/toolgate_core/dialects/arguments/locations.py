@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-from .value_types import ALL, NONE, TypeReader, own_members, target_of
+from .value_types import ALL, NONE, TypeReader, combined, own_members
 
 
 class Location:
     """`types` are the types of the value at this place. They are `ALL` if the schema does not tell
     anything, or forbids the value."""
 
-    def __init__(self, document: Any, schemas: tuple[Any, ...], types: frozenset[str]) -> None:
-        self._document = document
-        self._schemas = schemas
+    def __init__(
+        self, whole: _Document, schemas: tuple[Any, ...], types: frozenset[str] = ALL
+    ) -> None:
+        self._whole = whole
+        self._schema = {"anyOf": [*schemas]}
         self.types = types
         self.key = (frozenset(map(id, schemas)), types)
         """Equal for places with the same values."""
 
     @classmethod
     def root(cls, parameters: Mapping[str, Any]) -> Location:
-        return cls(parameters, (parameters,), frozenset({"object"}))
+        return cls(_Document(parameters), (parameters,), frozenset({"object"}))
 
     def member(self, key: str | int) -> Location:
         """The place of a member of the object here, or of an item of the array."""
-        reader = TypeReader(self._document)
-        types = NONE
-        for each in self._schemas:
-            types |= reader.member(each, key)
-        found: dict[int, Any] = {}
-        for each in self._schemas:
-            found.update((id(one), one) for one in self._members(each, key, ()))
-        return Location(self._document, tuple(found.values()), types or ALL)
+        if isinstance(key, int):
+            key = min(key, self._prefix)
+        known = self._whole.members
+        if (self.key, key) not in known:
+            known[self.key, key] = self._member(key)
+        return known[self.key, key]
 
-    def _members(self, schema: Any, key: str | int, path: tuple[int, ...]) -> Iterator[Any]:
-        if not isinstance(schema, Mapping) or id(schema) in path:
-            return
-        path = (*path, id(schema))
-        yield from own_members(schema, key)
-        if (target := target_of(schema, self._document)) is not None:
-            yield from self._members(target, key, path)
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            for each in schema.get(keyword, ()):
-                yield from self._members(each, key, path)
+    def _member(self, key: str | int) -> Location:
+        types = self._whole.reader.member(self._schema, key) if self._schema["anyOf"] else NONE
+        found = {id(one): one for each in self._combined for one in own_members(each, key)}
+        return Location(self._whole, tuple(found.values()), types or ALL)
+
+    @cached_property
+    def _combined(self) -> list[Mapping[str, Any]]:
+        return combined(self._schema, self._whole.schema)
+
+    @cached_property
+    def _prefix(self) -> int:
+        """The number of items that have schemas of their own."""
+        first = (each.get("prefixItems") for each in self._combined)
+        return max((len(each) for each in first if isinstance(each, list)), default=0)
+
+
+class _Document:
+    """The schema of all arguments, and what was read in it."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.schema = schema
+        self.reader = TypeReader(schema)
+        self.members: dict[tuple[object, str | int], Location] = {}

@@ -6,7 +6,8 @@ grammar tell the two apart by these types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -15,6 +16,9 @@ from toolgate_core.schema.pattern_samples import matches
 ALL = frozenset({"string", "null", "boolean", "integer", "number", "object", "array"})
 """`integer` are numbers without fraction and exponent, `number` all others."""
 NONE: frozenset[str] = frozenset()
+MAX_COMBINED = 1_000
+"""Maximum number of schemas that one value's schema combines. The types of others are not read:
+each argument takes some microseconds for each of these schemas."""
 
 _Types = frozenset[str]
 
@@ -26,62 +30,112 @@ def argument_types(parameters: Mapping[str, Any], key: str) -> frozenset[str]:
 
 
 class TypeReader:
-    """Reads one document. References are followed once on each path, so that recursion ends."""
+    """Reads one document. The types of a schema are the largest sets that agree with those of all
+    schemas that it combines, so they do not depend on the order in which schemas are read, nor on
+    references that lead back. Each schema is read once."""
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._visited: list[Any] = []
-        self._visited_for_members: list[Any] = []
+        self._values: dict[int, _Types] = {}
+        """By identity: the types of the values of a schema."""
 
     def member(self, schema: Any, key: str | int) -> _Types:
         """The types of the member `key` of the objects that `schema` describes, or of the item
         `key` of the arrays."""
-        if not isinstance(schema, Mapping):
-            return NONE if schema is False else ALL
-        if ("object" if isinstance(key, str) else "array") not in _own_types(schema):
-            return NONE
-        if any(each is schema for each in self._visited_for_members):
-            return ALL
-        self._visited_for_members.append(schema)
-        try:
-            found = self._own_member(schema, key)
-            if (target := self._target(schema)) is not None:
-                found &= self.member(target, key)
-            for each in _list(schema, "allOf"):
-                found &= self.member(each, key)
-            for keyword in ("anyOf", "oneOf"):
-                if branches := _list(schema, keyword):
-                    found &= _union(self.member(each, key) for each in branches)
-            return found
-        finally:
-            self._visited_for_members.pop()
+        kind = "object" if isinstance(key, str) else "array"
+
+        def own(each: Mapping[str, Any]) -> _Types:
+            if kind not in _own_types(each):
+                return NONE
+            return reduce(frozenset.intersection, map(self.value, own_members(each, key)), ALL)
+
+        return self._types(schema, own, {})
 
     def value(self, schema: Any) -> _Types:
         """The types of the values that `schema` describes."""
+        return self._types(schema, _own_types, self._values)
+
+    def _types(
+        self, schema: Any, own: Callable[[Mapping[str, Any]], _Types], known: dict[int, _Types]
+    ) -> _Types:
+        """The types of a schema whose own keywords allow `own`. Adds them to `known`."""
         if not isinstance(schema, Mapping):
             return NONE if schema is False else ALL
-        if any(each is schema for each in self._visited):
-            return ALL
-        self._visited.append(schema)
-        try:
-            found = _own_types(schema)
-            if (target := self._target(schema)) is not None:
-                found &= self.value(target)
-            for each in _list(schema, "allOf"):
-                found &= self.value(each)
-            for keyword in ("anyOf", "oneOf"):
-                if branches := _list(schema, keyword):
-                    found &= _union(self.value(each) for each in branches)
-            return found
-        finally:
-            self._visited.pop()
+        if id(schema) not in known:
+            new = [each for each in combined(schema, self._document) if id(each) not in known]
+            solver = _Solver(known)
+            for each in new:
+                solver.add(each, own(each), _groups(each, self._document))
+            solver.run()
+        return known.get(id(schema), ALL)
 
-    def _own_member(self, schema: Mapping[str, Any], key: str | int) -> _Types:
-        return reduce(frozenset.intersection, map(self.value, own_members(schema, key)), ALL)
 
-    def _target(self, schema: Mapping[str, Any]) -> Any:
-        """The target of a local reference; None if there is none."""
-        return target_of(schema, self._document)
+class _Solver:
+    """Excludes types until all schemas agree. A schema excludes a type if one of its groups of
+    branches does, and a group does if all of its branches do. Each exclusion of a branch is passed
+    on once, so the steps are in proportion to the size of the schemas."""
+
+    def __init__(self, known: dict[int, _Types]) -> None:
+        self._known = known
+        self._finished = {**known}
+        self._users: dict[int, list[tuple[int, Counter[str]]]] = defaultdict(list)
+        """By branch: each schema that has it in a group, and that group's number of branches which
+        allow a type, by type."""
+        self._excluded: list[tuple[int, _Types]] = []
+
+    def add(self, schema: Mapping[str, Any], own: _Types, groups: Iterable[list[Any]]) -> None:
+        self._known[id(schema)] = ALL
+        self._exclude(id(schema), ALL - own)
+        for group in groups:
+            branches = [each for each in group if each is not False]
+            allowing = Counter(dict.fromkeys(ALL, len(branches)))
+            for each in branches:
+                if isinstance(each, Mapping):
+                    self._users[id(each)].append((id(schema), allowing))
+                    self._pass_on(id(schema), allowing, ALL - self._finished.get(id(each), ALL))
+            if not branches:
+                self._exclude(id(schema), ALL)
+
+    def run(self) -> None:
+        while self._excluded:
+            branch, types = self._excluded.pop()
+            for user, allowing in self._users[branch]:
+                self._pass_on(user, allowing, types)
+
+    def _pass_on(self, user: int, allowing: Counter[str], types: _Types) -> None:
+        """One branch of a group excludes more types."""
+        allowing.subtract(types)
+        self._exclude(user, frozenset(each for each in types if not allowing[each]))
+
+    def _exclude(self, schema: int, types: _Types) -> None:
+        new = self._known[schema] & types
+        if new:
+            self._known[schema] -= new
+            self._excluded.append((schema, new))
+
+
+def combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
+    """A schema and all schemas that it combines for the same value, each once. Empty if there
+    are more than `MAX_COMBINED`."""
+    pending: list[Any] = [schema]
+    found: dict[int, Mapping[str, Any]] = {}
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Mapping) and id(each) not in found:
+            found[id(each)] = each
+            if len(found) > MAX_COMBINED:
+                return []
+            for group in _groups(each, document):
+                pending.extend(group)
+    return [*found.values()]
+
+
+def _groups(schema: Mapping[str, Any], document: Any) -> Iterator[list[Any]]:
+    """The schemas that `schema` combines. A value satisfies one or more of each group."""
+    if (target := target_of(schema, document)) is not None:
+        yield [target]
+    yield from ([each] for each in _list(schema, "allOf"))
+    yield from (branches for word in ("anyOf", "oneOf") if (branches := _list(schema, word)))
 
 
 def own_members(schema: Mapping[str, Any], key: str | int) -> list[Any]:
@@ -153,7 +207,3 @@ def _types_of(values: Iterable[object]) -> _Types:
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
     value = schema.get(keyword)
     return value if isinstance(value, list) else []
-
-
-def _union(types: Iterable[_Types]) -> _Types:
-    return frozenset().union(*types)
