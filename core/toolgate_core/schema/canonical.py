@@ -25,6 +25,10 @@ MAX_DEPTH = 100
 MAX_NODES = 100_000
 """Maximum number of values in a schema, including annotations. The canonical form takes some
 microseconds for each. schema/limits.py limits the number of values in the canonical form."""
+MAX_POINTERS = 10_000_000
+"""Maximum length of the JSON Pointers of all values in a schema together, in characters. They
+repeat the names of members around a value, so one long name can multiply its size. Those of the
+largest real schema have 0.3 million."""
 
 TEXT = "x-toolgate-text"
 """The only keyword of the schema of content that is not JSON. Its value is {"choice": [text, …]} or
@@ -118,18 +122,26 @@ def _data(value: object) -> Any:
 
 
 def _check_extent(value: object, param: str) -> None:
-    """Check depth and number of values without recursion, before recursive functions run."""
-    level: list[object] = [value]
-    nodes = 1
+    """Check depth, number of values and length of their pointers without recursion, before
+    recursive functions run."""
+    level: list[tuple[int, object]] = [(0, value)]
+    nodes, pointers = 1, 0
     for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in _children(parent)]
+        level = [child for length, parent in level for child in _children(length, parent)]
         if not level:
             return
         nodes += len(level)
+        pointers += sum(length for length, _ in level)
         if nodes > MAX_NODES:
             raise SchemaTooComplex(
                 f"{param} has more than {MAX_NODES:,} values. Split the tool, or shorten its enums "
                 "and examples.",
+                pointer="",
+                param=param,
+            )
+        if pointers > MAX_POINTERS:
+            raise SchemaTooComplex(
+                f"{param} has long names around many values. Shorten the names, or split the tool.",
                 pointer="",
                 param=param,
             )
@@ -138,7 +150,10 @@ def _check_extent(value: object, param: str) -> None:
     )
 
 
-def _children(value: object) -> list[object]:
+def _children(length: int, value: object) -> list[tuple[int, object]]:
+    """The values directly inside a value, each with the length of its JSON Pointer."""
     if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, list) else []
+        return [(length + 1 + len(str(name)), child) for name, child in value.items()]
+    if isinstance(value, list):
+        return [(length + 2, child) for child in value]
+    return []

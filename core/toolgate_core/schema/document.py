@@ -22,6 +22,10 @@ MAX_REFERENCE_LENGTH = 2_000_000
 """Maximum length of all references as JSON Pointers, in characters. Pointers repeat names that the
 given schema has only once, so many references can multiply its size."""
 
+MAX_URI_LENGTH = 2_000_000
+"""Maximum length of all identifiers and references as absolute URIs, in characters. They repeat the
+identifier to which they are relative."""
+
 
 def normalise(schema: Any, *, param: str | None = None) -> Any:
     """A copy of `schema` whose only references are `$ref: "#"` and `$ref: "#/…"`.
@@ -53,6 +57,7 @@ class _Document:
         """By identity of the subschema: the targets of its references."""
         self._truly_dynamic = False
         self._written = 0  # characters of references so far
+        self._joined = 0  # characters of URIs so far
         self._recursive = 0
         """Number of subschemas with a `$recursiveAnchor`."""
 
@@ -199,6 +204,13 @@ class _Document:
         """The URI resolved against its base, and its fragment. urllib does not join URNs."""
         if uri.startswith("#"):
             return base, uri[1:]
+        self._joined += len(base) + len(uri)
+        if self._joined > MAX_URI_LENGTH:
+            raise SchemaTooComplex(
+                "The identifiers and references of this schema are long URIs. Shorten them.",
+                pointer=joined(trail),
+                param=self._param,
+            )
         try:
             resolved, fragment = urldefrag(urljoin(base, uri))
         except ValueError as error:

@@ -8,6 +8,8 @@ import jsonschema_rs
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))
+MAX_SAMPLE = 10_000
+"""Maximum length of what a repeated part matches. Repetitions inside each other multiply it."""
 _CLASSES = {"d": "0", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "n": "\n", "t": "\t"}
 
 
@@ -58,7 +60,7 @@ class _Sampler:
         while self._peek() not in ("", "|", ")"):
             part = self._part()
             least = self._least()
-            if least > 64:
+            if least > 64 or len(part) * least > MAX_SAMPLE:
                 raise ValueError("too long")
             parts.append(part * least)
         return "".join(parts)

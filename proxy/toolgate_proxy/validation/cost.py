@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import unquote
+
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 UNBOUNDED = 10**12
 """Larger than any limit."""
@@ -20,6 +21,8 @@ _LOOKAROUND = re.compile(r"\(\?(?!:|[ims]+[:)])|\\[1-9k]")
 _COUNT = re.compile(r"\{(\d*),?(\d*)\}")
 MAX_PATTERN = 1_000
 """Maximum length of a pattern multiplied by its repetition counts."""
+MAX_COUNT = 20
+"""Maximum length of a repetition count. Python does not read numbers of any length."""
 
 _UNSUPPORTED_REFERENCES = frozenset({"$dynamicRef", "$recursiveRef", "$id", "id"})
 """References that are not followed here, and keywords that change the root of JSON Pointers when
@@ -78,24 +81,21 @@ class _Walk:
         return UNBOUNDED if weight is None else weight
 
     def _target(self, reference: str) -> Any:
-        if reference != "#" and not reference.startswith("#/"):
+        pointer = pointer_of_ref(reference)
+        if pointer is None:
             return None
-        target: Any = self._root
-        for step in unquote(reference[1:]).split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, dict) and name in target:
-                target = target[name]
-            elif isinstance(target, list) and name.isdigit() and int(name) < len(target):
-                target = target[int(name)]
-            else:
-                return None
-        return target
+        try:
+            return at_pointer(self._root, pointer)
+        except (LookupError, ValueError):
+            return None
 
 
 def _pattern(pattern: str) -> int:
     if _LOOKAROUND.search(pattern):
         return UNBOUNDED
     size = len(pattern)
-    for low, high in _COUNT.findall(pattern):
-        size *= max(int(low or 0), int(high or 0), 1)
+    for count in _COUNT.finditer(pattern):
+        if size > MAX_PATTERN or len(count.group()) > MAX_COUNT:
+            return UNBOUNDED
+        size *= max(int(count[1] or 0), int(count[2] or 0), 1)
     return size if size <= MAX_PATTERN else UNBOUNDED

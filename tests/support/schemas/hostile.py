@@ -116,7 +116,13 @@ def _ids(levels: int, width: int, length: int) -> Schema:
     inner: Schema = {"type": "object", "properties": members}
     for _ in range(levels):
         inner = _object(a=inner) | {"$id": f"{'n' * length}/"}
-    return inner | {"$id": "http://example.com/"}
+    return {"type": "object", "properties": {"a": inner}, "$id": "http://example.com/"}
+
+
+def _long_name(length: int, members: int) -> Schema:
+    """A name of which each pointer below it has a copy."""
+    inside = {f"p{at}": {"type": "null"} for at in range(members)}
+    return _object(**{"n" * length: {"type": "object", "properties": inside}})
 
 
 HOSTILE: dict[str, Schema] = {
@@ -156,12 +162,17 @@ HOSTILE: dict[str, Schema] = {
         }
     ),
     "nested identifiers": _ids(8, 1_500, 12_000),
+    "long names": _long_name(100_000, 5_000),
     "backtracking name": _object(
         **{"a" * 60 + "!": {"type": "string"}},
     )
     | {"patternProperties": {"^(a|aa)+$": {"type": "string"}, "^(a+)+b?$": {"type": "string"}}},
     "a count of 5,000 digits": _object(a={"type": "string", "pattern": "a{" + "9" * 5_000 + "}"}),
-    "nested counts": _object(a={"type": "string", "pattern": "((((a{0,60}){0,60}){0,60}){0,60})"}),
+    "nested counts": _object(a={"type": "string", "pattern": "((((a{60}){60}){60}){60}){60}"}),
+    "many counts": _object(a={"type": "string", "pattern": "a{99999999999}" * 50_000}),
+    "a wide class": _object(
+        a={"type": "string", "pattern": "[" + "".join(map(chr, range(0x4E00, 0x9000))) * 4 + "]"}
+    ),
     "wide negation": _object(
         a={"not": {"anyOf": [_object(**{f"p{at}": {"const": at}}) for at in range(200)]}}
     ),

@@ -57,7 +57,10 @@ def _part(kind: str, value: Any, groups: dict[int, str]) -> str | None:
             if not value[0] or value[0] > MAX_LENGTH:
                 return "" if not value[0] else None
             text = _text(value[2], groups)
-            return None if text is None else text * value[0]
+            # Repetitions inside each other multiply the length.
+            if text is None or len(text) * value[0] > MAX_LENGTH:
+                return None
+            return text * int(value[0])
         case "ATOMIC_GROUP":
             return _text(value, groups)
         case "GROUPREF":
