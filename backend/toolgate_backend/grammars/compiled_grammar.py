@@ -8,8 +8,9 @@ from typing import Any
 
 from toolgate_core import grammar_key
 from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import NO_HINTS, Hints
 
-from .completions.hints import NO_HINTS, Hints, hints_of
+from .completions.hints import hints_of
 from .completions.scan import Scan
 from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher

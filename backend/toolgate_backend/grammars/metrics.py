@@ -46,6 +46,11 @@ BLOB_REJECTS = Counter(
     "Compiled grammars from the gateway that could not be loaded. The grammar was compiled from "
     "its schema instead.",
 )
+ABANDONED_LOADS = Counter(
+    "toolgate_backend_abandoned_loads",
+    "Grammars that passed the quarantine, but whose load in the engine did not end within the "
+    "limits. The schema is refused, and the thread that loaded it was replaced.",
+)
 LOADED_GRAMMARS = Gauge(
     "toolgate_backend_loaded_grammars",
     "Grammars that this API process keeps loaded in the engine's workers.",

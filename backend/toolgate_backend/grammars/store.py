@@ -1,21 +1,28 @@
 """The compiled grammars of one engine process, by key.
 
-Each worker has one store. Loading returns immediately: blobs and compiles run in a small thread
-pool, outside the step loop, and the caller polls for the verdict. The API processes decide which
-grammars are loaded (registry.py). Each is an owner of its grammars; a grammar is removed when its
-last owner releases it.
+Each worker has one store. Loading returns immediately: blobs and compiles run in a few threads,
+outside the step loop, and the caller polls for the verdict. The API processes decide which grammars
+are loaded (registry.py). Each is an owner of its grammars; a grammar is removed when its last owner
+releases it.
+
+All schemas have passed the quarantine, and nothing is computed from them here that the quarantine
+can compute. A load that does not end all the same is abandoned (loader_threads.py), and its grammar
+is refused from then on.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Barrier, Lock
+from functools import partial
+from threading import Lock
+from typing import Any
 
 from toolgate_core.errors import BackendUnavailable, SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
@@ -24,14 +31,19 @@ from ..errors import BlobRejected, GrammarNotLoaded
 from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
-from .compiler import NICENESS, Compiler, CompileResult, RewrittenSchema
-from .completions.hints import hints_of
-from .usual_length import extra_tokens
+from .compiler import Compiler, CompileResult, RewrittenSchema
+from .loader_threads import Abandoned, LoaderThreads, LoadLimits
 from .value_limits import limits_of
 
+logger = logging.getLogger(__name__)
+
 COMPILER_CACHE_BYTES = 512 * 1024 * 1024
-STACK_BYTES = 32 * 2**20
-"""Stack size of a compiling thread. The memory is reserved, not used."""
+THREADS = 2
+CPU_SHARE, WALL_SHARE = 2, 4
+"""The limits of a load as multiples of those of the quarantine, which has done more for the same
+schema."""
+MAX_ABANDONED = 10_000
+"""Maximum number of grammars that are remembered because their load was abandoned."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
 FORMAT = 12
@@ -56,13 +68,16 @@ class _Entry:
 
 
 class GrammarStore:
-    def __init__(self, vocabulary: Vocabulary, *, threads: int = 2) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, limits: LoadLimits | None = None) -> None:
         self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
         self._entries: dict[str, _Entry] = {}
+        self._abandoned: OrderedDict[str, GrammarVerdict] = OrderedDict()
+        """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
         self._lock = Lock()
-        self._pool = _compile_pool(threads)
-        self.cache_warmed = self._pool.submit(self._compiler.warm_cache)
+        self._threads = LoaderThreads(THREADS, limits or _load_limits())
+        self.cache_warmed: Future[None] = Future()
         """Done when the parts that nearly all tools share are compiled."""
+        self._threads.submit(self._warm_cache)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -70,23 +85,29 @@ class GrammarStore:
     def load(self, owner: str, sources: Mapping[str, str]) -> None:
         """Start to load the keys that are not loaded yet, and return immediately.
 
-        Each source is the JSON of `{name, parameters, blob, rewritten, residual, least_tokens,
-        growth}`, in which `parameters` and `rewritten` are JSON texts. The pool parses them. A
-        grammar that was too complex, or that this process failed to load, is tried again.
+        Each source is the JSON of `{name, parameters, blob, rewritten, residual, measurements}`, in
+        which `parameters` and `rewritten` are JSON texts. The threads parse them. A grammar that
+        was too complex, or that this process failed to load, is tried again.
         """
         for key, source in sources.items():
             with self._lock:
                 loaded = key in self._entries
                 entry = self._entries.setdefault(key, _Entry())
                 entry.owners.add(owner)
+                if key in self._abandoned:
+                    entry.verdict = self._abandoned[key]
+                    continue
                 retry = entry.verdict is not None and entry.verdict.code in RETRIED
                 if retry:
                     entry.verdict = None
             if retry or not loaded:
-                self._pool.submit(self._load, key, source)
+                self._threads.submit(partial(self._load, key, source), key)
 
     def verdicts(self, keys: Iterable[str]) -> list[GrammarVerdict]:
-        """The verdicts of those `keys` that have one."""
+        """The verdicts of those `keys` that have one. The API processes poll while grammars load,
+        so this is also where loads that do not end are found."""
+        for key in self._threads.abandon_overdue():
+            self._refuse(key)
         entries = (self._entries.get(key) for key in keys)
         return [entry.verdict for entry in entries if entry is not None and entry.verdict]
 
@@ -108,10 +129,41 @@ class GrammarStore:
             )
         return entry.compiled
 
+    def _warm_cache(self) -> None:
+        try:
+            self._compiler.warm_cache()
+        except Exception as error:  # noqa: BLE001 - passed on to the waiting caller
+            self.cache_warmed.set_exception(error)
+        else:
+            self.cache_warmed.set_result(None)
+
+    def _refuse(self, key: str) -> None:
+        """Refuse a grammar whose load was abandoned, also if it is loaded again."""
+        logger.error(
+            "Toolgate: loading the grammar %s did not end within the limits. Its schema is refused "
+            "from now on, and the thread was replaced. Report the schema as a fault of Toolgate.",
+            key,
+        )
+        verdict = GrammarVerdict(
+            key=key,
+            status="refused",
+            reason="loading it takes too long. Split the tool or simplify its schema",
+            pointer="",
+            code=SchemaTooComplex.code,
+        )
+        with self._lock:
+            self._abandoned[key] = verdict
+            if len(self._abandoned) > MAX_ABANDONED:
+                self._abandoned.popitem(last=False)
+            if key in self._entries:
+                self._entries[key].verdict = verdict
+
     def _load(self, key: str, source: str) -> None:
         compiled: MeasuredGrammar | None = None
         try:
             verdict, compiled = self._load_or_compile(key, **json.loads(source))
+        except Abandoned:
+            raise
         except BaseException as error:  # noqa: BLE001 - without a verdict, the caller would poll forever
             verdict = GrammarVerdict(
                 key=key,
@@ -121,7 +173,7 @@ class GrammarStore:
             )
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None:
+            if entry is not None and key not in self._abandoned:
                 entry.compiled, entry.verdict = compiled, verdict
 
     def _load_or_compile(
@@ -133,8 +185,7 @@ class GrammarStore:
         blob: str | None = None,
         rewritten: str | None = None,
         residual: Sequence[dict[str, str]] = (),
-        least_tokens: int | None = None,
-        growth: int | None = None,
+        measurements: Mapping[str, Any],
     ) -> tuple[GrammarVerdict, MeasuredGrammar | None]:
         keywords = tuple(ResidualKeyword.model_validate(keyword) for keyword in residual)
         # The quarantine has already rewritten the schema, so it is used unchanged.
@@ -147,43 +198,25 @@ class GrammarStore:
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
-        measurements = {"least_tokens": least_tokens, "growth": growth}
-        verdict = outcome.verdict.model_copy(update=measurements)
-        schema = json.loads(parameters)
+        verdict = GrammarVerdict(**vars(outcome.verdict) | measurements)
         measured = MeasuredGrammar(
             outcome.grammar,
-            least_tokens,
-            growth or 0,
+            verdict.least_tokens,
+            verdict.growth or 0,
             name,
-            extra_tokens(schema),
-            hints_of(schema),
-            limits_of(outcome.grammar, schema),
+            verdict.extra_tokens or 0,
+            verdict.hints,
+            limits_of(outcome.grammar, json.loads(parameters)),
         )
         return verdict, measured
 
 
-def _lower_priority() -> None:
-    """Lower this thread's priority below that of the engine, whose niceness it inherited."""
-    with suppress(OSError):  # only Linux has a niceness for each thread
-        niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
-
-
-def _compile_pool(threads: int) -> ThreadPoolExecutor:
-    """A pool whose threads have larger stacks than the quarantine's process. Native code that
-    recursed without a stack overflow there must not overflow here. A thread's default stack may be
-    2 MB, whereas that of a process is not limited."""
-    before = threading.stack_size(STACK_BYTES)
-    try:
-        pool = ThreadPoolExecutor(
-            threads, thread_name_prefix="toolgate-compile", initializer=_lower_priority
-        )
-        barrier = Barrier(threads)
-        for _ in range(threads):  # each job starts a thread, because the earlier ones wait
-            pool.submit(barrier.wait)
-    finally:
-        threading.stack_size(before)
-    return pool
+def _load_limits() -> LoadLimits:
+    quarantine = settings()
+    return LoadLimits(
+        cpu_seconds=CPU_SHARE * quarantine.quarantine_cpu_seconds,
+        wall_seconds=WALL_SHARE * quarantine.quarantine_wall_seconds,
+    )
 
 
 # --- methods added to vLLM's workers ---

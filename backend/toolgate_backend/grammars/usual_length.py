@@ -24,20 +24,19 @@ def extra_tokens(parameters: dict[str, Any]) -> int:
 
 
 class _Estimate:
-    """Each subschema counts once on a path, so that references may be cyclic."""
+    """Each subschema is estimated once, however often it is referenced."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self._path: set[int] = set()
+        self._known: dict[int, int] = {}
 
     def of(self, schema: Any) -> int:
-        if not isinstance(schema, dict) or id(schema) in self._path:
+        if not isinstance(schema, dict):
             return 0
-        self._path.add(id(schema))
-        try:
-            return min(MAX_TOKENS, self._of(schema))
-        finally:
-            self._path.discard(id(schema))
+        if id(schema) not in self._known:
+            self._known[id(schema)] = 0  # for references back to this schema
+            self._known[id(schema)] = min(MAX_TOKENS, self._of(schema))
+        return self._known[id(schema)]
 
     def _of(self, schema: dict[str, Any]) -> int:
         if "enum" in schema or "const" in schema:

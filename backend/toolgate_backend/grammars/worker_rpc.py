@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import GrammarSource, GrammarVerdict
+from toolgate_core.wire import MEASUREMENTS, GrammarSource, GrammarVerdict
 
 from . import metrics
 
@@ -111,6 +112,8 @@ class WorkerRpc:
                 metrics.BLOB_REJECTS.inc()
         for each in compiled:
             metrics.compiled(each, place="worker")
+        if verdict.code == SchemaTooComplex.code:
+            metrics.ABANDONED_LOADS.inc()
         if verdict.status == "ready":
             metrics.GRAMMAR_LOADS.labels("compiled" if compiled else "blob").inc()
 
@@ -124,7 +127,6 @@ def source_text(source: GrammarSource) -> str:
             "blob": source.blob,
             "rewritten": source.rewritten,
             "residual": [keyword.model_dump() for keyword in source.residual],
-            "least_tokens": source.least_tokens,
-            "growth": source.growth,
+            "measurements": source.model_dump(include={*MEASUREMENTS}),
         }
     )

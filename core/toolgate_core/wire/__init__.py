@@ -30,7 +30,16 @@ from .events import (
     stream_event,
     stream_events,
 )
-from .grammars import GrammarSource, GrammarVerdict, GrammarVerdicts, LoadGrammars, ResidualKeyword
+from .grammars import (
+    MEASUREMENTS,
+    NO_HINTS,
+    GrammarSource,
+    GrammarVerdict,
+    GrammarVerdicts,
+    Hints,
+    LoadGrammars,
+    ResidualKeyword,
+)
 from .info import Info, Limits, MarkIds, Status
 from .instances import (
     MAX_INSTANCE_LENGTH,
@@ -61,6 +70,8 @@ __all__ = [
     "FORMAT",
     "MAX_INSTANCES",
     "MAX_INSTANCE_LENGTH",
+    "MEASUREMENTS",
+    "NO_HINTS",
     "Candidate",
     "ChatPrompt",
     "CountTokens",
@@ -71,6 +82,7 @@ __all__ = [
     "GrammarSource",
     "GrammarVerdict",
     "GrammarVerdicts",
+    "Hints",
     "Info",
     "InstanceWalk",
     "InstanceWalks",

@@ -19,6 +19,18 @@ class ResidualKeyword(Message):
     keyword: str
 
 
+class Hints(Message):
+    """What a schema says about short values, for the search for short completions."""
+
+    names: tuple[str, ...] = ()
+    """The names of required members, of all objects, the innermost first."""
+    texts: tuple[str, ...] = ()
+    """Short strings that match the patterns."""
+
+
+NO_HINTS = Hints()
+
+
 class GrammarSource(Message):
     """A request to load one tool's grammar. `parameters` is canonical (see `grammar_key`)."""
 
@@ -36,11 +48,13 @@ class GrammarSource(Message):
     """The keywords that `rewritten` does not enforce."""
     least_tokens: int | None = None
     growth: int | None = None
+    extra_tokens: int | None = None
+    hints: Hints = NO_HINTS
     """With `examined`: the measurements of the other backend (see `GrammarVerdict`)."""
 
     def after(self, verdict: GrammarVerdict) -> GrammarSource:
         """The source with the results of `verdict`, so that the next load does not repeat work."""
-        found = ("blob", "rewritten", "residual", "least_tokens", "growth")
+        found = ("blob", "rewritten", "residual", *MEASUREMENTS)
         return self.model_copy(
             update={"examined": True} | {name: getattr(verdict, name) for name in found}
         )
@@ -76,6 +90,13 @@ class GrammarVerdict(Message):
     found none."""
     growth: Count | None = None
     """Upper bound on the tokens by which one token can lengthen the shortest end of a call."""
+    extra_tokens: int | None = None
+    """By how many tokens a usual call is longer than the shortest one."""
+    hints: Hints = NO_HINTS
+
+
+MEASUREMENTS = ("least_tokens", "growth", "extra_tokens", "hints")
+"""The fields of a verdict that the quarantine measures. The engine does not compute them again."""
 
 
 class GrammarVerdicts(Message):

@@ -9,6 +9,7 @@ from typing import Any
 from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars import store, worker_rpc
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.loader_threads import LoadLimits
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -24,8 +25,8 @@ PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format(
 class WorkerRpc:
     """Two ranks' stores behind the shape of `collective_rpc`."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.stores = [GrammarStore(vocabulary), GrammarStore(vocabulary)]
+    def __init__(self, vocabulary: Vocabulary, limits: LoadLimits | None = None) -> None:
+        self.stores = [GrammarStore(vocabulary, limits=limits) for _ in range(2)]
         self.calls: list[str] = []
 
     async def __call__(self, method: str, args: Sequence[Any] = ()) -> list[Any]:

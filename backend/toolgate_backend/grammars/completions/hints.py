@@ -7,10 +7,10 @@ pattern.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import Hints
 
 from .shortest_match import shortest_match
 
@@ -31,17 +31,6 @@ MAX_NAMES = 256
 MAX_TEXTS = 64
 
 
-@dataclass(frozen=True)
-class Hints:
-    names: tuple[str, ...] = ()
-    """The names of required members, of all objects, the innermost first."""
-    texts: tuple[str, ...] = ()
-    """Short strings that match the patterns."""
-
-
-NO_HINTS = Hints()
-
-
 def hints_of(parameters: dict[str, Any]) -> Hints:
     names: dict[str, None] = {}
     texts: dict[str, None] = {}
@@ -50,7 +39,7 @@ def hints_of(parameters: dict[str, Any]) -> Hints:
             names |= dict.fromkeys(_required(schema))
             texts |= dict.fromkeys(_texts(schema))
     # An object that is open also accepts the names of those around it.
-    return Hints(tuple(reversed(names))[:MAX_NAMES], tuple(texts)[:MAX_TEXTS])
+    return Hints(names=tuple(reversed(names))[:MAX_NAMES], texts=tuple(texts)[:MAX_TEXTS])
 
 
 def _required(schema: dict[str, Any]) -> Iterator[str]:

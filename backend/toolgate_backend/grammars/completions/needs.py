@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .hints import Hints
+from toolgate_core.wire import Hints
+
 from .scan import Scan
 
 _QUOTE, _BACKSLASH, _BRACKET = b'"\\['

@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from toolgate_core.dialects.codecs import Json
+from toolgate_core.wire import NO_HINTS, Hints
 
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, words_per_row
@@ -24,7 +25,6 @@ from ...tokens.units import mark_unit
 from ..engines.engine import Matcher
 from .beginnings import Beginnings
 from .ending import Path, ending_rest, ends_text
-from .hints import NO_HINTS, Hints
 from .needs import Needs
 from .scan import Scan
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.wire import GrammarVerdict, InstanceWalk
+from toolgate_core.wire import MEASUREMENTS, GrammarVerdict, InstanceWalk
 
 from ...errors import BlobRejected
 from ..compiled_grammar import measure
@@ -133,7 +133,7 @@ def add_measurements(
         return reply
     compile_ms, size_mb = reply.verdict.compile_ms or 0.0, compiler.size(grammar) / 2**20
     worth_packing = compile_ms >= max(BLOB_MIN_COMPILE_MS, BLOB_MIN_MS_PER_MB * size_mb)
-    values = {"least_tokens": measured.least_tokens, "growth": measured.growth}
+    values = {name: getattr(measured, name) for name in MEASUREMENTS}
     reply = _update_verdict(reply, values)
     return _with_blob(compiler, job, reply, grammar) if worth_packing else reply
 

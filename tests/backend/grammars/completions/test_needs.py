@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_backend.grammars.completions.hints import Hints
 from toolgate_backend.grammars.completions.needs import Needs
 from toolgate_backend.grammars.completions.scan import Scan
+from toolgate_core.wire import Hints
 
 
 def after(*texts: bytes, scan: Scan = Scan()) -> Needs:  # noqa: B008 - frozen
