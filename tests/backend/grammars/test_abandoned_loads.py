@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over, source
-from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.loader_threads import LoadLimits
 from toolgate_backend.grammars.registry import COMPLEX_RETRY_SECONDS
+from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
 ENDLESS = "endless"
@@ -22,18 +22,16 @@ ENDLESS = "endless"
 def endless(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of the endless loads that were begun."""
     begun: list[str] = []
-    compile_ = Compiler.compile
+    load = GrammarStore._load_or_compile
 
-    def compile_or_run_on(
-        self: Compiler, key: str, name: str, parameters: str, rewritten: Any = None
-    ) -> Any:
-        if name != ENDLESS or rewritten is None:  # None: in the quarantine's place
-            return compile_(self, key, name, parameters, rewritten)
+    def load_or_run_on(self: GrammarStore, key: str, *, name: str, **source: Any) -> Any:
+        if name != ENDLESS:
+            return load(self, key, name=name, **source)
         begun.append(key)
         while True:
             pass
 
-    monkeypatch.setattr(Compiler, "compile", compile_or_run_on)
+    monkeypatch.setattr(GrammarStore, "_load_or_compile", load_or_run_on)
     return begun
 
 
