@@ -29,6 +29,7 @@ from toolgate_core.wire import ResidualKeyword
 
 from .keys.key import Key
 from .keys.limit_kinds import Tokens
+from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
 """Key of the request's context in the ASGI scope."""
@@ -163,6 +164,17 @@ class RequestContext:
         release, self.on_admitted = self.on_admitted, None
         if release is not None:
             release()
+
+    @property
+    def owner(self) -> str:
+        """Who may use the data that the request creates: the team of its key, or the key. Empty
+        without an authenticated sender."""
+        if self.key is not None:
+            team = self.key.terms.team
+            return f"team {team}" if team else f"key {self.key.id}"
+        if self.authenticated:
+            return MASTER_KEY
+        return "" if self.identity is None else f"caller {self.identity}"
 
     async def settle(self) -> None:
         """Settles the reservation. Later calls do nothing."""

@@ -19,6 +19,8 @@ from .settings import Settings
 NONCE_BYTES = 12
 FINGERPRINT_BYTES = 6
 VERSION = b"\x01"
+MASTER_KEY = "master key"
+"""The owner of what the master key creates."""
 
 
 class SealBroken(Exception):

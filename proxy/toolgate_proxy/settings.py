@@ -160,6 +160,10 @@ class RoutingSettings(Section):
     """Interval of the health probes of a backend, in seconds."""
     health_timeout: float = Field(default=2.0, gt=0)
     """Time limit of a health probe, in seconds."""
+    prefix_cache: Literal["owner", "shared"] = "owner"
+    """Who may use a prompt that a backend has cached. `owner`: the team that sent it, or the key if
+    it has no team. `shared`: everyone, so that common prompts are computed once, but response times
+    and `cached_tokens` show whether [anyone else has sent a prompt](security.md#prefix-cache)."""
     prefix_affinity: bool = True
     """Whether prompts with the same prefix or `prompt_cache_key` are sent to the same deployment of
     a model, which has the prefix cached, while that deployment has capacity."""

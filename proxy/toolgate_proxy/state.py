@@ -15,6 +15,7 @@ from .limits.limiter import Limiter
 from .limits.socket_limit import SocketLimit
 from .recent_requests import RecentRequests
 from .response_store.store import ResponseStore
+from .routing.cache_salts import CacheSalts
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
 from .sealing import Sealer
@@ -38,7 +39,11 @@ class GatewayState:
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
         self.kept_reasoning = KeptReasoning.from_settings(settings)
-        self.affinity = PrefixAffinity(self.deployments) if settings.prefix_affinity else None
+        shared = settings.prefix_cache == "shared"
+        self.cache_salts = CacheSalts(self.sealer, shared=shared)
+        self.affinity: PrefixAffinity | None = None
+        if settings.prefix_affinity:
+            self.affinity = PrefixAffinity(self.deployments, shared=shared)
 
     async def aclose(self) -> None:
         await self.limiter.aclose()

@@ -175,15 +175,6 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     return await user_api_key_auth(request, **headers)
 
 
-def identity_of(caller: UserAPIKeyAuth) -> str | None:
-    """The team, otherwise the key, otherwise the user, of another authentication's description."""
-    for name in ("team_id", "token", "api_key", "user_id"):
-        value = getattr(caller, name, None)
-        if isinstance(value, str) and value:
-            return f"{name} {value}"
-    return None
-
-
 async def check_model(key: Key, named: str) -> None:
     """Raises PermissionDenied if the key may not use the model by its name, a wildcard, or one of
     LiteLLM's access groups. `named`: the model's name in the request."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
+from typing import Any
 
 from ..context import RequestContext
 
@@ -22,3 +24,29 @@ def carried() -> RequestContext | None:
 def current() -> RequestContext:
     """The context, or a new one that is discarded."""
     return _current.get() or RequestContext()
+
+
+def owner_of(call: Mapping[str, Any]) -> str:
+    """The team or the key that sent a request. `call`: what LiteLLM passes on of it, in whose
+    metadata LiteLLM names the sender. It is used only without our middleware, because at some paths
+    clients can write to it."""
+    context = carried()
+    if context is not None and context.owner:
+        return context.owner
+    for name in ("metadata", "litellm_metadata"):
+        metadata = call.get(name)
+        if isinstance(metadata, Mapping) and "user_api_key" in metadata:
+            team = (metadata.get("user_api_key_metadata") or {}).get("team")
+            team = team or metadata.get("user_api_key_team_id")
+            return f"team {team}" if team else f"key {metadata['user_api_key']}"
+    return ""
+
+
+def identity_of(caller: object) -> str | None:
+    """The team, otherwise the key, otherwise the user, of another authentication's description,
+    LiteLLM's UserAPIKeyAuth."""
+    for name in ("team_id", "token", "api_key", "user_id"):
+        value = getattr(caller, name, None)
+        if isinstance(value, str) and value:
+            return f"{name} {value}"
+    return None

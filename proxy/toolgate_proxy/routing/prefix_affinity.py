@@ -18,8 +18,11 @@ from .rendezvous import RankedDeployment, Rendezvous
 
 
 class PrefixAffinity:
-    def __init__(self, deployments: Deployments) -> None:
+    """`shared`: whether all owners share the prefix caches of the backends."""
+
+    def __init__(self, deployments: Deployments, *, shared: bool = False) -> None:
         self._deployments = deployments
+        self._shared = shared
         self._rendezvous: dict[str, Rendezvous] = {}
         """By the model's name for clients."""
 
@@ -33,7 +36,7 @@ class PrefixAffinity:
     ) -> Placement | None:
         """Returns the placement for the prompt, or None if any placement is equally good.
         `weights`: share of the requests that each placement should get. Those of weight 0 get
-        none. `owner`: whose `prompt_cache_key` the request has."""
+        none. `owner`: the key or team that sent the request."""
         placements: dict[str, Placement] = {}
         candidates: list[RankedDeployment] = []
         for placement, weight in weights.items():
@@ -42,7 +45,9 @@ class PrefixAffinity:
                 name = f"{placement.model}@{deployment.url}"
                 placements[name] = placement
                 candidates.append(RankedDeployment(name, weight, deployment.load.total))
-        hashes = hash_request(request, messages, owner=owner) if len(candidates) > 1 else None
+        if len(candidates) < 2:
+            return None
+        hashes = hash_request(request, messages, owner=owner, shared=self._shared)
         if hashes is None:
             return None
         rendezvous = self._rendezvous.setdefault(model, Rendezvous())

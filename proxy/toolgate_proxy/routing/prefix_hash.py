@@ -1,6 +1,6 @@
 """Hashes of a prompt's prefixes, which identify deployments that may have cached them.
 
-They are unkeyed, so that they are the same in every process, and stay in the memory of this one.
+They need no secret, so that they are the same in every process, and stay in the memory of this one.
 """
 
 from __future__ import annotations
@@ -44,22 +44,26 @@ class PrefixHashes:
 
 
 def hash_request(
-    request: Mapping[str, Any], messages: object = None, *, owner: str = ""
+    request: Mapping[str, Any], messages: object = None, *, owner: str = "", shared: bool = False
 ) -> PrefixHashes | None:
     """The hashes by which a deployment is chosen. A `prompt_cache_key` takes the place of the head:
     requests of one owner with the same key go to the same deployment while it has capacity for
     all of them. If it has not, the conversations are spread, as those with one head are.
 
-    `owner`: the key or team that sent the request. Returns None for a short prompt without key."""
-    prefix = hash_prefixes(request, messages)
+    `owner`: the key or team that sent the request; `shared`: whether all owners share the prefix
+    caches. Otherwise the hashes of different owners differ, as their caches do. Returns None for a
+    short prompt without key."""
+    prefix = hash_prefixes(request, messages, owner="" if shared else owner)
     key = request.get(KEY)
     if not isinstance(key, str) or not key:
         return prefix
-    head = _hash(f"{KEY}\0{owner}\0{key}".encode("utf-8", "surrogatepass"))
+    head = _hash(f"{KEY}\0{key}".encode("utf-8", "surrogatepass"), owner)
     return PrefixHashes(head, head if prefix is None else prefix.conversation)
 
 
-def hash_prefixes(request: Mapping[str, Any], messages: object = None) -> PrefixHashes | None:
+def hash_prefixes(
+    request: Mapping[str, Any], messages: object = None, *, owner: str = ""
+) -> PrefixHashes | None:
     """`request`: the body of a chat, responses or messages request. Returns None for a short
     prompt."""
     turns = messages or request.get("messages") or request.get("input")
@@ -80,7 +84,8 @@ def hash_prefixes(request: Mapping[str, Any], messages: object = None) -> Prefix
             break
     if len(data) < MIN_BYTES:
         return None
-    return PrefixHashes(_hash(data[: min(head_length, MAX_BYTES)]), _hash(data[:MAX_BYTES]))
+    head = data[: min(head_length, MAX_BYTES)]
+    return PrefixHashes(_hash(head, owner), _hash(data[:MAX_BYTES], owner))
 
 
 def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
@@ -119,5 +124,6 @@ def _is_billing(block: object) -> bool:
     return isinstance(text, str) and text.startswith(BILLING)
 
 
-def _hash(data: bytes | bytearray) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+def _hash(data: bytes | bytearray, owner: str) -> bytes:
+    key = hashlib.blake2b(owner.encode("utf-8", "surrogatepass")).digest() if owner else b""
+    return hashlib.blake2b(data, digest_size=16, key=key).digest()

@@ -35,13 +35,8 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
 
 def owner_of(scope: Scope, context: RequestContext) -> str:
     """Who may use the data that a request creates: the team of its key, or the key."""
-    key = context.key
-    if key is not None:
-        return f"team {key.terms.team}" if key.terms.team else f"key {key.id}"
-    if context.authenticated:
-        return "master key"
-    if context.identity is not None:
-        return f"caller {context.identity}"
+    if context.owner:
+        return context.owner
     secret = key_of(scope["headers"]) or ""
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
 

@@ -30,13 +30,14 @@ from ..context import context_of
 from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
 from ..litellm_host.callbacks.request_events import RequestEvents
+from ..litellm_host.context import identity_of
 from ..litellm_host.deployments.model_route import ModelRoute
 from ..litellm_host.deployments.router import Target
 from ..litellm_host.errors import own_errors
 from ..litellm_host.state import model_routes, selection
 from ..routing.deployments import Deployment, Placement
 from ..state import gateway
-from .client import client_of
+from .client import client_of, owner_of
 from .logs.log_filters import frames
 from .transport import body
 from .transport.connection import EVENTS, Disconnect
@@ -156,6 +157,7 @@ class Exchange:
             recalled=recalled,
         )
         request = await asyncio.to_thread(parse) if recalled or self._is_large() else parse()
+        request = here.cache_salts.salted(request, owner_of(self._scope, context))
         self._request, context.omitted_tools = request, request.omitted_tools
         request = await here.kept_reasoning.restored(request, self._model, self._client.seal)
         return target, request
@@ -175,7 +177,7 @@ class Exchange:
             request._body = body.content_of(self._sent)
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)
-            context.identity = host_auth.identity_of(caller)
+            context.identity = identity_of(caller)
         if caller is not None:
             self._call = RequestEvents(request, caller, self._body, self._surface, context)
         if context.key is not None:
@@ -203,10 +205,8 @@ class Exchange:
     async def _chosen(self, body: dict[str, Any]) -> Target:
         route = self._model_route
         if route.strategy is not None:
-            seal = self._client.seal
-            target = selection().choose(
-                route.model, route.targets, route.strategy, body, seal.owner if seal else ""
-            )
+            owner = owner_of(self._scope, self.context)
+            target = selection().choose(route.model, route.targets, route.strategy, body, owner)
         else:
             assert self._call is not None  # a model whose strategy is None has events
             with own_errors():

@@ -137,7 +137,7 @@ def with_key(key: object, owner: str = "team a", **request: Any) -> PrefixHashes
 def test_without_a_key_the_prefix_decides(key: object) -> None:
     """A key that is no string is an error of the parser."""
     long, short = {"messages": [SYSTEM, user("A?")]}, {"messages": [user("A?")]}
-    assert with_key(key, **long) == hash_request(long, owner="team b") == hash_prefixes(long)
+    assert with_key(key, **long) == hash_request(long, owner="team a")
     assert with_key(key, **short) is None
 
 
@@ -147,8 +147,20 @@ def test_a_key_takes_the_place_of_the_head() -> None:
     assert one is not None
     assert other is not None
     assert one.head == other.head != hashes(**long).head
-    assert one.conversation == hashes(**long).conversation
+    without = hash_request(long, owner="team a")
+    assert without is not None
+    assert one.conversation == without.conversation
     assert other.conversation != one.conversation
+
+
+def test_owners_have_hashes_of_their_own_unless_they_share_the_caches() -> None:
+    long, owners = {"messages": [SYSTEM, user("A?")]}, ("", "team a", "team b", "key a")
+    own = {hash_request(long, owner=owner) for owner in owners}
+    assert len(own) == len(owners)
+    shared = {hash_request(long, owner=owner, shared=True) for owner in owners}
+    assert shared == {hash_prefixes(long)}
+    keyed = {hash_request(long | {"prompt_cache_key": "k"}, owner=o, shared=True) for o in owners}
+    assert len(keyed) == len(owners), "the keys of clients are never shared"
 
 
 def test_a_key_counts_for_short_prompts() -> None:

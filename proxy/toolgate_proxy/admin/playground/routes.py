@@ -25,6 +25,7 @@ from ...api.chat_completions.request import parse_request
 from ...chat.unconstrained import Unconstrained
 from ...litellm_host.administrator import IsAdministrator
 from ...litellm_host.deployments.router import placements
+from ...sealing import MASTER_KEY
 from ...state import gateway
 from ..refusals import forbidden, refusal, refusal_of
 from ..tool_documents import UnknownForm, read_document
@@ -94,6 +95,7 @@ async def _begun(body: dict[str, Any]) -> Unconstrained:
     request = parse_request(body, model=placement.model, open_objects=state.settings.open_objects)
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
+    request = state.cache_salts.salted(request, MASTER_KEY)
     return await state.engine.unconstrained(request, state.deployments.at(placement))
 
 

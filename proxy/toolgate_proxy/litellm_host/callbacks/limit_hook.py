@@ -17,7 +17,7 @@ from toolgate_core.errors import ToolgateError
 
 from ...limits.admission import reserve
 from ...state import gateway
-from ..context import carried
+from ..context import carried, identity_of
 from ..errors import host_error
 from ..operations import check_operation
 
@@ -36,6 +36,8 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             check_operation(named, call_type)
             if context is None:
                 return
+            if not context.owner:
+                context.identity = identity_of(user_api_key_dict)
             await reserve(gateway().limiter, context, data, output=call_type not in WITHOUT_OUTPUT)
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error

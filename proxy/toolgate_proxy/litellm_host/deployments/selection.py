@@ -15,6 +15,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from ...routing.deployments import Deployments, Placement
 from ...routing.prefix_affinity import PrefixAffinity
+from ..context import owner_of
 from .router import Row, Target, is_limited, placement_of, router, weights_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
@@ -124,23 +125,12 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         if len(rows) < 2 or _is_retry(request) or _narrowed_later(rows):
             return rows
         preferred, placement = self._selection.preferred(
-            model, rows, request, messages, _owner(request)
+            model, rows, request, messages, owner_of(request)
         )
         if placement is not None:
             self._deployments.at(placement).load.expect()
         kept = {id(row) for row in preferred}
         return [row for row in rows if id(row) in kept]
-
-
-def _owner(request: Mapping[str, Any]) -> str:
-    """The team or the key that sent a request, from the metadata that LiteLLM adds to it."""
-    for name in ("metadata", "litellm_metadata"):
-        metadata = request.get(name)
-        if isinstance(metadata, Mapping) and "user_api_key" in metadata:
-            team = (metadata.get("user_api_key_metadata") or {}).get("team")
-            team = team or metadata.get("user_api_key_team_id")
-            return f"team {team}" if team else f"key {metadata['user_api_key']}"
-    return ""
 
 
 def _narrowed_later(rows: Sequence[Row]) -> bool:

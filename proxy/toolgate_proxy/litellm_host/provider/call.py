@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...routing.deployments import Deployment, Placement
+from ..context import owner_of
 from ..deployments.router import group_of, rows_of
 from ..state import selection
 
@@ -18,6 +19,8 @@ class ProviderCall:
     placement: Placement
     group: str | None
     """The model's name in LiteLLM's router."""
+    owner: str
+    """The team or key that sent the request."""
     body: dict[str, Any]
     logging: Any
 
@@ -45,6 +48,7 @@ def read_call(arguments: Mapping[str, Any], *, stream: bool) -> ProviderCall:
     return ProviderCall(
         placement=Placement(model, arguments["api_base"], arguments["api_key"]),
         group=group_of(about),
+        owner=owner_of(about),
         body={**params, "model": model, "messages": arguments["messages"], "stream": stream},
         logging=arguments["logging_obj"],
     )

@@ -93,6 +93,7 @@ def _responding(call: ProviderCall) -> failover.Responding:
             "Use the gateway's own route (docs/gateway.md), or offer functions.",
             param="tools",
         )
+    request = here.cache_salts.salted(request, call.owner)
     return failover.respond(
         here.engine, here.deployments, request, call.placement, call.alternatives, current()
     )

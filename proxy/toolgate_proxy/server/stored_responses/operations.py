@@ -19,6 +19,7 @@ from ...api.responses.state.retrieval import listed, replayed, retrieved
 from ...context import RequestContext
 from ...limits.admission import reserve
 from ...litellm_host import auth as host_auth
+from ...litellm_host.context import identity_of
 from ...litellm_host.errors import own_errors
 from ...request_fields import invalid_value
 from ...response_store.errors import StoreUnavailable
@@ -40,7 +41,7 @@ async def answer(operation: Operation, scope: Scope, context: RequestContext) ->
         request._body = b""  # so that another authentication does not wait for it
         with own_errors():
             caller = await host_auth.litellm_caller(request, {})
-        context.identity = host_auth.identity_of(caller)
+        context.identity = identity_of(caller)
     context.call_id = uuid.uuid4().hex
     context.note_tokens(0, 0)
     await reserve(gateway().limiter, context, {}, output=False)
