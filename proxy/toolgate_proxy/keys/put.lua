@@ -5,6 +5,13 @@
 --       the SHA-1 of the mark as it was read ('' for none), the new mark
 -- Returns: 'ok'; 'changed' if the record was changed since; 'again' if another key was;
 --          'alias' if another key has the alias.
+-- An error names an entry of a wrong type. Nothing is written then.
+for at, wanted in pairs({ 'hash', 'zset', 'string', 'hash', 'string', 'string' }) do
+    local found = redis.call('TYPE', KEYS[at]).ok
+    if found ~= 'none' and found ~= wanted then
+        return redis.error_reply('WRONGTYPE ' .. KEYS[at] .. ' is a ' .. found .. ', but must be a ' .. wanted)
+    end
+end
 if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then
     return 'changed'
 end

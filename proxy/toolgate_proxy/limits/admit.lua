@@ -4,7 +4,8 @@
 --       (sliding, fixed or in_flight), window ms, limit (-1 for none), amount to add.
 -- Returns: position of the limit that refused (0 for none), ms to wait (-1 if the request exceeds
 --          the limit alone); then for each limit: amount used, ms to reset, period.
--- An error names a counter of a wrong type. Nothing is counted then.
+-- An error names a counter of a wrong type, or with a value that is no integer. Nothing is counted
+-- then.
 -- Counters: sliding and fixed: hash, period → amount; in_flight: sorted set, request id → expiry.
 -- The hash of a fixed window also has `last`: time of the last request, in ms since 1970.
 local kept = 90 * 86400000 -- ms for which `last` is kept
@@ -31,6 +32,16 @@ local function wait(stored, oldest, excess, width, window)
     return 0
 end
 
+-- A value of a counter. Checked before the first write: what a script has written stays if it fails
+-- later, and HINCRBY would refuse this value.
+local function integer(key, value)
+    local number = tonumber(value)
+    if not number or number % 1 ~= 0 or math.abs(number) > 2 ^ 53 then
+        error('WRONGTYPE ' .. key .. ' has a value that is no integer')
+    end
+    return number
+end
+
 for at, key in ipairs(KEYS) do
     local found, wanted = redis.call('TYPE', key).ok, ARGV[4 * at] == 'in_flight' and 'zset' or 'hash'
     if found ~= 'none' and found ~= wanted then
@@ -48,7 +59,7 @@ for at, key in ipairs(KEYS) do
         stored = redis.call('HGETALL', key)
         local last
         for field = 1, #stored, 2 do
-            local slice, part = tonumber(stored[field]), tonumber(stored[field + 1])
+            local slice, part = integer(key, stored[field]), integer(key, stored[field + 1])
             if slice < current - slices then
                 redis.call('HDEL', key, stored[field]) -- it no longer counts
             elseif part > 0 then
@@ -61,7 +72,7 @@ for at, key in ipairs(KEYS) do
         left = last and math.max(0, (last + 1) * width + window - now) or 0
     elseif type == 'fixed' then
         current = math.floor(now / window)
-        count = tonumber(redis.call('HGET', key, current) or 0)
+        count = integer(key, redis.call('HGET', key, current) or 0)
         left = count > 0 and (current + 1) * window - now or 0
     else
         redis.call('ZREMRANGEBYSCORE', key, '-inf', now) -- leases that were not renewed

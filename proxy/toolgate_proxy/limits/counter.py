@@ -89,7 +89,14 @@ class NoResponse(Unavailable):
 
 
 class CommandRefused(Unavailable):
-    """Redis responded with an error: a counter of a wrong type, out of memory, read only …"""
+    """Redis responded with an error: a counter of a wrong type, out of memory, read only …
+
+    `detail`: the error, for the log. It can contain names of entries, which clients must not see.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("Redis refused the command")
+        self.detail = detail
 
 
 class Counter(Protocol):

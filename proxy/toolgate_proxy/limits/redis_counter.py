@@ -58,13 +58,7 @@ class RedisCounter:
             window, limit = cost.kind.window, -1 if cost.limit is None else cost.limit
             keys.append(cost.kind.redis_key(request.key_id))
             arguments += (window.type, window.milliseconds, limit, cost.amount)
-        try:
-            reply = await self._run(
-                ADMIT, keys, request.request_id, self._lease_ms, SLICES, *arguments
-            )
-        except CommandRefused as error:
-            self._log(error.reason)
-            raise
+        reply = await self._run(ADMIT, keys, request.request_id, self._lease_ms, SLICES, *arguments)
         refused, wait, *numbers = cast(list[int], reply)
         return AdmissionResult(
             {
@@ -83,22 +77,19 @@ class RedisCounter:
             keys.append(change.kind.redis_key(update.key_id))
             arguments += (window.type, window.milliseconds, change.amount, change.period)
         lease = 0 if update.ended else self._lease_ms
-        try:
-            reply = await self._run(UPDATE, keys, update.request_id, lease, SLICES, *arguments)
-        except CommandRefused as error:
-            self._log(error.reason)
-            raise
+        reply = await self._run(UPDATE, keys, update.request_id, lease, SLICES, *arguments)
         for wrong in cast(list[bytes | str], reply):
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
     async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
-        """Raises NoResponse and CommandRefused."""
+        """Raises NoResponse, and CommandRefused, which is logged."""
         reply = await script.run(self._redis.run, keys, *arguments)
         if reply is None:
             raise NoResponse
         if isinstance(reply, Exception):
-            reason = str(reply).removesuffix(".")[:REASON_LENGTH]
-            raise CommandRefused(f"Redis refused the command: {reason}") from reply
+            refused = CommandRefused(str(reply).removesuffix(".")[:REASON_LENGTH])
+            self._log(f"{refused.reason}: {refused.detail}")
+            raise refused from reply
         return reply
 
     def _log(self, reason: str) -> None:

@@ -3,7 +3,8 @@
 -- ARGV: request id, lease ms (0 if the request has ended), slices of a sliding window; then for each
 --       change: type of its window (sliding, fixed or in_flight), window ms, amount, and the period
 --       that the request was counted in.
--- Returns: for each counter of a wrong type, which is left as it is, a sentence that names it.
+-- Returns: for each counter of a wrong type, or with a value that is no integer, a sentence that
+-- names it. It is left as it is, and the other counters are corrected.
 local kept = 90 * 86400000 -- ms for which `last` is kept
 local request, lease = ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -11,23 +12,31 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local wrong = {}
 
+-- What a script has written stays if it fails later, so a failure must not end it.
+local function add(key, field, amount)
+    local reply = redis.pcall('HINCRBY', key, field, amount)
+    if type(reply) == 'table' and reply.err then
+        wrong[#wrong + 1] = 'WRONGTYPE ' .. key .. ': ' .. reply.err
+    end
+end
+
 for at, key in ipairs(KEYS) do
     local found, wanted = redis.call('TYPE', key).ok, ARGV[4 * at] == 'in_flight' and 'zset' or 'hash'
-    local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
+    local window_type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
     local amount, period = tonumber(ARGV[4 * at + 2]), ARGV[4 * at + 3]
     if found ~= 'none' and found ~= wanted then
         wrong[#wrong + 1] = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted
-    elseif type == 'sliding' and amount > 0 then
+    elseif window_type == 'sliding' and amount > 0 then
         -- Used just now, however long ago the request began.
         local width = window / ARGV[3]
-        redis.call('HINCRBY', key, math.floor(now / width), amount)
+        add(key, math.floor(now / width), amount)
         redis.call('PEXPIRE', key, math.ceil((window + 2 * width) / 1000) * 1000)
-    elseif type == 'sliding' then
+    elseif window_type == 'sliding' then
         if redis.call('HEXISTS', key, period) == 1 then
-            redis.call('HINCRBY', key, period, amount)
+            add(key, period, amount)
         end
-    elseif type == 'fixed' then
-        redis.call('HINCRBY', key, period, amount)
+    elseif window_type == 'fixed' then
+        add(key, period, amount)
         redis.call('HDEL', key, period - 2)
         redis.call('HSET', key, 'last', now)
         redis.call('PEXPIRE', key, math.max(2 * window, kept))

@@ -4,6 +4,7 @@
 -- ARGV: record, events ("" for none), lifetime in ms, maximum number, maximum bytes, digest of the
 --       ID, beginning of the names of records.
 -- Returns: 1, or 0 if there is a response with that ID; number of responses dropped.
+-- An error names an entry of a wrong type. Nothing is stored then.
 -- index: sorted set, `<digest>:<bytes>` → time of last use in ms. total: bytes of all of them.
 local record, events, index, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local life, most, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -12,9 +13,17 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local size = #ARGV[1] + #ARGV[2]
 
+-- Before the first write: what a script has written stays if it fails later.
+for key, wanted in pairs({ [index] = 'zset', [total] = 'string' }) do
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= wanted then
+        return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted)
+    end
+end
 if redis.call('EXISTS', record) == 1 then
     return { 0, 0 }
 end
+local used = tonumber(redis.call('GET', total) or 0) or 0
 -- First, so that Redis without memory refuses it before anything is dropped.
 redis.call('SET', record, ARGV[1], 'PX', life)
 if ARGV[2] ~= '' then
@@ -22,7 +31,6 @@ if ARGV[2] ~= '' then
 end
 
 local count = redis.call('ZCARD', index)
-local used = tonumber(redis.call('GET', total) or 0)
 local function drop(member)
     local name, length = string.match(member, '^(%x+):(%d+)$')
     redis.call('ZREM', index, member)

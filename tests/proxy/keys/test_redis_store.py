@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from redis.exceptions import ResponseError
 
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, put, store, stored
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import now
-from toolgate_proxy.keys.redis_store import RECORDS, StoreConflict
+from toolgate_proxy.keys.redis_store import ALIASES, CHANGES, MARK, RECORDS, StoreConflict
 
 
 async def test_redis_holds_hashes_only(redis_at_hand: RedisServer) -> None:
@@ -22,6 +23,21 @@ async def test_redis_holds_hashes_only(redis_at_hand: RedisServer) -> None:
     assert sent[6:40].encode() not in held
     assert KEY_SECRET.encode() not in held
     assert HASHER.hash(sent).encode() in held
+
+
+@pytest.mark.parametrize("name", [RECORDS, CHANGES, ALIASES, MARK])
+async def test_with_an_entry_of_a_wrong_type_nothing_is_written(
+    redis_at_hand: RedisServer, name: str
+) -> None:
+    client, keys = redis_at_hand.client, store(redis_at_hand.url)
+    await keys.put(key_of(new_key(), "first"))
+    client.delete(name)
+    client.rpush(name, "x")
+    before = {entry: client.dump(entry) for entry in client.scan_iter()}
+    with pytest.raises((ResponseError, StoreConflict)):
+        await keys.put(key_of(new_key(), "second"))
+    assert {entry: client.dump(entry) for entry in client.scan_iter()} == before
+    await keys.aclose()
 
 
 async def test_concurrent_writes_conflict(redis_at_hand: RedisServer) -> None:

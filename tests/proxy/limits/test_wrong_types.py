@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,8 @@ async def test_the_error_names_the_counter_and_its_type(
     for at in range(3):
         with pytest.raises(CommandRefused) as refused:
             await counter.admit(request(at))
-        assert f"WRONGTYPE {name} is a {found}, but must be a {wanted}" in refused.value.reason
+        assert f"WRONGTYPE {name} is a {found}, but must be a {wanted}" in refused.value.detail
+        assert "toolgate:" not in refused.value.reason, "clients see the reason"
     assert client.keys() == [name.encode()], "no other counter has counted"
     assert caplog.text.count(f"WRONGTYPE {name}") == 1
     client.delete(name)
@@ -56,6 +58,47 @@ async def test_other_counters_of_a_request_are_corrected(
     assert f"WRONGTYPE {TOKENS} is a list, but must be a hash" in caplog.text
 
 
+DAYS = "toolgate:limit:{key_1}:days"
+
+
+@pytest.mark.parametrize("name", [TOKENS, REQUESTS, DAYS])
+@pytest.mark.parametrize("value", ["1.5", "x", "1e300"])
+async def test_a_value_that_is_no_integer_changes_no_counter(
+    redis: RedisServer, name: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither is the request counted in some of its counters, nor is the correction of the others
+    repeated."""
+    client, counter = redis.client, in_redis(redis)
+    client.flushall()
+    admitted = request(1, 10)
+    result = await counter.admit(admitted)
+    before = contents(redis)
+    periods = [field for field in client.hkeys(name) if field != b"last"]
+    client.hset(name, mapping=dict.fromkeys(periods, value))
+    with pytest.raises(CommandRefused):
+        await counter.admit(request(2, 10))
+    assert contents(redis, but=name) == {k: v for k, v in before.items() if k != name}
+    await counter.update(update(admitted, result, -4))
+    used = {TOKENS: b"6", REQUESTS: b"1", DAYS: b"6"}
+    del used[name]
+    after = contents(redis, but=name)
+    assert {key: after[key] for key in used} == used
+    assert f"WRONGTYPE {name}" in caplog.text
+    assert client.zcard(LEASES) == 0
+
+
+def contents(redis: RedisServer, but: str = "") -> dict[str, Any]:
+    """The value of each counter's one period."""
+    found: dict[str, Any] = {}
+    for name in (TOKENS, REQUESTS, DAYS):
+        if name != but:
+            held = redis.client.hgetall(name)
+            held.pop(b"last", None)
+            (found[name],) = held.values()
+    found[LEASES] = redis.client.zrange(LEASES, 0, -1)
+    return found
+
+
 @pytest.mark.parametrize("policy", ["closed", "open"])
 async def test_limits_with_a_wrong_counter_follow_the_policy_for_a_missing_redis(
     redis: RedisServer, policy: str
@@ -69,9 +112,11 @@ async def test_limits_with_a_wrong_counter_follow_the_policy_for_a_missing_redis
         admission = await limiter.admit(key, "r1", Tokens(1), uses(1))
         assert admission.headers["x-ratelimit-remaining-requests"] == "0"
     else:
-        with pytest.raises(LimitsUnavailable, match=f"WRONGTYPE {name} is a list") as refused:
+        with pytest.raises(LimitsUnavailable, match="Redis refused the command") as refused:
             await limiter.admit(key, "r1", Tokens(1), uses(1))
         assert refused.value.status == 503
+        assert "toolgate:" not in refused.value.message
+        assert key.id not in refused.value.message
     assert limiter.counted == "fleet", "Redis responds"
     await limiter.aclose()
 

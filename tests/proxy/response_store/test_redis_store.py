@@ -137,15 +137,31 @@ async def test_redis_without_memory_stores_nothing_and_can_be_read(
     assert await store.delete(OWNER, "resp_1")
 
 
-async def test_an_entry_of_a_wrong_type_is_no_wrong_answer(
+@pytest.mark.parametrize("name", ["index", "total"])
+async def test_with_an_entry_of_a_wrong_type_nothing_is_stored_and_all_can_be_deleted(
+    store: ResponseStore, redis_at_hand: RedisServer, name: str
+) -> None:
+    await store.put(OWNER, response("resp_1"), log())
+    client = redis_at_hand.client
+    (entry,) = client.scan_iter(f"*:{name}")
+    client.delete(entry)
+    client.rpush(entry, "x")
+    held = set(client.scan_iter())
+    assert await store.put(OWNER, response("resp_2"), log()) == "unavailable"
+    assert set(client.scan_iter()) == held, "what is reported as not stored does not stay"
+    assert await store.find(OWNER, "resp_1") is not None
+    assert await store.delete(OWNER, "resp_1")
+    assert not records(redis_at_hand)
+
+
+async def test_a_total_that_is_no_number_begins_anew(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
     await store.put(OWNER, response("resp_1"), None)
-    (index,) = redis_at_hand.client.scan_iter("*:index")
-    redis_at_hand.client.delete(index)
-    redis_at_hand.client.set(index, "x")
-    assert await store.put(OWNER, response("resp_2"), None) == "unavailable"
-    assert await store.find(OWNER, "resp_1") is not None
+    (total,) = redis_at_hand.client.scan_iter("*:total")
+    redis_at_hand.client.set(total, "x")
+    assert await store.put(OWNER, response("resp_2"), None) is None
+    assert int(held_at(redis_at_hand, total)) > 0
 
 
 async def test_without_a_shared_secret_responses_stay_in_the_process(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.http_client import http_client
+from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.hashing import Hasher, hint, new_key
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
 from toolgate_proxy.keys.redis_store import RedisStore
@@ -31,6 +33,15 @@ def key_of(sent: str, alias: str | None = None, **terms: Any) -> Key:
         secrets=(stored(sent),),
         created=now(),
     )
+
+
+def key_file(path: Path, **teams: str | None) -> dict[str, str]:
+    """Writes a file of new keys, for TOOLGATE_KEYS_FILE. `teams`: the team of each alias. Returns
+    the keys by alias."""
+    keys = {alias: new_key() for alias in teams}
+    entries = (entry(key_of(sent, alias, team=teams[alias])) for alias, sent in keys.items())
+    path.write_text("keys:\n" + "".join(entries))
+    return keys
 
 
 def store(redis_url: str) -> RedisStore:
