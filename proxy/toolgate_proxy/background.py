@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger("toolgate")
 
@@ -18,6 +20,14 @@ def in_background(work: Coroutine[Any, Any, Any]) -> None:
     task = asyncio.get_running_loop().create_task(work)
     _tasks.add(task)
     task.add_done_callback(_done)
+
+
+async def finished(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`, which goes on in a task of its own if the caller is cancelled."""
+    task = asyncio.create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return await asyncio.shield(task)
 
 
 def without_owner(task: asyncio.Task[Any]) -> None:

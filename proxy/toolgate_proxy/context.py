@@ -76,12 +76,17 @@ class RequestContext:
     """The model's name in the request."""
 
     reserved_tokens: Tokens = field(default_factory=Tokens)
+    uncounted: Tokens = field(default_factory=Tokens)
+    """What counts until the tokens are counted. Our backends count them from the beginning, other
+    providers at the end."""
     admitted: bool = False
     """The limits of the key admitted the request."""
     on_admitted: Callable[[], None] | None = None
     """Ends the reservation of memory for the body. None after it was called."""
     on_settle: Callable[[], Awaitable[None]] | None = None
-    """Settles the reservation by the tokens used. None after it was called."""
+    """Settles the reservation by the tokens used. None without a reservation."""
+    settled: Tokens | None = None
+    """The tokens that it was settled by."""
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     """A further header with the request's id."""
@@ -154,10 +159,10 @@ class RequestContext:
         self.complete = self.complete or complete
 
     def used_tokens(self) -> Tokens:
-        """The tokens that count against limits: the reserved ones until the tokens are counted."""
+        """The tokens that count against limits: what was read and generated so far."""
         if self.counted or self.failed:
             return Tokens(self.prompt_tokens, self.completion_tokens)
-        return self.reserved_tokens
+        return self.uncounted
 
     def release_body(self) -> None:
         """The request was admitted, or has ended. Later calls do nothing."""
@@ -177,10 +182,14 @@ class RequestContext:
         return "" if self.identity is None else f"caller {self.identity}"
 
     async def settle(self) -> None:
-        """Settles the reservation. Later calls do nothing."""
-        settle, self.on_settle = self.on_settle, None
-        if settle is not None:
-            await settle()
+        """Settles the reservation. Later calls correct it if other tokens were counted since."""
+        if self.unsettled and self.on_settle is not None:
+            self.settled = self.used_tokens()
+            await self.on_settle()
+
+    @property
+    def unsettled(self) -> bool:
+        return self.on_settle is not None and self.settled != self.used_tokens()
 
     def note_grammars(self, grammars: int, tier: Tier, milliseconds: float) -> None:
         self.grammars = grammars

@@ -80,8 +80,9 @@ def test_another_request_id_is_replaced(sent: str | None) -> None:
     assert made != RequestContext.with_request_id(sent).request_id
 
 
-def test_the_reservation_counts_until_tokens_are_counted_or_the_request_failed() -> None:
-    context = RequestContext(reserved_tokens=Tokens(20, 40))
+def test_uncounted_tokens_count_until_tokens_are_counted_or_the_request_failed() -> None:
+    assert RequestContext(reserved_tokens=Tokens(20, 40)).used_tokens().total == 0
+    context = RequestContext(uncounted=Tokens(20, 40))
     context.begin_response(200)
     assert context.used_tokens().total == 60
     context.note_tokens(10, 5)
@@ -89,12 +90,12 @@ def test_the_reservation_counts_until_tokens_are_counted_or_the_request_failed()
     context.note_tokens(10, 7, complete=True)
     context.note_tokens(10, 8)
     assert (context.used_tokens().total, context.complete) == (18, True)
-    failed = RequestContext(reserved_tokens=Tokens(20, 40))
+    failed = RequestContext(uncounted=Tokens(20, 40))
     failed.begin_response(503)
     assert (failed.failed, failed.used_tokens().total) == (True, 0)
 
 
-async def test_a_request_is_settled_once() -> None:
+async def test_a_request_is_settled_once_for_the_same_tokens() -> None:
     settled: list[int] = []
 
     async def settle() -> None:
@@ -104,6 +105,9 @@ async def test_a_request_is_settled_once() -> None:
     await context.settle()
     await context.settle()
     assert settled == [1]
+    context.note_tokens(1, 2)
+    await context.settle()
+    assert settled == [1, 1], "corrected by what was counted since"
 
 
 def test_the_context_of_a_scope_is_made_once() -> None:

@@ -168,7 +168,15 @@ class Engine:
             plan = with_room_for_call(
                 plan, request.sampling, self._call_tokens, deployment.call_lengths, keys.values()
             )
-            message = backend_request(request, plan, loaded, context.request_id, narrow, accepted)
+            message = backend_request(
+                request,
+                plan,
+                loaded,
+                context.request_id,
+                narrow,
+                accepted,
+                metered=context.key is not None and context.key.limits.counts_output,
+            )
             try:
                 message = resample_request(message, resample) if resample else message
                 span, events = await spans.begun(backend, message, deadline)

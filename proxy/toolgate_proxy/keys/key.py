@@ -38,6 +38,11 @@ class _Limits(BaseModel):
         return limit
 
     @property
+    def counts_output(self) -> bool:
+        """Whether a limit counts the tokens of responses."""
+        return any(self.of(kind) is not None for kind in KINDS if kind.unit.counts_output)
+
+    @property
     def any(self) -> bool:
         """Whether the key has a limit of any kind."""
         return self != type(self)()

@@ -63,6 +63,11 @@ def estimate(
     return Tokens(prompt, min(MAX_TOKENS - prompt, total)) if prompt + total else Tokens(1)
 
 
+def text_tokens(text: str) -> int:
+    """Estimated tokens of a text."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
 def _count(value: object) -> int | None:
     number = as_integer(value)
     return number if number is not None and number >= 0 else None

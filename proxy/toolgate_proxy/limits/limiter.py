@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from toolgate_core.errors import LimitsUnavailable
+from toolgate_core.errors import LimitsUnavailable, ToolgateError
 
+from ..background import in_background
 from ..context import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
@@ -69,6 +71,22 @@ class Limiter:
         Raises RateLimited, and LimitsUnavailable if the limiter fails closed."""
         if not key.limits.any:
             return self._unlimited(key, request_id, used)
+        # In a task of its own: Redis may have counted the request when its client leaves.
+        admitting = asyncio.create_task(self._limited(key, request_id, tokens, used, names))
+        try:
+            return await asyncio.shield(admitting)
+        except asyncio.CancelledError:
+            in_background(self._give_back(admitting))
+            raise
+
+    async def _limited(
+        self,
+        key: Key,
+        request_id: str,
+        tokens: Tokens,
+        used: Callable[[], Tokens],
+        names: RateLimitHeaders,
+    ) -> Admission:
         request = AdmissionRequest(key.id, request_id, costs(key.limits, tokens))
         result, counter = await self._count(request)
         limits = headers(request, result, names)
@@ -79,6 +97,11 @@ class Limiter:
             raise error
         counted = charges(request.costs, result)
         return Admission(self.reservations.open(key.id, request_id, counted, used, counter), limits)
+
+    async def _give_back(self, admitting: asyncio.Task[Admission]) -> None:
+        """Settle a request whose client left while it was admitted."""
+        with suppress(ToolgateError):
+            await self.reservations.close((await admitting).reservation)
 
     async def started(self) -> None:
         """Wait for a connection to Redis, for at most CONNECT_TIMEOUT."""

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..background import finished
 from ..keys.limit_kinds import LimitKind, Tokens
 from .counter import AdmissionResult, Change, Cost, Counter, NoResponse, Unavailable, UsageUpdate
 
@@ -101,9 +102,11 @@ class Reservations:
             self._add(Reservation(key_id, request_id, leases, Tokens, counter, ended=True))
 
     async def close(self, reservation: Reservation) -> None:
-        """Settle what an ended request has used, and release its leases."""
+        """Settle what an ended request has used, and release its leases, also if the caller is
+        cancelled meanwhile. May be called again when it is known better what was used."""
         reservation.ended = True
-        await self._update(reservation)
+        self._entries[reservation.request_id] = reservation
+        await finished(self._update(reservation))
 
     @property
     def in_flight(self) -> int:

@@ -18,6 +18,7 @@ from toolgate_core.errors import ToolgateError
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.header import KEY_HEADERS, Header, key_of
+from ..limits.provider_usage import ProviderUsage
 from ..state import gateway
 from .logs import access_log
 from .logs.log_filters import note_cause
@@ -44,12 +45,18 @@ class RequestScope:
         scope[SCOPE] = context
         surface = recording.surface_of(scope)
 
+        usage: ProviderUsage | None = None
+
         async def counted(message: Message) -> None:
+            nonlocal usage
             if message["type"] == "http.response.start":
                 headers = response_headers(message.get("headers", ()), context.headers())
                 message = {**message, "headers": headers}
                 context.begin_response(message["status"])
-            elif context.complete or _is_last(message):
+                usage = usage_of(message, context)
+            elif usage is not None:
+                usage.read(message.get("body", b""), last=not message.get("more_body", False))
+            if message["type"] != "http.response.start" and (context.complete or _is_last(message)):
                 context.sent_whole = context.sent_whole or _is_last(message)
                 # Before the last bytes are sent: the client's next request may arrive right after
                 # them, and its rate-limit headers must be exact.
@@ -75,12 +82,20 @@ class RequestScope:
             raise
         finally:
             context.release_body()
-            if context.on_settle is not None:
+            if context.unsettled:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
             recording.end(context, surface)
             spans.end(span, context)
             access_log.write(context, as_json=gateway().settings.log_format == "json")
+
+
+def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
+    """The reader of a response whose tokens count against a limit, and which we do not count."""
+    if context.failed or not context.uncounted.total:
+        return None
+    types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
+    return ProviderUsage(context, types[0] if types else b"")
 
 
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:

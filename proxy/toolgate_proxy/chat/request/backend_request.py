@@ -26,10 +26,13 @@ def backend_request(
     request_id: str | None,
     narrow: str | None = None,
     accepted: LoadedGrammars | None = None,
+    *,
+    metered: bool = False,
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
     so the gateway's own id is appended. `narrow`: the tool whose narrowed grammar is loaded.
-    `accepted`: the grammars of the calls in the response that is continued, if they differ."""
+    `accepted`: the grammars of the calls in the response that is continued, if they differ.
+    `metered`: whether a limit counts the tokens, those of an abandoned response as well."""
     seed = request.sampling.seed
     earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
     return wire.GenerateRequest(
@@ -44,9 +47,10 @@ def backend_request(
             # A client may send the same seed in each turn; the ids of a conversation differ.
             id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
         ),
-        # Only a stream can be closed at a stop string or an invalid call. Otherwise one response
-        # with all tokens costs less.
+        # Only a stream can be closed at a stop string or an invalid call, and only the tokens of a
+        # stream are known before its end. Otherwise one response with all tokens costs less.
         stream=request.stream
+        or metered
         or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
         return_prompt_ids=request.return_token_ids,
         return_prompt_text=request.return_prompt_text,

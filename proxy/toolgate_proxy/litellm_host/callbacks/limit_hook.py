@@ -15,9 +15,12 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import ToolgateError
 
+from ...keys.limit_kinds import Tokens
 from ...limits.admission import reserve
+from ...limits.provider_usage import tokens_of
 from ...state import gateway
 from ..context import carried, identity_of
+from ..deployments.router import is_toolgate
 from ..errors import host_error
 from ..operations import check_operation
 
@@ -39,21 +42,28 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             if not context.owner:
                 context.identity = identity_of(user_api_key_dict)
             await reserve(gateway().limiter, context, data, output=call_type not in WITHOUT_OUTPUT)
+            if named is None or not is_toolgate(named):
+                # The prompt is sent to another provider now. If the client leaves, only a stream
+                # shows how much of the response was generated.
+                reserved = context.reserved_tokens
+                context.uncounted = Tokens(reserved.input) if data.get("stream") else reserved
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """Records the tokens of other providers. Our provider records its own."""
+        """Records the tokens of other providers, if the response itself had none. Our provider
+        records its own. LiteLLM may call this after the end of the response."""
         context = carried()
         usage = getattr(response_obj, "usage", None)
         if context is None or context.counted or usage is None:
             return
-        prompt = getattr(usage, "prompt_tokens", None) or getattr(usage, "input_tokens", 0) or 0
-        total = getattr(usage, "total_tokens", None) or 0
-        context.note_tokens(prompt, max(0, total - prompt))
-        await context.settle()
+        found = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))
+        if found is not None:
+            context.note_tokens(*found)
+            if context.settled is not None:
+                await context.settle()
 
 
 def _call_id(data: Mapping[str, Any]) -> str:

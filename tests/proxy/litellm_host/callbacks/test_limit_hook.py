@@ -115,7 +115,10 @@ async def test_request_over_the_limit_raises_litellms_rate_limit_error() -> None
         {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
     ],
 )
-async def test_tokens_of_other_providers_are_counted_and_settled(usage: dict[str, int]) -> None:
+@pytest.mark.parametrize("ended", [True, False])
+async def test_tokens_of_other_providers_are_counted_and_settled(
+    usage: dict[str, int], ended: bool
+) -> None:
     settled: list[tuple[int, int]] = []
     context = RequestContext(reserved_tokens=Tokens(20, 40))
 
@@ -123,9 +126,23 @@ async def test_tokens_of_other_providers_are_counted_and_settled(usage: dict[str
         settled.append((context.prompt_tokens, context.completion_tokens))
 
     context.on_settle = settle
+    if ended:
+        await context.settle()
     await after(context, SimpleNamespace(usage=SimpleNamespace(**usage)))
-    assert settled == [(10, 5)]
+    assert settled == ([(0, 0), (10, 5)] if ended else [])
     assert context.used_tokens().total == 15
+    await context.settle()
+    assert settled[-1] == (10, 5)
+
+
+@pytest.mark.parametrize(("stream", "output"), [(True, 0), (False, 100)])
+@pytest.mark.usefixtures("_service")
+async def test_another_provider_has_read_the_prompt_once_the_request_is_admitted(
+    stream: bool, output: int
+) -> None:
+    context = RequestContext(key=key_of(new_key(), tpm=5000))
+    await before(context, {**CHAT, "model": "gpt", "stream": stream}, "acompletion")
+    assert context.uncounted == Tokens(context.reserved_tokens.input, output)
 
 
 async def test_tokens_counted_by_the_engine_are_not_counted_again() -> None:

@@ -70,7 +70,7 @@ async def test_error_after_a_comment_is_sent_as_an_event() -> None:
 
 async def test_error_after_a_comment_releases_the_reservation() -> None:
     for status, used in ((503, 0), (200, 60)):
-        context = RequestContext(reserved_tokens=Tokens(20, 40))
+        context = RequestContext(uncounted=Tokens(20, 40))
 
         async def gate(message: Message, context: RequestContext = context) -> None:
             if message["type"] == "http.response.start":

@@ -1,0 +1,108 @@
+"""Reads what a response of another provider has used, on its way to the client.
+
+In all APIs the last event of a stream, and a whole response, can have `usage`. Until it comes, the
+output is estimated by the text so far, so that a client that leaves is charged for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from ..context import RequestContext
+from ..keys.limit_kinds import Tokens
+from ..request_fields import as_integer
+from .estimate import MAX_TOKENS, text_tokens
+
+MAX_BYTES = 8_000_000
+"""Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM
+reports its usage."""
+INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+"""In Anthropic's API `input_tokens` does not include cached tokens."""
+
+
+class ProviderUsage:
+    """One response. `content_type`: its header."""
+
+    def __init__(self, context: RequestContext, content_type: bytes) -> None:
+        self._context = context
+        self._is_stream = content_type.startswith(b"text/event-stream")
+        self._is_json = content_type.startswith(b"application/json")
+        self._rest = b""
+        self._written = 0
+        """Estimated tokens of the stream so far."""
+        self._prompt = context.uncounted.input
+
+    def read(self, body: bytes, *, last: bool) -> None:
+        """Notes the usage that `body`, a part of the response's body, reports."""
+        if self._context.counted or not (self._is_stream or self._is_json):
+            return
+        if len(self._rest) + len(body) > MAX_BYTES:
+            self._is_stream = self._is_json = False
+            return
+        self._rest += body
+        if self._is_json:
+            if last:
+                self._note(_parsed(self._rest))
+            return
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._note(_parsed(line[len(b"data:") :]))
+
+    def _note(self, value: Mapping[str, Any]) -> None:
+        if (found := _usage(value)) is not None:
+            self._context.note_tokens(*found)
+            return
+        if not self._is_stream:
+            return
+        began = value.get("message")  # the first event of Anthropic's API
+        if isinstance(began, Mapping) and (found := _usage(began)) is not None:
+            self._prompt = found.input
+        self._written += _written(value)
+        self._context.uncounted = Tokens(self._prompt, self._written)
+
+
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _usage(value: Mapping[str, Any]) -> Tokens | None:
+    """The usage of a response or of an event; None if it has none."""
+    response = value.get("response")
+    usage = value.get("usage") or (response.get("usage") if isinstance(response, Mapping) else None)
+    return None if not isinstance(usage, Mapping) else tokens_of(usage)
+
+
+def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
+    """`usage`: in the form of any API; None if it has no tokens. A number that can't be right
+    counts as 0."""
+    prompt = _count(usage, ("prompt_tokens",)) or _count(usage, INPUT)
+    output = _count(usage, ("completion_tokens",)) or _count(usage, ("output_tokens",))
+    total = max(prompt + output, _count(usage, ("total_tokens",)))
+    return Tokens(prompt, min(MAX_TOKENS, total) - prompt) if total else None
+
+
+def _count(usage: Mapping[str, Any], names: Iterable[str]) -> int:
+    numbers = (as_integer(usage.get(name)) or 0 for name in names)
+    return sum(number for number in numbers if 0 < number < MAX_TOKENS // len(INPUT))
+
+
+def _written(event: Mapping[str, Any]) -> int:
+    """Estimated tokens of the text in an event of any API."""
+    total, left = 0, [event.get("choices"), event.get("delta")]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            total += text_tokens(each)
+        elif isinstance(each, list):
+            left += each
+        elif isinstance(each, dict):
+            left += each.values()
+    return total
