@@ -125,6 +125,19 @@ def test_the_prefix_cache_distinguishes_images(http: httpx.Client) -> None:
     assert logprobs[0] != pytest.approx(logprobs[1], abs=1e-3)
 
 
+@pytest.mark.parametrize("api", APIS)
+def test_owners_share_no_cached_images(
+    http: httpx.Client, teams: dict[str, httpx.Client], api: Api
+) -> None:
+    image = data_uri(picture("red", side=43 + APIS.index(api)))
+    asked = Conversation(images=(image,), text="two " * 300, images_first=True)
+    assert greedy(teams["blue"], api, asked).cached_tokens == 0
+    assert greedy(teams["blue"], api, asked).cached_tokens > 0
+    for other in (teams["green"], http):
+        assert greedy(other, api, asked).cached_tokens == 0
+        assert greedy(other, api, asked).cached_tokens > 0
+
+
 def test_a_call_that_failed_validation_continues_with_the_images(http: httpx.Client) -> None:
     digit = {"type": "integer", "minimum": 0, "maximum": 4}
     digits = {"type": "array", "items": digit, "minItems": 3, "maxItems": 3, "uniqueItems": True}

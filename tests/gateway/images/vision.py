@@ -17,9 +17,11 @@ import httpx
 from tests.gateway.stack import START_SECONDS
 from tests.models import vision_model
 from tests.support.servers import gateway_process
+from tests.support.servers.virtual_keys import key_file
 from toolgate_proxy.stack.processes import Child, free_port
 
 MODEL = "tiny-vision"
+TEAMS = ("blue", "green")
 MAX_IMAGES = 4
 """Images in one prompt."""
 MAX_PIXELS = 1_000_000
@@ -36,7 +38,8 @@ def allow_private_addresses() -> None:
 
 
 @contextmanager
-def vision_gateway(logs: Path) -> Iterator[gateway_process.Gateway]:
+def vision_gateway(logs: Path) -> Iterator[tuple[gateway_process.Gateway, dict[str, str]]]:
+    """Yields the gateway, and the key of each team in TEAMS."""
     url, key = f"http://127.0.0.1:{(port := free_port())}", uuid.uuid4().hex
     command = [sys.executable, "-m", "toolgate_backend.launch", str(vision_model())]
     command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", MODEL, *FLAGS]
@@ -46,6 +49,7 @@ def vision_gateway(logs: Path) -> Iterator[gateway_process.Gateway]:
         "VLLM_MAX_IMAGE_PIXELS": str(MAX_PIXELS),
         "TOOLGATE_ADAPTER": os.environ.get("TOOLGATE_ADAPTER") or "auto",
     }
+    keys = key_file(logs / "keys.yaml", **{team: team for team in TEAMS})
     backend = Child("backend", command, variables, logs / "backend.log")
     try:
         _wait(backend, f"{url}/v1/toolgate/info", key)
@@ -56,8 +60,9 @@ def vision_gateway(logs: Path) -> Iterator[gateway_process.Gateway]:
             before=allow_private_addresses,
             TOOLGATE_BACKEND_KEY=key,
             TOOLGATE_IMAGE_BYTES=str(MAX_BYTES),
+            TOOLGATE_KEYS_FILE=str(logs / "keys.yaml"),
         ) as gateway:
-            yield gateway
+            yield gateway, keys
         backend.check()
     finally:
         backend.stop()
