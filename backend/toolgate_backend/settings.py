@@ -36,8 +36,9 @@ class EngineSettings(Section):
     """Maximum processor time of one sequence's mask in a step, in milliseconds. All other sequences
     wait for it. The slowest of 3,257 masks of real calls took 1.3 ms."""
     repetition_tokens: int = Field(default=1024, ge=0)
-    """Number of tokens after which a call is closed that has repeated the same text or items all
-    that time, at least eight times. 0: never. Backends of one model need the same value."""
+    """Number of tokens after which a call or the content of a `response_format` is closed that has
+    repeated the same text or items all that time, at least eight times. 0: never. Backends of one
+    model need the same value."""
     max_slow_masks: int = Field(default=8, gt=0)
     """Number of consecutive masks over that limit after which the sequence ends with an error. The
     limit is checked only after a mask that was slow in wall time."""

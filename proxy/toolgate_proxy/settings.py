@@ -290,7 +290,8 @@ class ValidationSettings(Section):
     validators: int = Field(default=4096, ge=1)
     """Maximum number of tool schemas that are kept compiled for validation."""
     validation_workers: int = Field(default=2, ge=1)
-    """Maximum number of processes for expensive validations."""
+    """Maximum number of processes for expensive validations. One key uses all but one of them at
+    most, or the only one."""
     validation_cpu_seconds: float = Field(default=1.0, gt=0)
     """Limit on the processor time of an expensive validation, in seconds."""
     validation_wall_seconds: float = Field(default=10.0, gt=0)

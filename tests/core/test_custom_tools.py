@@ -58,6 +58,10 @@ def test_a_schema_cannot_have_a_grammar() -> None:
             "tools[0].custom.format.grammar.syntax",
         ),
         (
+            {"format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a\0"}}},
+            "tools[0].custom.format.grammar.definition",
+        ),
+        (
             {"format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": ""}}},
             "tools[0].custom.format.grammar.definition",
         ),

@@ -56,8 +56,9 @@ class ValidationService:
         self, candidates: Sequence[Tool], param_of: Mapping[str, str], owner: str = ""
     ) -> None:
         """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. `owner` is the key of the request. Raises ChecksBusy, ChecksFailed, and
-        SchemaNotEnforceable for a schema that is invalid or can't be compiled in time."""
+        request parameter that has its schema, for errors. `owner` is the key of the request. Raises
+        ChecksBusy, ChecksFailed, and SchemaNotEnforceable for a schema that is invalid or can't be
+        compiled in time."""
         for tool in candidates:
             if tool.hash not in self._cache:
                 await self._prepare(tool, param_of[tool.name], owner)
@@ -92,8 +93,8 @@ class ValidationService:
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
     ) -> Violation | None:
-        """`owner` is the key of the request. `unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds its
-        limits, ChecksBusy and ChecksFailed."""
+        """`owner` is the key of the request. `unique`: see Validator.check. Raises
+        ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy and ChecksFailed."""
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
         if violation is not None:
             return violation

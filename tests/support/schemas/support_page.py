@@ -68,6 +68,16 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
         "Each number has one spelling there.",
     ),
     (
+        "More than 24 digits before or after the decimal point, or 3 of an exponent, unless the schema names longer numbers; multiples beyond 2^53 without an upper bound",
+        "",
+        "A weak model writes digits up to `max_tokens`. These are enough for every double and every 64-bit integer ([enforcement](enforcement.md#values-without-an-end)).",
+    ),
+    (
+        "Objects and arrays more than 100 levels deep, unless the schema requires them",
+        "",
+        "A weak model opens values up to `max_tokens`, and parsers have such limits.",
+    ),
+    (
         "Names twice in an object",
         "",
         "JSON parsers disagree on what they mean. Undeclared names of open objects can occur twice; the last one counts.",

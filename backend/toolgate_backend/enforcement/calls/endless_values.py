@@ -56,7 +56,9 @@ class ValueBounds:
         self._form = form
         self._reader = reader_of(form)
         self.parts = frozenset(_tokens(unit_bytes, lambda text: bool(_PART.fullmatch(text))))
-        begun = {at: found[0] for at, text in enumerate(unit_bytes) if (found := _DIGITS.match(text))}
+        begun = {
+            at: found[0] for at, text in enumerate(unit_bytes) if (found := _DIGITS.match(text))
+        }
         self.longest = max(map(len, begun.values()), default=0)
         self._longer = [
             _row([at for at, digits in begun.items() if len(digits) > count], size)

@@ -8,7 +8,6 @@ from typing import Literal
 
 from toolgate_core.wire import ResidualKeyword
 
-
 TagText = Literal["json", "either", "text"]
 """JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
 """

@@ -239,6 +239,7 @@ def _whole(node: dict[str, Any]) -> None:
 def _multiples(node: dict[str, Any]) -> None:
     """Bound multiples, which masks could otherwise not bring to an end: digits may go on without
     one ever being a multiple."""
-    if "multipleOf" in node and not {"maximum", "exclusiveMaximum"} & node.keys():
-        if max(node.get("minimum", 0), node.get("exclusiveMinimum", 0)) < EXACT:
-            node["maximum"] = EXACT
+    if "multipleOf" not in node or {"maximum", "exclusiveMaximum"} & node.keys():
+        return
+    if max(node.get("minimum", 0), node.get("exclusiveMinimum", 0)) < EXACT:
+        node["maximum"] = EXACT

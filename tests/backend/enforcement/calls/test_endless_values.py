@@ -22,9 +22,9 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.calls.endless_values import MAX_NESTING
 from toolgate_backend.grammars.value_limits import DIGITS, EXPONENT_DIGITS, limits_of
 from toolgate_backend.tokens import masks
-from toolgate_core.schema.canonical import TEXT
 from toolgate_core.deltas import ContentDelta, Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.schema.canonical import TEXT
 
 CODECS = {
     "qwen3": True,

@@ -151,6 +151,26 @@ def test_an_invalid_regular_expression_is_refused(pattern: str) -> None:
     assert compiled("qwen3", "regex", pattern).verdict.status == "refused"
 
 
+@pytest.mark.parametrize("pattern", [r"[^\s\S]", r"a[^\s\S]", "[a-z&&[0-9]]", r"(a|b)\x00"])
+def test_a_regular_expression_of_no_text_is_refused(pattern: str) -> None:
+    verdict = compiled("qwen3", "regex", pattern).verdict
+    assert verdict.status == "refused"
+    assert "it matches " in (verdict.reason or "")
+
+
+@pytest.mark.parametrize("dialect", ["qwen3", "llama4_pythonic"])
+def test_no_mask_leads_to_a_character_without_an_escape(dialect: str) -> None:
+    result = compiled(dialect, "regex", r"aa\x00|b|ab\x07*c")
+    assert result.grammar is not None
+    made = model(dialect)
+    before, _ = made.form.grammar_texts("f")
+    text = made.form.marks.decode(before) + written(dialect, "X").partition("X")[0]
+    for given, allowed in (("aa", False), ("ab", True), ("b", True)):
+        matcher = result.grammar.matcher()
+        assert all(map(matcher.accept, made.tokens_of(text)))
+        assert all(map(matcher.accept, made.tokens_of(given))) == allowed
+
+
 @pytest.mark.parametrize("dialect", ["qwen3", "llama4_pythonic", "qwen3_coder"])
 def test_a_rollback_restores_the_mask(dialect: str) -> None:
     made = model(dialect)

@@ -51,3 +51,9 @@ def test_branches_of_the_parameters_are_united() -> None:
     ]
     assert argument_types({"anyOf": branches}, "a") == {"string", "integer"}
     assert argument_types({"anyOf": branches[:1]}, "c") == ALL
+
+
+def test_a_pattern_of_names_takes_linear_time() -> None:
+    """Python's regular expressions would take 2^5000 steps."""
+    schema = {"patternProperties": {"^(a|aa)+$": {"type": "null"}, "^(a|aa)+b$": {"type": "array"}}}
+    assert argument_types(schema, "a" * 5_000 + "b") == {"array"}

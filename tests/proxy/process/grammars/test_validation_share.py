@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 from tests.proxy.validation.test_service import TREE, doubling
+from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 
+pytestmark = OWN_ROUTE_ONLY
 CHAT = "/v1/chat/completions"
 FLOOD = 40
 """Requests whose schemas take all the processor time that one may have, a second."""
@@ -29,10 +31,10 @@ def function(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(
-    gateway: str, backend: FakeBackend, gateway_redis: RedisServer
+    gateway: str, backend: FakeBackend, redis_of_gateway: RedisServer
 ) -> None:
-    hostile, _ = await make_key(gateway_redis.url, gateway, alias="hostile-schemas")
-    other, _ = await make_key(gateway_redis.url, gateway, alias="other-schemas")
+    hostile, _ = await make_key(redis_of_gateway.url, gateway, alias="hostile-schemas")
+    other, _ = await make_key(redis_of_gateway.url, gateway, alias="other-schemas")
     backend.scripts["tree"] = Script((call("tree", {"root": {"n": 1}}),))
     async with http_client(gateway) as http:
 
