@@ -76,6 +76,7 @@ class FakeBackend:
         self.lacking = 0
         """How often it answered grammar_unknown."""
         self.info = INFO
+        self.key = KEY
         self.running = 0
         self.left: list[float] = []
         """When clients hung up before the end of their answer, by time.monotonic."""
@@ -120,7 +121,7 @@ class FakeBackend:
         )
 
     async def _info(self, request: Request) -> Response:
-        if refusal := _unauthorized(request):
+        if refusal := self._unauthorized(request):
             return refusal
         return JSONResponse(self.info.model_dump(mode="json"))
 
@@ -171,7 +172,7 @@ class FakeBackend:
 
     async def _count(self, request: Request) -> Response:
         """The prompt's number of tokens is that of the script."""
-        if refusal := _unauthorized(request):
+        if refusal := self._unauthorized(request):
             return refusal
         message = wire.CountTokens.model_validate_json(await request.body())
         self.counts.append(message)
@@ -182,7 +183,7 @@ class FakeBackend:
         return JSONResponse(wire.TokenCount(tokens=script.prompt_tokens).model_dump(mode="json"))
 
     async def _generate(self, request: Request) -> Response:
-        if refusal := _unauthorized(request):
+        if refusal := self._unauthorized(request):
             return refusal
         message = wire.GenerateRequest.model_validate_json(await request.body())
         self.requests.append(message)
@@ -223,6 +224,11 @@ class FakeBackend:
                     raise asyncio.CancelledError
         return JSONResponse(sent)
 
+    def _unauthorized(self, request: Request) -> Response | None:
+        if request.headers.get("authorization") == f"Bearer {self.key}":
+            return None
+        return JSONResponse({"error": "Unauthorized"}, 401)
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         self.running += 1
@@ -233,12 +239,6 @@ class FakeBackend:
             raise
         finally:
             self.running -= 1
-
-
-def _unauthorized(request: Request) -> Response | None:
-    if request.headers.get("authorization") == f"Bearer {KEY}":
-        return None
-    return JSONResponse({"error": "Unauthorized"}, 401)
 
 
 @contextmanager
