@@ -13,6 +13,7 @@ from .access import (
     InvalidKey,
     KeysUnavailable,
     LimitsUnavailable,
+    MethodNotAllowed,
     ModelNotFound,
     PermissionDenied,
     QuotaExceeded,
@@ -20,6 +21,7 @@ from .access import (
     ResponsesUnavailable,
     RetiredKey,
     RouteClosed,
+    RouteNotFound,
     TooManyWrongKeys,
 )
 from .base import ToolgateError
@@ -79,6 +81,7 @@ __all__ = [
     "ItemNotFound",
     "KeysUnavailable",
     "LimitsUnavailable",
+    "MethodNotAllowed",
     "ModelNotFound",
     "PermissionDenied",
     "PreviousResponseNotFound",
@@ -90,6 +93,7 @@ __all__ = [
     "ResponsesUnavailable",
     "RetiredKey",
     "RouteClosed",
+    "RouteNotFound",
     "SchemaNotEnforceable",
     "SchemaTooComplex",
     "TemplateRefused",

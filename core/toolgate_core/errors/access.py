@@ -59,6 +59,27 @@ class RouteClosed(ToolgateError):
     code = "not_found"
 
 
+class RouteNotFound(ToolgateError):
+    """There is no such route, or it needs LiteLLM's database, which this gateway does not have.
+
+    Correct the path or the base URL of the client, as the message states.
+    """
+
+    status = 404
+    type = "invalid_request_error"
+    code = "route_not_found"
+
+
+class MethodNotAllowed(RouteNotFound):
+    """The route has no such method.
+
+    Use a method of the header Allow.
+    """
+
+    status = 405
+    code = "method_not_allowed"
+
+
 class TooManyWrongKeys(ToolgateError):
     """One IP address sent more than `TOOLGATE_WRONG_KEYS_PER_MINUTE` invalid keys.
 

@@ -31,7 +31,7 @@ from ..keys import metrics
 from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
-from ..keys.permissions import may_open
+from ..keys.permissions import may_open, refusal
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
 from .errors import proxy_exception
@@ -82,7 +82,7 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     if key is None:
         return administrator()
     if not may_open(request.method, route_of(request)):
-        raise PermissionDenied("This route requires the gateway's master key.")
+        raise refusal(request.method, route_of(request))
     if not isinstance(context, RequestContext):
         if key.limits.any:
             raise GatewayMisconfigured(

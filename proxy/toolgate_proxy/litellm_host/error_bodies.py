@@ -12,13 +12,16 @@ import re
 from typing import Any
 
 from litellm.proxy._types import ProxyException
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from toolgate_core.errors import ModelNotFound
+from toolgate_core.errors import MethodNotAllowed, ModelNotFound, RouteNotFound, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, shortened
 
+from ..api.surfaces import owner_of
 from ..context import SCOPE, RequestContext
+from ..keys.permissions import nearest
 from .deployments.known_models import model_not_found
 from .deployments.router import PROVIDER
 from .errors import CODES, cleaned
@@ -49,6 +52,40 @@ def repair_error_bodies(app: Any) -> None:
         return JSONResponse(body, status, headers)
 
     app.exception_handlers[ProxyException] = handler
+    app.exception_handlers[HTTPException] = _with_missing_routes(
+        app.exception_handlers[HTTPException]
+    )
+
+
+def _with_missing_routes(original: Any) -> Any:
+    """A handler for the errors of the router: a path or a method that it does not have."""
+
+    async def handler(request: Request, error: HTTPException) -> Response:
+        missing = missing_route(request.url.path, error)
+        if missing is None:
+            response: Response = await original(request, error)
+            return response
+        context = request.scope.get(SCOPE)
+        request_id = None
+        if isinstance(context, RequestContext):
+            context.error_code, request_id = missing.code, context.request_id
+        surface = owner_of(request.url.path, request.headers)
+        body = surface.error(missing, None, request_id) if surface else missing.body()
+        return JSONResponse(body, missing.status, error.headers)
+
+    return handler
+
+
+def missing_route(path: str, error: HTTPException) -> ToolgateError | None:
+    """The error for a route that does not exist; None for an error of a route."""
+    if (error.status_code, error.detail) == (405, "Method Not Allowed"):
+        allowed = (error.headers or {}).get("Allow") or "another method"
+        return MethodNotAllowed(f"This route does not have the method. Use {allowed}.")
+    if (error.status_code, error.detail) != (404, "Not Found"):
+        return None
+    near = nearest(path)
+    hint = f"Did you mean {near}?" if near else "Check the path and the base URL of the client."
+    return RouteNotFound(f"There is no such route. {hint}")
 
 
 def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -17,12 +17,12 @@ from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolgate_core.errors import InvalidKey, PermissionDenied, RouteClosed, ToolgateError
+from toolgate_core.errors import InvalidKey, RouteClosed, ToolgateError
 
 from ..context import RequestContext, context_of
 from ..keys import metrics
 from ..keys.header import key_of
-from ..keys.permissions import may_open
+from ..keys.permissions import may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.asgi import serves_without_key
 from ..state import gateway
@@ -46,7 +46,7 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
         return
     await authenticate(scope, context)
     if context.key is not None and not may_open(scope["method"], path):
-        raise PermissionDenied("This route requires the gateway's master key.")
+        raise refusal(scope["method"], path)
 
 
 async def authenticate(scope: Scope, context: RequestContext) -> None:
@@ -113,7 +113,7 @@ def _check_virtual_key(scope: Scope, path: str) -> None:
     if key is None or key_sync is None or may_open(scope["method"], path):
         return
     if key in key_sync.key_cache:
-        raise PermissionDenied("This route requires the gateway's master key.")
+        raise refusal(scope["method"], path)
 
 
 def _key_in_query(scope: Scope) -> str:

@@ -27,7 +27,7 @@ from ..litellm_host.state import model_routes
 from ..page import files
 from ..request_fields import Fields
 from ..state import gateway
-from . import body_guard, message_batches, model_retrieval, readiness
+from . import absent_routes, body_guard, model_retrieval, readiness
 from .authorization import authenticate, authorize, route_path
 from .client import owner_of_body
 from .exchange import Exchange
@@ -68,11 +68,17 @@ class OwnRoute:
                 response = await operations.answer(wanted, scope, context)
                 await response(scope, receive, send)
                 return
-            elif (closed := message_batches.refusal(route_path(scope))) is not None:
+            elif (closed := absent_routes.batches(route_path(scope))) is not None:
                 await authenticate(scope, context)
                 raise closed
+            elif (repeated := absent_routes.repeated_path(route_path(scope))) is not None:
+                form = form_of({**scope, "path": repeated.path}, context)
+                await authenticate(scope, context)
+                raise repeated.error()
             else:
                 await authorize(scope, context)
+                if (absent := absent_routes.without_database(route_path(scope))) is not None:
+                    raise absent
                 if (probed := readiness.answer(scope)) is not None:
                     await probed(scope, receive, send)
                     return
