@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 from pydantic import SecretStr, ValidationError
-from pydantic_core import PydanticSerializationError, from_json
+from pydantic_core import from_json
 
 from toolgate_core import wire
 from toolgate_core.error_body import from_body
@@ -30,6 +30,7 @@ from .event_stream import EventStream
 from .faults import RETRY_AFTER, UNRESPONSIVE, backend_error, within
 from .generation_bound import bound_of
 from .interim import BoundedResponse
+from .message_json import encoded
 
 KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
@@ -187,7 +188,7 @@ class Backend:
         self, method: str, path: str, message: wire.Message | None, limit: float
     ) -> aiohttp.ClientResponse:
         """The response, with its body not read yet. Raises the error of an unsuccessful one."""
-        content = _json_of(message) if message else None
+        content = encoded(message) if message else None
         try:
             async with within(limit, "start its response", begun=False):
                 response = await self._request(method, path, content)
@@ -277,46 +278,6 @@ def _checked_info(body: object) -> wire.Info:
             "Invalid /info response from the backend. Install the same release of toolgate on the "
             "gateway and the backend."
         ) from error
-
-
-def _json_of(message: wire.Message) -> bytes:
-    """Raises InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
-    250 levels, and the depth of a request's fields is not limited."""
-    content = _encoded(message)
-    if content is None:
-        param = _unencodable(message)
-        what = "The request" if param is None else repr(param)
-        raise InvalidRequest(
-            f"{what} can't be sent to the backend as JSON: a value in it is "
-            "nested too deeply or is not valid Unicode. Change that value.",
-            param=param,
-        )
-    return content
-
-
-def _encoded(message: wire.Message) -> bytes | None:
-    try:
-        return message.model_dump_json(exclude_none=True).encode()
-    except (PydanticSerializationError, UnicodeEncodeError):
-        return None
-
-
-def _unencodable(message: wire.Message) -> str | None:
-    """The parameter with the value that is not valid JSON."""
-    if isinstance(message, wire.LoadGrammars):
-        return "tools"
-    if isinstance(message, wire.WalkInstances):
-        return "instances"
-    prompt = getattr(message, "prompt", None)
-    if isinstance(prompt, wire.ChatPrompt):
-        for at, each in enumerate(prompt.messages):
-            if _encoded(wire.ChatPrompt(messages=(each,))) is None:
-                return f"messages[{at}]"
-        if _encoded(wire.ChatPrompt(messages=(), tools=prompt.tools)) is None:
-            return "tools"
-        if _encoded(wire.ChatPrompt(messages=(), template_kwargs=prompt.template_kwargs)) is None:
-            return "chat_template_kwargs"
-    return "bad_words" if isinstance(message, wire.GenerateRequest) else None
 
 
 def _parsed(body: bytes | bytearray) -> object:
