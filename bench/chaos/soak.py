@@ -4,7 +4,9 @@
         [--clock-error SECONDS] > report.md
 
 Starts Valkey, one backend and two gateways. Clients send requests as in `chaos`, to all three APIs,
-and some of them disconnect early. One more client sends twice as many requests as its key allows.
+and some of them disconnect early. One more client sends twice as many requests as its key allows,
+and another one attacks: trailers without end, large WebSocket messages, stalled bodies and
+connections, abandoned requests, and schemas that a walk without a bound would not finish.
 One after another, the first gateway, its workers and its supervisor, and Valkey get a SIGKILL or a
 SIGSTOP, and Valkey's memory is full; `chaos` does so with backends. The second gateway and the
 backend run all the time: their memory, descriptors and threads are sampled, and the sequences and
@@ -25,6 +27,7 @@ from pathlib import Path
 
 import redis.asyncio
 
+from bench.chaos.attacks import Attacks
 from bench.chaos.faults import FAULTS
 from bench.chaos.fleet import Fleet
 from bench.chaos.growth import Sample, draw, report, sample
@@ -96,12 +99,14 @@ async def soak(
         fleet.gateway_urls, keys, bias, CLIENTS, apis=APIS, cancelled=CANCELLED, schemas=SCHEMAS
     )
     probe = LimitProbe(fleet.gateway_urls, limited)
+    attacks = Attacks(fleet.gateway_urls, await make_key(fleet, "attacker"))
     samples: list[Sample] = []
     found: list[Found] = []
     began = time.monotonic()
     async with asyncio.TaskGroup() as group:
         group.create_task(load.run())
         group.create_task(probe.run(load.ended))
+        group.create_task(attacks.run(load.ended))
         sampling = group.create_task(sample_forever(fleet, samples))
         faults = [each for each in FAULTS if each.target.name.startswith(TARGETS)]
         for fault in itertools.cycle((*faults, None)):
@@ -117,13 +122,14 @@ async def soak(
     print(f"{table(found, load.outcomes)}\n\n{grown}\n")
     print(counted(load.outcomes, time.monotonic() - began))
     limits, exceeded = probe.report()
-    print(limits)
+    attacked, broken = attacks.report()
+    print(f"{limits}\n\n{attacked}\n")
     if directory is not None:
         draw(samples, directory)
     late = [f"{each.fault}: not back in time" for each in found if each.back is None]
     for url in fleet.gateway_urls:
         late += await left_in_gateway(url, fleet.master_key)
-    return late + growing + exceeded + violations(load.outcomes) + unexplained(load, found)
+    return late + growing + exceeded + broken + violations(load.outcomes) + unexplained(load, found)
 
 
 async def fill_valkey(fleet: Fleet) -> Found:
