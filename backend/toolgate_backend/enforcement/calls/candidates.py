@@ -194,7 +194,9 @@ class CandidateSet:
     def _refused(self) -> tuple[masks.BitmaskRow, ...]:
         """The tokens that bounds on values leave out of the mask (endless_values.py)."""
         running = self._progress.running
-        return self._endless.refused(running[0].grammar) if len(running) == 1 else ()
+        if any(each.grammar.limits is None for each in running):
+            return ()
+        return self._endless.refused(running[0].grammar)
 
     def _forced_text_mask(self) -> masks.Allow:
         """The tokens that spell the forced text. If a special token has the same text,

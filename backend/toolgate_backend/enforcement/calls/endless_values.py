@@ -22,6 +22,7 @@ from ...grammars.value_limits import EXPONENT_DIGITS, ValueLimits
 from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
+from ...tokens.units import ESCAPE
 from .value_places import JSON, Place, PlaceReader, reader_of
 
 MAX_NESTING = 100
@@ -31,6 +32,7 @@ _CHARACTERS = b"-+.eE0123456789"
 _PART = re.compile(rb"[-+.eE\d]*\d")
 """A token inside a number that ends with a digit."""
 _DIGITS = re.compile(rb"\d+")
+MARK = ESCAPE + b"["
 _BRACKETS = re.compile(rb"[\[{]")
 _BESIDE_DIGITS = 16
 """Characters of a number that are not among the digits with a limit."""
@@ -53,7 +55,6 @@ class ValueBounds:
 
     def __init__(self, form: CallForm, unit_bytes: Sequence[bytes], size: int) -> None:
         self.unit_bytes = unit_bytes
-        self._form = form
         self._reader = reader_of(form)
         self.parts = frozenset(_tokens(unit_bytes, lambda text: bool(_PART.fullmatch(text))))
         begun = {
@@ -65,7 +66,7 @@ class ValueBounds:
             for count in range(self.longest)
         ]
         self._zeros = _row([at for at, digits in begun.items() if digits.endswith(b"0")], size)
-        opening = _tokens(unit_bytes, lambda text: bool(_BRACKETS.search(text)))
+        opening = _tokens(unit_bytes, _opens)
         self.opening = {token: len(_BRACKETS.findall(unit_bytes[token])) for token in opening}
         """By token: the number of values that it may open."""
         outside = _row(opening, size)
@@ -154,11 +155,9 @@ class EndlessValues:
 
     def _nested(self, grammar: MeasuredGrammar, limits: ValueLimits) -> tuple[BitmaskRow, ...]:
         place = self._place(grammar, limits)
-        if place is None:
-            return ()
-        if place.depth >= MAX_NESTING:
+        if place is not None and place.depth >= MAX_NESTING:
             return self._bounds.opened(self._bounds.reader(grammar.name), place)
-        self._known.append((len(self._opening), max(0, place.depth)))
+        self._known.append((len(self._opening), max(0, place.depth) if place else 0))
         return ()
 
     def _place(self, grammar: MeasuredGrammar, limits: ValueLimits) -> Place | None:
@@ -182,6 +181,11 @@ def narrowed(row: BitmaskRow, refused: Sequence[BitmaskRow]) -> BitmaskRow:
         if left.any():
             return left
     return row
+
+
+def _opens(text: bytes) -> bool:
+    """Whether a token may open a value. The units of marks have a bracket, too."""
+    return not text.startswith(MARK) and _BRACKETS.search(text) is not None
 
 
 def _tokens(unit_bytes: Sequence[bytes], has: Callable[[bytes], bool]) -> list[int]:

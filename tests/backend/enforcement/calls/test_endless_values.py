@@ -203,6 +203,14 @@ def test_digits_in_strings_have_no_bound(dialect: str) -> None:
         assert write(machine, found, text) == text
 
 
+@pytest.mark.parametrize("dialect", BEGUN)
+def test_brackets_in_strings_have_no_bound(dialect: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}
+    found, machine = begun(dialect, schema)
+    text = SPACES.get(dialect, b"") + QUOTES.get(dialect, b'"') + b"[{" * 300
+    assert write(machine, found, text) == text
+
+
 @pytest.mark.parametrize("nested", [b"[", b'{"a": '])
 @pytest.mark.parametrize("dialect", BEGUN)
 def test_nesting_ends(dialect: str, nested: bytes) -> None:
