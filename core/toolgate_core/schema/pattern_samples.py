@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-import jsonschema_rs
+from ..pattern_match import matches
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))
 MAX_SAMPLE = 10_000
 """Maximum length of what a repeated part matches. Repetitions inside each other multiply it."""
 _CLASSES = {"d": "0", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "n": "\n", "t": "\t"}
-
-
-@lru_cache(maxsize=4_096)
-def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of JSON Schema matches a text; true if it can't be parsed."""
-    try:
-        return jsonschema_rs.is_valid({"pattern": pattern}, text)
-    except (ValueError, jsonschema_rs.ValidationError):
-        return True
 
 
 def sample_of(pattern: str, choice: int = 0) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgate_core.schema.pattern_samples import matches
+from toolgate_core.pattern_match import matches
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 

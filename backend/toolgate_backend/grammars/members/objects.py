@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from toolgate_core.schema.pattern_samples import matches
+from toolgate_core.pattern_match import matches
 from toolgate_core.schema.regular.languages import Language, Matching, Union, texts
 
 from ..codecs.structure.alternatives import types

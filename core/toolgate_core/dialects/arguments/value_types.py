@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
-from toolgate_core.schema.pattern_samples import matches
+from ...pattern_match import matches
 
 ALL = frozenset({"string", "null", "boolean", "integer", "number", "object", "array"})
 """`integer` are numbers without fraction and exponent, `number` all others."""

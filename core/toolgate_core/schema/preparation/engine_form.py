@@ -13,10 +13,10 @@ from typing import Any
 
 import jsonschema_rs
 
+from ...pattern_match import matches
 from ..closed_objects import are_closed
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
-from ..pattern_samples import matches
 from ..refs import find_references, move_targets_to_defs
 from ..regular.languages import Matching, Union, texts
 from ..strings import pattern_excluding

@@ -7,8 +7,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from ...pattern_match import matches
 from ..canonical import canonical_json
-from ..pattern_samples import matches
 from ..regular.languages import Language, Matching, Union
 
 MAX_PARTS = 12

@@ -17,7 +17,7 @@ from tests.support.servers.virtual_keys import make_key
 pytestmark = OWN_ROUTE_ONLY
 CHAT = "/v1/chat/completions"
 FLOOD = 40
-"""Requests whose schemas take all the processor time that one may have, a second."""
+"""Calls whose validation takes all the processor time that it may have, a second."""
 CATASTROPHIC = r"(a|aa)+[^\s\S]|(a|aa)+b"
 
 
@@ -35,14 +35,15 @@ async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(
 ) -> None:
     hostile, _ = await make_key(redis_of_gateway.url, gateway, alias="hostile-schemas")
     other, _ = await make_key(redis_of_gateway.url, gateway, alias="other-schemas")
+    backend.scripts["endless"] = Script((call("endless", {"a": 1}),))
     backend.scripts["tree"] = Script((call("tree", {"root": {"n": 1}}),))
     async with http_client(gateway) as http:
 
-        async def flood(at: int) -> int:
-            body = asked("hi", function(f"endless{at}", doubling(60)))
+        async def flood() -> int:
+            body = asked("endless", function("endless", doubling(60)))
             return (await http.post(CHAT, json=body, headers=bearer(hostile))).status_code
 
-        attack = [asyncio.create_task(flood(at)) for at in range(FLOOD)]
+        attack = [asyncio.create_task(flood()) for _ in range(FLOOD)]
         try:
             await asyncio.sleep(1)
             for _ in range(3):
@@ -56,7 +57,7 @@ async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(
             for task in attack:
                 task.cancel()
             results = await asyncio.gather(*attack, return_exceptions=True)
-    assert {each for each in results if isinstance(each, int)} <= {400, 503}
+    assert 200 not in results
 
 
 async def test_a_catastrophic_expression_of_a_custom_tool_is_read_in_linear_time(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any
 
-from ...pattern_samples import matches, sample_of
+from ....pattern_match import matches
+from ...pattern_samples import sample_of
 from ..rewrites.document import Document
 from ..rewrites.emptiness import Node
 

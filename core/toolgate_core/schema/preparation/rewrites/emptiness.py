@@ -13,8 +13,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from ....pattern_match import matches
 from ...canonical import canonical_json
-from ...pattern_samples import matches
 from ...regular.languages import Intersection, Language, Matching
 from .facts import TYPES, bounds, counts_of, no_multiple, strings_empty, types_of
 

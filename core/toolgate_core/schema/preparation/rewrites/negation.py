@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...pattern_samples import matches
+from ....pattern_match import matches
 from ...regular.languages import Language, Matching, Union, texts
 from ...walk import subschemas
 from ..string_languages import strings_of
