@@ -51,7 +51,7 @@ class ChatRequest:
     call_tokens: int | None = None
     """Tokens that the reasoning leaves for a required call; None: as many as it usually needs."""
     repetition_guard: bool = True
-    """Whether a call that repeats itself is closed."""
+    """Whether a call, or content of a format, that repeats itself is closed."""
     content_format: Tool | None = None
     """The schema of the content, as a tool with the name `grammar_key.CONTENT`."""
     content_param: str = "response_format"

@@ -111,8 +111,8 @@ class Enforcement(Message):
     """Length of nearly all earlier calls of the candidates. A usual call is at least as long. None
     leaves the field out, so that earlier backends understand the message."""
     repetition_guard: Literal[False] | None = None
-    """False lets calls repeat themselves. None leaves the field out, so that earlier backends
-    understand the message."""
+    """False lets calls and content of a format repeat themselves. None leaves the field out, so
+    that earlier backends understand the message."""
     content: str | None = None
     """Key of the grammar that constrains the content."""
     earlier_calls: int = Field(default=0, ge=0)

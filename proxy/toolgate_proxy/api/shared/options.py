@@ -33,8 +33,8 @@ OPTIONS: tuple[Parameter, ...] = (
         origin="Toolgate",
         note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
         "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
-        "`repetition_guard` false lets [calls repeat themselves](enforcement.md#repetition) up to "
-        "`max_tokens`. "
+        "`repetition_guard` false lets [calls and formats repeat "
+        "themselves](enforcement.md#repetition) up to `max_tokens`. "
         "`receipt` adds a [signed receipt](receipts.md) to the response.",
     ),
     Parameter(
