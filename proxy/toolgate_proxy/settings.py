@@ -106,7 +106,7 @@ class BodyLimitSettings(Section):
     write_timeout: float = Field(default=120.0, gt=0)
     """Time limit for a client to read what was sent to it, in seconds. The connection of a client
     that does not read is closed after it. `litellm --config` does not apply it."""
-    key_body_bytes: int = Field(default=64_000_000, ge=1)
+    key_body_bytes: int = Field(default=32_000_000, ge=1)
     """Maximum size of the bodies that one virtual key sends at the same time to a process, in
     bytes, from their first byte until the limits of the key admit them. All requests without a key
     count as one. Bodies with a `content-length` wait for each other, for `TOOLGATE_BODY_TIMEOUT`;

@@ -76,10 +76,12 @@ class Reservation:
         await self._budget.wait(self, size)
 
     def resize(self, size: int) -> None:
-        """Set the number of bytes that were received. Raises RateLimited if there is no room: a
-        body that has begun can't wait for another one."""
+        """Set the number of bytes that were received. If there is no room, raises RateLimited and
+        gives all of them back: a body that has begun can't wait for another one, and not all of
+        them shall fail."""
         more = size - self.size
         if more > 0 and not self._budget.fits(self.owner, more):
+            self.close()
             raise self.refusal()
         self.size = size
         self._budget.add(self.owner, more)

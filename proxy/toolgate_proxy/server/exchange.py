@@ -92,7 +92,8 @@ class Exchange:
             try:
                 await self._respond(send, disconnect)
             except ToolgateError as error:
-                failed = error
+                # With its traceback, it and the body would stay in memory until a collection.
+                failed = error.with_traceback(None)
             except Exception as error:  # noqa: BLE001  a bug, which is logged
                 logger.error("A request failed because of a bug in the gateway:\n%s", frames(error))
                 failed = InternalFault("Internal error in the gateway. Retry the request.")

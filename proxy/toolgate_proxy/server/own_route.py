@@ -103,7 +103,8 @@ class OwnRoute:
                 if surface is not None and model_route is None and context.authenticated:
                     await check_exists(model, context.key)
         except ToolgateError as raised:
-            error = raised
+            # With its traceback, the error and the body would stay in memory until a collection.
+            error = raised.with_traceback(None)
             if isinstance(error, ModelNotFound) and context.authenticated and context.model:
                 error = await model_not_found(context.model, context.key)
             context.error_code = error.code

@@ -29,7 +29,7 @@ def test_bodies_grow_up_to_the_limit_of_their_owner(budget: BodyBudget) -> None:
     with pytest.raises(RateLimited, match="TOOLGATE_KEY_BODY_BYTES") as refusal:
         second.resize(41)
     assert refusal.value.retry_after
-    assert budget.used("a") == 100
+    assert budget.used("a") == 60
     other.resize(100)
     first.close()
     second.resize(100)

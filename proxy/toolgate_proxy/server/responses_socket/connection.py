@@ -90,11 +90,8 @@ class _Connection:
         reading = asyncio.create_task(self._read())
         try:
             async with asyncio.timeout(MAX_SECONDS):
-                while (message := await self._pending.get()) is not None:
-                    if not self._gone.is_set():
-                        self._socket.hold(True)
-                        await self._answer(message)
-                        self._socket.hold(False)
+                while await self._answer_next():
+                    self._socket.hold(False)
         except TimeoutError:
             await self._end(
                 400, LIMIT_REACHED, "The connection is an hour old. Open a new one.", NORMAL
@@ -106,7 +103,7 @@ class _Connection:
     async def _read(self) -> None:
         """Puts messages into the queue; None at the end of the connection."""
         try:
-            while (message := await self._receive())["type"] == "websocket.receive":
+            while (message := _content(await self._receive())) is not None:
                 if self._pending.qsize() >= MAX_PENDING:
                     why = (
                         f"More than {MAX_PENDING} messages wait for their response. Send the next "
@@ -114,25 +111,35 @@ class _Connection:
                     )
                     await self._end(429, RateLimited.code, why, POLICY)
                     return
-                self._pending.put_nowait(_content(message))
+                self._pending.put_nowait(message)
+                del message  # it may be large, and the next one may take long
         finally:
             self._gone.set()
             self._pending.put_nowait(None)
 
-    async def _answer(self, message: bytes) -> None:
+    async def _answer_next(self) -> bool:
+        """Returns whether the connection has not ended."""
+        message = await self._pending.get()
+        if message is None:
+            return False
+        if self._gone.is_set():
+            return True
+        self._socket.hold(True)
         large = len(message) > LARGE
         admitted = cache(partial(self._socket.finish, len(message)))  # has an effect once
         try:
             request = await asyncio.to_thread(read, message) if large else read(message)
+            del message
             turn = Turn(request.body, self._turns, self._text, self._gone, admitted)
             await turn.run(self._app, self._scope)
         except ToolgateError as error:
             await self._text(error_message(error.status, error.body()))
-            return
+            return True
         finally:
             admitted()
         if turn.failed and request.previous is not None and self._turns.before(request.previous):
             self._turns.forget()
+        return True
 
     async def _text(self, text: str) -> None:
         """Does nothing if the client has disconnected."""
@@ -170,13 +177,17 @@ def read(message: bytes) -> Request:
             param="type",
         )
     check_bounds(event)
-    # orjson writes no integers above 64 bits.
-    body = json.dumps({**event, "stream": True}).encode()
+    event["stream"] = True
+    # orjson writes no integers above 64 bits. It has read a large message, so there are none.
+    body = orjson.dumps(event) if len(message) > LARGE else json.dumps(event).encode()
     previous = event.get("previous_response_id")
     return Request(body, previous if isinstance(previous, str) else None)
 
 
-def _content(message: Message) -> bytes:
+def _content(message: Message) -> bytes | None:
+    """None if it ends the connection."""
+    if message["type"] != "websocket.receive":
+        return None
     text, data = message.get("text"), message.get("bytes")
     return text.encode() if text is not None else data or b""
 
@@ -186,8 +197,7 @@ def _counted(receive: Receive, socket: BoundedSocket) -> Receive:
 
     async def read() -> Message:
         message = await receive()
-        if message["type"] == "websocket.receive":
-            socket.finish(len(_content(message)))
+        socket.finish(len(_content(message) or b""))
         return message
 
     return read

@@ -36,6 +36,10 @@ TOO_MANY_BYTES = "too many bytes of this API key wait; send the message later"
 BAD_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
+def _anything(size: int) -> None:
+    """No bound."""
+
+
 class BoundedSocket(WebSocketsSansIOProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -55,7 +59,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         """Bytes of the fragments of a message whose end has not come."""
         self._waiting = 0
         """Bytes of the whole messages that the application has not finished."""
-        self.resize: Callable[[int], None] = lambda size: None
+        self.resize: Callable[[int], None] = _anything
         """Is called with the bytes of all messages that this connection holds. Raises RateLimited
         if there is no room for them."""
 
@@ -170,6 +174,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         try:
             self.resize(self._waiting + self._unfinished)
         except RateLimited:
+            self.resize = _anything  # the rest is discarded
             if self.close_sent:
                 self._abort()
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from starlette.types import Receive, Scope, Send
 
@@ -100,6 +101,19 @@ async def test_messages_above_the_budget_of_the_key_close_their_connection(serve
             await app.receives[1]()  # the end of the connection is read after the message
         await app.until(LARGE)
     await app.until(0)
+
+
+async def test_connections_that_exceed_the_budget_together_do_not_all_fail(serve: Serve) -> None:
+    app = Application()
+    message = frame(b"x" * LARGE)
+    async with serve(app, body_timeout=20) as (host, port), AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(connected(host, port)) for _ in range(8)]
+        for reader, writer in opened:
+            await handshake(reader, writer, None)
+        for at in range(0, len(message), 10_000):
+            for _, writer in opened:
+                await send(writer, message[at : at + 10_000])
+        await app.until(2 * LARGE)
 
 
 async def test_many_small_fragments_count_with_what_they_cost(serve: Serve) -> None:
