@@ -66,7 +66,8 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     # For the application
 
     def hold(self, held: bool) -> None:
-        """Whether no further message is read, except for small ones."""
+        """Whether no further message is read, except for small ones. So it is until the application
+        has finished the earlier ones, too."""
         self._held = held
         self._set_reading()
 
@@ -74,6 +75,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         """A message of `size` bytes no longer counts."""
         self._waiting -= size
         self._count()
+        self._set_reading()
 
     # What uvicorn and asyncio call
 
@@ -192,7 +194,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             not self.handshake_complete
             or self._unread
             or not self.queue.empty()
-            or (self._held and self._unfinished > SMALL)
+            or ((self._held or self._waiting) and self._unfinished > SMALL)
         )
         if paused != self.read_paused:
             self.read_paused = paused
