@@ -194,7 +194,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             not self.handshake_complete
             or self._unread
             or not self.queue.empty()
-            or ((self._held or self._waiting) and self._unfinished > SMALL)
+            or ((self._held or self._waiting > 0) and self._unfinished > SMALL)
         )
         if paused != self.read_paused:
             self.read_paused = paused
