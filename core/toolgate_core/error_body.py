@@ -14,7 +14,6 @@ from .errors import (
     SchemaTooComplex,
     ToolgateError,
 )
-from .wire.message import MAX_COUNT
 
 RETRY_SECONDS = 1
 """Retry-After if the backend is at capacity, in seconds."""
@@ -55,7 +54,7 @@ def _text(error: dict[str, Any], name: str) -> str | None:
 
 def _least(error: dict[str, Any]) -> int:
     value = error.get("least_max_tokens")
-    return value if type(value) is int and 0 <= value <= MAX_COUNT else 0
+    return value if type(value) is int and 0 <= value < 2**31 else 0
 
 
 def _generic(status: int, message: str) -> ToolgateError:

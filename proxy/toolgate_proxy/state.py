@@ -18,6 +18,7 @@ from .response_store.store import ResponseStore
 from .routing.cache_salts import CacheSalts
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
+from .routing.readiness import Readiness
 from .sealing import Sealer
 from .settings import Settings, settings
 
@@ -34,6 +35,7 @@ class GatewayState:
             hasher = Hasher(settings.key_secret)
             self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
         self.deployments = Deployments(settings)
+        self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
         self.recent_requests = RecentRequests()
         self.engine = Engine(settings)
         self.sealer = Sealer.from_settings(settings)

@@ -118,6 +118,11 @@ class Limiter:
             await self._redis.aclose()
 
     @property
+    def reached_redis(self) -> bool:
+        """Whether Redis has responded since the start, or is not required."""
+        return self._redis is None or self._fails_open or self._redis.has_responded
+
+    @property
     def counted(self) -> Literal["fleet", "process", "unavailable"]:
         """Whether limits are now counted across all gateways, by this process alone, or not at
         all."""

@@ -166,7 +166,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "get",
         "/toolgate/ready",
         "Health",
-        "200 once each model has had a backend, and 503 before.",
+        "200 once the gateway can serve a model, and 503 before.",
+        access="none",
+    ),
+    Operation(
+        "get",
+        "/toolgate/ready/{model}",
+        "Health",
+        "200 while a backend of the model responds, 503 otherwise, 404 for an unknown model.",
         access="none",
     ),
     Operation(

@@ -72,6 +72,8 @@ class SharedRedis:
         )
         self._redis = Redis(connection_pool=pool)
         self._probing: asyncio.Task[None] | None = None
+        self.has_responded = False
+        """Whether the server has responded since this client was created."""
 
     @property
     def available(self) -> bool:
@@ -96,6 +98,7 @@ class SharedRedis:
             return None
         finally:
             metrics.SECONDS.observe(time.monotonic() - began)
+        self.has_responded = True
         refused = sum(isinstance(reply, Exception) for reply in replies)
         metrics.ERRORS.labels("refused").inc(refused)
         return replies
@@ -137,6 +140,7 @@ class SharedRedis:
             except (RedisError, OSError, TimeoutError):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, MAX_PAUSE)
+        self.has_responded = True
         self._probing = None
         self._breaker.set(0)
 

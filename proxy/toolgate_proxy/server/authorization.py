@@ -28,9 +28,11 @@ from ..litellm_host.asgi import serves_without_key
 from ..state import gateway
 from .refusal import refuse
 
-HEALTH = frozenset(
-    {"/health/liveliness", "/health/liveness", "/health/readiness", "/toolgate/ready"}
-)
+READY = "/toolgate/ready"
+READY_MODELS = f"{READY}/"
+"""Begin of the paths of the probes of single models."""
+LITELLM_READY = "/health/readiness"
+HEALTH = frozenset({"/health/liveliness", "/health/liveness", LITELLM_READY, READY})
 """Probes of load balancers and orchestrators. They need no key."""
 GOOGLE_PATH = "generatecontent"
 
@@ -69,9 +71,13 @@ async def authenticate(scope: Scope, context: RequestContext) -> None:
     context.authenticated = True
 
 
+def is_probe(path: str) -> bool:
+    return path in HEALTH or path.startswith(READY_MODELS)
+
+
 def is_open(path: str) -> bool:
     """Whether a route needs no key."""
-    return path in HEALTH or any(_is_below(path, each) for each in gateway().settings.open_routes)
+    return is_probe(path) or any(_is_below(path, each) for each in gateway().settings.open_routes)
 
 
 def route_path(scope: Scope) -> str:

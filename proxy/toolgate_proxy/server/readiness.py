@@ -1,7 +1,10 @@
-"""`GET /toolgate/ready`: 200 once each Toolgate model has had a backend, and 503 before.
+"""Probes of readiness. They need no key.
 
-LiteLLM's `/health/readiness` is answered with the same 503, and by LiteLLM itself afterwards. Both
-need no key, so they name no models.
+`GET /toolgate/ready`: 200 once the gateway can serve a model, and 503 before. LiteLLM's
+`/health/readiness` is answered with the same 503, and by LiteLLM itself afterwards. Their reason
+names no models.
+`GET /toolgate/ready/{model}`: 200 while a backend of the model responds, otherwise 503; 404 for an
+unknown model.
 """
 
 from __future__ import annotations
@@ -9,27 +12,45 @@ from __future__ import annotations
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
-from ..litellm_host.deployments.router import model_names, placements
-from ..routing.readiness import models_without_backend
-from ..state import gateway
-from .authorization import route_path
+from toolgate_core.errors import ModelNotFound
 
-PATH = "/toolgate/ready"
-LITELLM_PATH = "/health/readiness"
+from ..litellm_host.auth import has_database
+from ..litellm_host.deployments.router import model_names, placements, rows_of
+from ..state import gateway
+from .authorization import LITELLM_READY, READY, READY_MODELS, route_path
+
 RETRY_AFTER = 2
 """In seconds."""
+MAX_NAME = 200
+"""Maximum length of a model's name in a response, in characters."""
 
 
 def answer(scope: Scope) -> Response | None:
-    """The response; None for a request that is no probe, or that LiteLLM answers."""
+    """The response; None for a request that is no probe, or that LiteLLM answers. Raises
+    ModelNotFound."""
     path = route_path(scope)
-    if scope["method"] not in ("GET", "HEAD") or path not in (PATH, LITELLM_PATH):
+    if scope["method"] not in ("GET", "HEAD"):
+        return None
+    if path.startswith(READY_MODELS):
+        return _of_model(path.removeprefix(READY_MODELS))
+    if path not in (READY, LITELLM_READY):
         return None
     models = {name: placements(name) for name in model_names()}
-    missing = models_without_backend(gateway().deployments, models)
-    if missing:
-        have = "has" if len(missing) == 1 else "have"
-        waits = f"{len(missing)} of {len(models)} models {have} no backend that has responded yet."
-        headers = {"retry-after": str(RETRY_AFTER)}
-        return JSONResponse({"status": "not ready", "reason": waits}, 503, headers)
-    return JSONResponse({"status": "ready"}) if path == PATH else None
+    reason = gateway().readiness.reason(models)
+    if reason is not None and (models or not has_database()):
+        return _not_ready(reason)
+    return JSONResponse({"status": "ready"}) if path == READY else None
+
+
+def _of_model(name: str) -> Response:
+    shown = repr(name[:MAX_NAME])
+    if not rows_of(name):
+        raise ModelNotFound(f"The gateway has no model {shown}.", param="model")
+    if not gateway().readiness.serves(placements(name)):
+        return _not_ready(f"No backend of the model {shown} responds.")
+    return JSONResponse({"status": "ready"})
+
+
+def _not_ready(reason: str) -> Response:
+    headers = {"retry-after": str(RETRY_AFTER)}
+    return JSONResponse({"status": "not ready", "reason": reason}, 503, headers)

@@ -20,6 +20,7 @@ from ..context import REQUEST_ID, SCOPE, RequestContext
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..limits.provider_usage import ProviderUsage
 from ..state import gateway
+from .authorization import is_probe, route_path
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .refusal import form_of, refuse
@@ -87,7 +88,8 @@ class RequestScope:
                 in_background(context.settle())
             recording.end(context, surface)
             spans.end(span, context)
-            access_log.write(context, as_json=gateway().settings.log_format == "json")
+            as_json = gateway().settings.log_format == "json"
+            access_log.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
 
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:

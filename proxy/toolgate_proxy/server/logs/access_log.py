@@ -34,12 +34,14 @@ def set_up() -> None:
         logger.propagate = False
 
 
-def write(context: RequestContext, *, as_json: bool) -> None:
-    """Writes the line of a request. Values that a request does not have are left out."""
+def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> None:
+    """Writes the line of a request. Values that a request does not have are left out. `probe`: the
+    request is a health probe, whose 503 is no error but its result."""
+    failed = (context.status or 500) >= 500 and not (probe and context.status == 503)
     of_model = context.model is not None
     record = {
         "time": timestamp(time.time()),
-        "level": "error" if (context.status or 500) >= 500 else "info",
+        "level": "error" if failed else "info",
         "request_id": context.request_id or context.call_id,
         "call_id": context.call_id,
         "method": context.method,

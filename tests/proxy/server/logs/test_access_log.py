@@ -82,3 +82,15 @@ def test_error_of_a_repeated_attempt_is_not_logged(monkeypatch: pytest.MonkeyPat
     record = written(context, monkeypatch)
     assert record is not None
     assert "error" not in record
+
+
+@pytest.mark.parametrize(("status", "level"), [(200, "info"), (503, "info"), (500, "error")])
+def test_the_503_of_a_probe_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, status: int, level: str
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(access_log.logger, "info", lines.append)
+    context = RequestContext(path="/toolgate/ready")
+    context.begin_response(status)
+    access_log.write(context, as_json=True, probe=True)
+    assert json.loads(lines[0])["level"] == level
