@@ -38,7 +38,9 @@ WINDOWS = {
 TAIL = """
 A refused request gets a 429 and counts against no limit. `Retry-After` is the time until it would
 be admitted. It is absent if the request exceeds a limit by itself. Tokens are reserved before the
-request and settled by the backend's counts ([how limits are counted](decisions/0014-limits.md)).
+request, and settled by the counts of the backend or of the other provider. A client that leaves is
+charged for what was read and generated until then
+([how limits are counted](decisions/0014-limits.md)).
 
 Each gateway process also bounds what one key has open, whatever its limits are: WebSocket
 connections (`TOOLGATE_KEY_SOCKETS`, and not more than its parallel requests) and the bytes of

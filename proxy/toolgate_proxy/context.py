@@ -83,6 +83,8 @@ class RequestContext:
     """The limits of the key admitted the request."""
     on_admitted: Callable[[], None] | None = None
     """Ends the reservation of memory for the body. None after it was called."""
+    on_prompt: Callable[[int], Awaitable[None]] | None = None
+    """Reserves what a prompt of that many tokens has beyond its estimate. Raises RateLimited."""
     on_settle: Callable[[], Awaitable[None]] | None = None
     """Settles the reservation by the tokens used. None without a reservation."""
     settled: Tokens | None = None
@@ -157,6 +159,11 @@ class RequestContext:
         self.prompt_tokens, self.completion_tokens = prompt, completion
         self.counted = True
         self.complete = self.complete or complete
+
+    async def admit_prompt(self, prompt: int) -> None:
+        """Checks the limits again when a backend has counted the prompt. Raises RateLimited."""
+        if self.on_prompt is not None and prompt and not self.counted:
+            await self.on_prompt(prompt)
 
     def used_tokens(self) -> Tokens:
         """The tokens that count against limits: what was read and generated so far."""

@@ -220,6 +220,7 @@ class Engine:
             async for batch in batches:
                 fed = choice_events(batch, resample.choice) if resample else batch
                 events = await response.feed(fed)
+                await context.admit_prompt(response.counts.prompt)
                 context.note_tokens(response.counts.prompt, response.counts.completion)
                 if events:
                     generation.span.first("first output")

@@ -31,13 +31,25 @@ async def reserve(
             context.rate_limits,
         )
     except RateLimited as error:
-        context.extra_headers |= error.headers
-        if error.retry_after is None:
-            context.extra_headers["x-should-retry"] = "false"  # read by OpenAI's SDKs
+        _note_refusal(context, error)
         raise
     context.admitted = True
     context.release_body()
     context.extra_headers |= admission.headers
     reservation, reservations = admission.reservation, limiter.reservations
 
+    async def admit_prompt(prompt: int) -> None:
+        try:
+            await limiter.admit_prompt(key, reservation, context.reserved_tokens, prompt)
+        except RateLimited as error:
+            _note_refusal(context, error)
+            raise
+
     context.on_settle = lambda: reservations.close(reservation)
+    context.on_prompt = admit_prompt
+
+
+def _note_refusal(context: RequestContext, error: RateLimited) -> None:
+    context.extra_headers |= error.headers
+    if error.retry_after is None:
+        context.extra_headers["x-should-retry"] = "false"  # read by OpenAI's SDKs

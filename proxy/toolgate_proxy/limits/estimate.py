@@ -1,7 +1,7 @@
 """Estimates the tokens of a request, to reserve them before a backend has counted them.
 
-The prompt is estimated by its bytes, the output by the request's own limit or a setting. The
-request itself is not changed. The backend's counts replace the estimate.
+The prompt is estimated by its text, the output by the request's own limit or a setting. The request
+itself is not changed. The backend's counts replace the estimate.
 """
 
 from __future__ import annotations
@@ -12,33 +12,44 @@ from typing import Any
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer
+from .text_tokens import text_tokens
 
-BYTES_PER_TOKEN = 3
-"""UTF-8 bytes, a little less than in most texts. A low estimate would admit too many requests:
-hundreds may be admitted before the tokens of the first have been counted."""
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
-INLINE_FILE_BYTES = 4096
-"""Bytes counted for an image or a file inside the body, however long its base64 is."""
-PROMPT_FIELDS = (
-    "messages",
-    "input",
-    "prompt",
+TOKENS_PER_FILE = 1366
+"""Tokens of an image or a file, however long its base64 is."""
+PARTS = ("messages", "input", "system", "prompt")
+"""Fields with content parts, which can be images and files, or with ids of tokens."""
+TEXTS = (
     "tools",
     "functions",
     "documents",
     "chat_template_kwargs",
-    "system",
     "output_config",
     "output_format",
     "instructions",
     "response_format",
     "text",
 )
+"""Fields in which everything is text of the prompt."""
+PROMPT_FIELDS = PARTS + TEXTS
 MAX_TOKENS = 2**40
 """Most tokens reserved for one request: more than any limit, and sums of it fit into 64 bits."""
-FILE_FIELDS = ("url", "image_url", "file_data")
-"""Fields in which a data URI is a file; in other fields it is text."""
+FILE_PARTS = {
+    "image_url": "image_url",
+    "input_image": "image_url",
+    "image": "source",
+    "document": "source",
+    "file": "file",
+    "input_file": "file_data",
+}
+"""Types of content parts that are files, and the field with the file."""
+TEXT_SOURCES = ("text", "content")
+"""Types of Anthropic's documents that are text of the prompt."""
+ARGUMENTS = ("input", "arguments", "tool_calls")
+"""Fields of a message whose objects are text, even if they look like content parts."""
+SYNTAX = b'"":,'
+"""Punctuation of a member in JSON, as a chat template writes tools."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
@@ -48,9 +59,7 @@ def estimate(
     """At least one token. `default_output`: output tokens of a request without a maximum, but at
     most a quarter of the smallest limit, so that a small limit can be used at all. `output`:
     whether the response has output tokens."""
-    messages = body.get("messages") or body.get("input")
-    prompt = sum(_bytes(body.get(name)) for name in PROMPT_FIELDS) // BYTES_PER_TOKEN
-    prompt += TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
+    prompt = _prompt(body)
     if not output:
         return Tokens(max(1, prompt))
     stated = [value for name in OUTPUT_FIELDS if (value := _count(body.get(name))) is not None]
@@ -63,42 +72,56 @@ def estimate(
     return Tokens(prompt, min(MAX_TOKENS - prompt, total)) if prompt + total else Tokens(1)
 
 
-def text_tokens(text: str) -> int:
-    """Estimated tokens of a text."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
-
-
 def _count(value: object) -> int | None:
     number = as_integer(value)
     return number if number is not None and number >= 0 else None
 
 
-def _is_file(outer: Mapping[str, Any], name: str, value: object) -> bool:
-    """Whether a field has the content of a file. In Anthropic's API it is the field `data` of a
-    source of the type `base64`."""
-    if not isinstance(value, str):
-        return False
-    if name == "data":
-        return outer.get("type") == "base64"
-    return name in FILE_FIELDS and value.startswith("data:")
+def _prompt(body: Mapping[str, Any]) -> int:
+    """Estimated tokens of the prompt. The time is bounded by the size of the body."""
+    messages = body.get("messages") or body.get("input")
+    tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
+    texts: list[bytes] = []
+    for name in TEXTS:
+        _collect(body.get(name), texts, parts=False)
+    files = sum(_collect(body.get(name), texts, parts=True) for name in PARTS)
+    return tokens + TOKENS_PER_FILE * files + text_tokens(b"".join(texts))
 
 
-def _bytes(value: object) -> int:
-    """Bytes of all texts in a value. The time is bounded by the size of the body."""
-    total, left = 0, [value]
+def _collect(value: object, texts: list[bytes], *, parts: bool) -> int:
+    """Adds all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
+    have content parts that are files."""
+    files, left = 0, [(value, parts)]
     while left:
-        each = left.pop()
-        if isinstance(each, str):
-            total += len(each.encode("utf-8", "surrogatepass"))
+        each, parts = left.pop()
+        if isinstance(each, list):
+            left += ((inner, parts) for inner in each)
         elif isinstance(each, dict):
-            left += each
+            file = _file_of(each) if parts else None
+            files += file is not None
             for name, inner in each.items():
-                if _is_file(each, name, inner):
-                    total += min(len(inner), INLINE_FILE_BYTES)
-                else:
-                    left.append(inner)
-        elif isinstance(each, list):
-            left += each
+                if not parts:
+                    texts.append(SYNTAX + name.encode("utf-8", "surrogatepass"))
+                if name != file:
+                    left.append((inner, parts and name not in ARGUMENTS))
+        elif isinstance(each, str):
+            texts.append(each.encode("utf-8", "surrogatepass"))
         elif each is not None:
-            total += BYTES_PER_TOKEN
-    return total
+            texts.append(b"0" if parts else _number(each))
+    return files
+
+
+def _file_of(part: Mapping[str, Any]) -> str | None:
+    """The field of a content part that has an image or a file; None if the part is text."""
+    kind = part.get("type")
+    field = FILE_PARTS.get(kind) if isinstance(kind, str) else None
+    source = part.get(field) if field is not None else None
+    is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
+    return None if source is None or is_text else field
+
+
+def _number(value: object) -> bytes:
+    """As many digits as a number or a truth value has. Python refuses to print long integers."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return b"0" * (value.bit_length() // 3)
+    return str(value).encode()

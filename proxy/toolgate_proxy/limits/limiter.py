@@ -9,16 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from toolgate_core.errors import LimitsUnavailable, ToolgateError
+from toolgate_core.errors import LimitsUnavailable, RateLimited, ToolgateError
 
-from ..background import in_background
+from ..background import finished, in_background
 from ..context import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from .counter import AdmissionRequest, AdmissionResult, Counter, Unavailable, costs
+from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .headers import headers, refusal
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
@@ -91,12 +91,49 @@ class Limiter:
         result, counter = await self._count(request)
         limits = headers(request, result, names)
         if result.refused is not None:
-            LIMITED.labels(result.refused.kind.label).inc()
-            error = refusal(key.alias, result.refused, result)
+            error = self._refused(key, result.refused, result)
             error.headers = limits
             raise error
         counted = charges(request.costs, result)
         return Admission(self.reservations.open(key.id, request_id, counted, used, counter), limits)
+
+    async def admit_prompt(
+        self, key: Key, reservation: Reservation, reserved: Tokens, prompt: int
+    ) -> None:
+        """Reserve what a prompt has beyond its estimate. `prompt`: its tokens as a backend has
+        counted them. Raises RateLimited."""
+        extra = prompt - reserved.input
+        if extra > 0:
+            needed = Tokens(prompt, reserved.output)
+            await finished(self._reserve_more(key, reservation, needed, Tokens(extra)))
+
+    async def _reserve_more(
+        self, key: Key, reservation: Reservation, needed: Tokens, extra: Tokens
+    ) -> None:
+        limited = [
+            (kind, limit)
+            for kind in KINDS
+            if kind.unit.counts_output and (limit := key.limits.of(kind)) is not None
+        ]
+        for kind, limit in limited:
+            alone = Cost(kind, limit, kind.unit.amount(needed))
+            if alone.amount > limit:
+                raise self._refused(key, alone, AdmissionResult({}, alone, wait_ms=-1))
+        added = tuple(Cost(kind, limit, kind.unit.amount(extra)) for kind, limit in limited)
+        request = AdmissionRequest(key.id, reservation.request_id, added)
+        try:
+            result = await reservation.counter.admit(request)
+        except Unavailable:
+            return  # it is charged when the counter responds
+        if result.refused is not None:
+            raise self._refused(key, result.refused, result)
+        reservation.add(added)
+        if reservation.ended:  # its client left meanwhile
+            await self.reservations.close(reservation)
+
+    def _refused(self, key: Key, refused: Cost, result: AdmissionResult) -> RateLimited:
+        LIMITED.labels(refused.kind.label).inc()
+        return refusal(key.alias, refused, result)
 
     async def _give_back(self, admitting: asyncio.Task[Admission]) -> None:
         """Settle a request whose client left while it was admitted."""

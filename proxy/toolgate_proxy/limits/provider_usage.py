@@ -14,7 +14,8 @@ import orjson
 from ..context import RequestContext
 from ..keys.limit_kinds import Tokens
 from ..request_fields import as_integer
-from .estimate import MAX_TOKENS, text_tokens
+from .estimate import MAX_TOKENS
+from .text_tokens import text_tokens
 
 MAX_BYTES = 8_000_000
 """Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM
@@ -100,7 +101,7 @@ def _written(event: Mapping[str, Any]) -> int:
     while left:
         each = left.pop()
         if isinstance(each, str):
-            total += text_tokens(each)
+            total += text_tokens(each.encode("utf-8", "surrogatepass"))
         elif isinstance(each, list):
             left += each
         elif isinstance(each, dict):

@@ -66,10 +66,14 @@ class Reservation:
                 changes.append(Change(charge.kind, amount, charge.period))
         return tuple(changes)
 
-    def apply(self, changes: Sequence[Change], sign: int = 1) -> None:
-        amounts = {change.kind.name: sign * change.amount for change in changes}
+    def add(self, costs: Sequence[Cost]) -> None:
+        """`costs`: what was counted in addition."""
+        amounts = {cost.kind.name: cost.amount for cost in costs}
         for charge in self.charges:
             charge.amount += amounts.get(charge.kind.name, 0)
+
+    def apply(self, changes: Sequence[Change], sign: int = 1) -> None:
+        self.add([Cost(change.kind, None, sign * change.amount) for change in changes])
 
 
 class Reservations:

@@ -1,4 +1,4 @@
-"""The limiter: estimates, reservations, settlement, and its behaviour without Redis."""
+"""The limiter: reservations, settlement, and its behaviour without Redis."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Key, Limits
+from toolgate_proxy.keys.key import Key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
 from toolgate_proxy.limits.counter import UsageUpdate
-from toolgate_proxy.limits.estimate import MAX_TOKENS, OUTPUT_FIELDS, PROMPT_FIELDS, estimate
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
@@ -140,61 +137,6 @@ async def test_leases_of_in_flight_requests_are_renewed_concurrently() -> None:
     async with asyncio.timeout(10):
         await met.wait()
     await reservations.aclose()
-
-
-MESSAGES = [{"role": "user", "content": "x" * 400}]
-
-
-@pytest.mark.parametrize(
-    ("body", "tokens"),
-    [
-        ({"messages": MESSAGES, "max_tokens": 50}, 196),
-        ({"messages": MESSAGES, "max_completion_tokens": 50, "n": 3}, 296),
-        ({"input": "x" * 400, "max_output_tokens": 10}, 151),
-        ({"messages": MESSAGES}, 146 + 1024),
-        ({"prompt": "é" * 200, "max_tokens": 0}, 141),
-        ({"messages": MESSAGES, "max_tokens": "many", "n": True}, 146 + 1024),
-        ({"messages": MESSAGES, "max_tokens": 50.0, "n": 3.0}, 296),
-        ({"messages": [{"role": "user", "content": "data:" + "x" * 9000}], "max_tokens": 1}, 3015),
-        ({"functions": ["x" * 300], "max_tokens": 1}, 109),
-        (
-            {"documents": ["x" * 300], "chat_template_kwargs": {"a": "x" * 299}, "max_tokens": 1},
-            209,
-        ),
-        ({}, 8 + 1024),
-        ({"max_tokens": 10**30}, MAX_TOKENS),
-    ],
-)
-def test_tokens_are_estimated_from_prompt_and_output_fields(
-    body: dict[str, Any], tokens: int
-) -> None:
-    assert estimate(body, Limits(), 1024, output=True).total == tokens
-
-
-def test_token_estimate_considers_small_limits_and_images() -> None:
-    assert estimate({"input": "x" * 30}, Limits(tpm=100), 1024, output=True).total == 43
-    assert estimate({"input": "x" * 30}, Limits(), 1024, output=False).total == 18
-    url = "data:image/png;base64," + "A" * 1_000_000
-    picture = {"messages": [{"content": [{"image_url": {"url": url}}]}], "max_tokens": 1}
-    assert estimate(picture, Limits(), 1024, output=True).total < 1500
-    source = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
-    picture = {"messages": [{"content": [{"type": "image", "source": source}]}], "max_tokens": 1}
-    assert estimate(picture, Limits(), 1024, output=True).total < 1500
-    text = {"type": "text", "data": "A" * 3000}
-    document = {"messages": [{"content": [{"type": "document", "source": text}]}], "max_tokens": 1}
-    assert estimate(document, Limits(), 1024, output=True).total > 1000
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
-
-
-@given(st.dictionaries(st.sampled_from(PROMPT_FIELDS + OUTPUT_FIELDS), JSON))
-def test_token_estimate_of_any_body_is_positive(body: dict[str, Any]) -> None:
-    assert estimate(body, Limits(tpm=10), 1024, output=True).total >= 1
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ OPTIONS: tuple[Parameter, ...] = (
         Text(minimum=1, maximum=1024),
         origin="vLLM",
         request="cache_salt",
-        note="Share cached prefixes only with requests that have the same salt.",
+        note="Share cached prefixes only with requests of the same owner that have the same salt "
+        "([prefix cache](security.md#prefix-cache)).",
     ),
     Parameter(
         "include_reasoning",

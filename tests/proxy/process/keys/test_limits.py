@@ -98,6 +98,31 @@ async def test_request_larger_than_the_limit_is_not_retryable(caller: Any) -> No
     assert (await call(**body(max_tokens=50))).status_code == 200
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_prompts_with_more_tokens_than_estimated_do_not_exceed_the_limit(
+    caller: Any, backend: FakeBackend, stream: bool
+) -> None:
+    """The backend's count is checked before it computes the prompt."""
+    backend.scripts["dense"] = Script(("Hello",), prompt_tokens=400)
+    call = await caller(tpm=1100)
+    said = await asyncio.gather(
+        *(call(**body("dense", max_tokens=10, stream=stream)) for _ in range(10))
+    )
+    assert sorted(response.status_code for response in said) == [200] * 2 + [429] * 8
+    refused = next(response for response in said if response.status_code == 429)
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+    assert 1 <= int(refused.headers["retry-after"]) <= 61
+    backend.scripts["dense"] = Script(("Hello",), prompt_tokens=1200)
+    alone = await call(**body("dense", max_tokens=10, stream=stream))
+    assert alone.status_code == 429
+    assert "needs up to 1210 tokens" in alone.json()["error"]["message"]
+    assert "retry-after" not in alone.headers
+    assert alone.headers["x-should-retry"] == "false"
+    probe = await call(**body("hi", max_tokens=1))
+    reserved = 8 + 2 + 1
+    assert numbers(probe, TOKENS)[1] == 1100 - 2 * (400 + 3) - reserved, "refused ones count nothing"
+
+
 async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> None:
     call = await caller(max_parallel_requests=2)
     said = await asyncio.gather(*(call(**body("long", stream=True)) for _ in range(5)))
