@@ -16,7 +16,7 @@ from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
-from toolgate_proxy.limits.counter import UsageUpdate
+from toolgate_proxy.limits.counter import NoResponse, UsageUpdate
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
@@ -119,6 +119,34 @@ async def test_a_request_is_settled_once() -> None:
     assert after.headers["x-ratelimit-remaining-tokens"] == "70"
     assert limiter.reservations.in_flight == 1
     await limiter.aclose()
+
+
+async def test_a_settlement_is_repeated_without_a_response_even_if_its_caller_is_cancelled() -> (
+    None
+):
+    asked, silent, updates = asyncio.Event(), asyncio.Event(), []
+
+    class Silent(MemoryCounter):
+        async def update(self, update: UsageUpdate) -> None:
+            updates.append([change.amount for change in update.changes])
+            if len(updates) == 1:
+                asked.set()
+                await silent.wait()
+                raise NoResponse
+
+    reservations = Reservations(lease=0.3)
+    tokens = next(kind for kind in KINDS if kind.name == "tpm")
+    reservation = reservations.open("key_1", "r1", [Charge(tokens, 90, 0)], uses(20), Silent())
+    closing = asyncio.create_task(reservations.close(reservation))
+    await asked.wait()
+    closing.cancel()
+    await asyncio.wait({closing})
+    silent.set()
+    async with asyncio.timeout(10):
+        while len(updates) < 2:  # noqa: ASYNC110  the next round
+            await asyncio.sleep(0.01)
+    assert updates == [[-70], [-70]]
+    await reservations.aclose()
 
 
 async def test_leases_of_in_flight_requests_are_renewed_concurrently() -> None:

@@ -120,7 +120,9 @@ async def test_prompts_with_more_tokens_than_estimated_do_not_exceed_the_limit(
     assert alone.headers["x-should-retry"] == "false"
     probe = await call(**body("hi", max_tokens=1))
     reserved = 8 + 2 + 1
-    assert numbers(probe, TOKENS)[1] == 1100 - 2 * (400 + 3) - reserved, "refused ones count nothing"
+    assert numbers(probe, TOKENS)[1] == 1100 - 2 * (400 + 3) - reserved, (
+        "refused ones count nothing"
+    )
 
 
 async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> None:
