@@ -21,6 +21,7 @@ from .adapters.private_names import ENGINE_MODULES
 from .cores import usable_cores
 from .errors import IncompatibleServer
 from .settings import Settings
+from .temporary_files import own_directory
 from .vllm_cli import flag_name
 
 PROCESSOR = "toolgate_backend.adapters.logits_processor:EnforcementLogitsProcessor"
@@ -38,6 +39,11 @@ CACHED_CONTEXTS = 2
 `MIN_CACHE_BYTES`. vLLM's default would take nearly all of the machine's memory."""
 PARALLEL_FLAGS = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp")
 
+QUIET_FLAGS = (
+    "--disable-access-log-for-endpoints",
+    "/health,/metrics,/ping,/v1/toolgate/info,/v1/toolgate/status",
+)
+"""Probes, which each gateway and each scraper sends all the time, are not in vLLM's access log."""
 # With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
 SPECULATIVE_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
@@ -57,8 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     adapter = choose_adapter(flags, os.environ, Settings().adapter)
     os.environ.update(environment(os.environ, adapter))
     processor_flags = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
+    defaults = [*QUIET_FLAGS, *cpu_flags(model, flags)]
     try:
-        vllm_cli.main(["serve", model, *cpu_flags(model, flags), *flags, *processor_flags])
+        with own_directory():
+            vllm_cli.main(["serve", model, *defaults, *flags, *processor_flags])
     except IncompatibleServer as error:
         raise LaunchError(str(error)) from error
     from .adapters.engine_watch import engine_died

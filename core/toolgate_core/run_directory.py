@@ -19,6 +19,9 @@ from typing import BinaryIO
 LOCK = "lock"
 NEW, RUN, KEPT = "new", "run", "failed"
 """States of a directory, as part of its name: not yet locked, of a run, kept after a run."""
+MAX_LENGTH = 60
+"""Maximum length of the path of a temporary directory for vLLM, which creates Unix sockets with
+names of 37 characters there. Paths of sockets may have 103 characters (macOS) or 107 (Linux)."""
 KEPT_SECONDS = 86_400
 """Time for which the logs of a failed run are kept."""
 

@@ -58,7 +58,7 @@ class ServerSettings(Section):
     `console` writes one JSON line for each to the standard output. `OTEL_…` variables configure
     the rest: exporter, service name, sampler ([traces](traces.md))."""
     log_format: Literal["text", "json"] = "text"
-    """Format of the records in the log: `name=value` pairs, or JSON."""
+    """Format of the lines in the log: `name=value` pairs, or JSON, also for what LiteLLM prints."""
     keepalive_seconds: float = Field(default=15.0, ge=0)
     """Interval of keep-alive comments in a silent stream to the client, in seconds. 0 disables
     them."""

@@ -53,9 +53,7 @@ class GatewayState:
         await self.kept_reasoning.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
-        await self.deployments.call_lengths.flush()
-        if self.deployments.shared_cache is not None:
-            await self.deployments.shared_cache.aclose()
+        await self.deployments.aclose()
 
 
 @lru_cache(maxsize=1)

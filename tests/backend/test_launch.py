@@ -70,6 +70,17 @@ def test_launch_without_endpoint_plugins_is_rejected(
     assert not started
 
 
+def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = "--disable-access-log-for-endpoints"
+    run(monkeypatch, [flag, "/none"])
+    at = [index for index, each in enumerate(started) if each == flag]
+    assert "/health" in started[at[0] + 1]
+    assert "/v1/toolgate/info" in started[at[0] + 1]
+    assert started[at[-1] + 1] == "/none"
+
+
 @pytest.mark.parametrize("value", ["", "0", " 0 ", "00"])
 def test_the_rust_front_end_may_be_switched_off(
     started: list[str], monkeypatch: pytest.MonkeyPatch, value: str

@@ -169,6 +169,14 @@ class Deployments:
     def at(self, placement: Placement) -> Deployment:
         return self.get(placement.api_base, placement.api_key)
 
+    async def aclose(self) -> None:
+        """Writes what was not written yet, and closes all connections."""
+        await self.call_lengths.flush()
+        if self.shared_cache is not None:
+            await self.shared_cache.aclose()
+        for deployment in self._deployments.values():
+            await deployment.backend.aclose()
+
 
 def _without_password(url: str) -> str:
     return str(httpx.URL(url).copy_with(username=None, password=None))

@@ -21,6 +21,8 @@ import yaml
 from toolgate_core.importing import importing
 
 from ..settings import settings
+from . import logs
+from .logs import event_log
 
 KEEP_ALIVE_SECONDS = 75
 """Seconds that a client's idle connection is kept open. uvicorn's default of 5 s is shorter than
@@ -81,6 +83,8 @@ def write_config(routes: Sequence[Route], directory: Path) -> Path:
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     """Runs the gateway until it receives SIGINT or SIGTERM."""
     prepare(config)
+    as_json = settings().log_format == "json"
+    logs.set_up(as_json=as_json)
     faulthandler.enable()  # prints a traceback if native code crashes
     # After its shutdown uvicorn raises the signal again. sys.exit runs the exit handlers then.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -96,6 +100,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         ws_per_message_deflate=False,  # 30 kB can become 30 MB
         **worker_options(),
         http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
+        log_config=event_log.server_config(as_json=as_json),
         access_log=False,  # access_log.py writes one line for each request
     )
 
@@ -132,16 +137,15 @@ def create() -> Any:
     from ..litellm_host.probe import check_private_names
     from .authorization import ClosedRoutes
     from .lifespan import extend_lifespan
-    from .logs import access_log, event_log, log_filters
+    from .logs import log_filters
     from .own_route import OwnRoute
     from .request_scope import RequestScope
     from .responses_socket.connection import ResponsesSocket
 
     check_private_names()
     app = litellm_app()
-    access_log.set_up()
+    logs.set_up(as_json=settings().log_format == "json")
     log_filters.set_up()
-    event_log.set_up(as_json=settings().log_format == "json")
     repair_error_bodies(app)
     app.include_router(routes.router)
     extend_lifespan(app)

@@ -35,7 +35,7 @@ class ChildFailed(StackFailed):
 
 
 class PortInUse(StackFailed):
-    """Another server listens on a port that the stack needs."""
+    """Another server listens on a port that a server needs."""
 
 
 class CleanupProcess:
@@ -142,6 +142,12 @@ def free_port() -> int:
     else:
         reserved.close()
     return port
+
+
+def check_port(host: str, port: int, option: str) -> None:
+    """Raises PortInUse if a server listens at this address. `option`: that sets the port."""
+    if in_use(host, port):
+        raise PortInUse(f"Port {port} of {host} is in use. Choose another port with {option}.")
 
 
 def in_use(host: str, port: int) -> bool:

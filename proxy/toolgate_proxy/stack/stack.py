@@ -24,13 +24,13 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.markup import escape
 
-from toolgate_core.run_directory import RunDirectory
+from toolgate_core.run_directory import MAX_LENGTH, RunDirectory
 
 from ..settings import settings
 from .extras import package_command
 from .key_file import kept_key, key_path
 from .model_path import check_model
-from .processes import Child, CleanupProcess, PortInUse, StackFailed, free_port, in_use
+from .processes import Child, CleanupProcess, StackFailed, check_port, free_port
 from .progress.display import Look, StartDisplay
 from .progress.download import Download
 from .progress.phases import LogFollower
@@ -38,9 +38,6 @@ from .progress.phases import LogFollower
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0
 """Time limit for the start. A backend that downloads and loads a large model takes minutes."""
-MAX_TMPDIR_LENGTH = 60
-"""vLLM creates Unix sockets with names of 37 characters in $TMPDIR. Paths of sockets may have 103
-characters (macOS) or 107 (Linux)."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ class Stack:
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         temporary = self._directory.path / "tmp"
         temporary.mkdir(exist_ok=True)
-        if len(str(temporary)) <= MAX_TMPDIR_LENGTH:
+        if len(str(temporary)) <= MAX_LENGTH:
             environment = {"TMPDIR": str(temporary), **environment}
         log = self._logs / f"{name}.log"
         self._children.append(Child(name, command, environment, log, self._cleanup))
@@ -245,10 +242,8 @@ class Stack:
             ("--port", options.host, options.port),
             ("--backend-port", "127.0.0.1", options.backend_port),
         ):
-            if port is not None and in_use(host, port):
-                raise PortInUse(
-                    f"Port {port} of {host} is in use. Choose another port with {flag}."
-                )
+            if port is not None:
+                check_port(host, port, flag)
 
     def _check(self) -> None:
         for child in self._children:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -35,6 +36,19 @@ def test_a_server_can_bind_to_a_reserved_port() -> None:
     for _ in range(2):  # a second time too, as after a restart
         with _listening(port) as server, socket.create_connection(server.getsockname()):
             assert in_use("127.0.0.1", port)
+
+
+def test_a_gateway_on_a_used_port_ends_with_one_line() -> None:
+    with _listening() as server:
+        port = server.getsockname()[1]
+        command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny"]
+        run = subprocess.run(
+            [*command, "--port", str(port)], capture_output=True, text=True, check=False
+        )
+    assert run.returncode == 1
+    assert run.stdout == ""
+    (line,) = run.stderr.splitlines()
+    assert line == f"Port {port} of 127.0.0.1 is in use. Choose another port with --port."
 
 
 @needs_vllm

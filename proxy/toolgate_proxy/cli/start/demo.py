@@ -10,6 +10,7 @@ from ..app import PASSED_ON, examples, new_app
 from ..required import require
 
 app = new_app()
+PORT = 4000
 
 
 @app.command(context_settings=PASSED_ON, epilog=examples("toolgate demo --once"))
@@ -19,7 +20,12 @@ def demo(
         str | None,
         typer.Option(help="Model directory. Default: the demo model of the extra [demo]."),
     ] = None,
-    port: Annotated[int, typer.Option(help="Port of the gateway.")] = 4000,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Port of the gateway. Default: {PORT}, or with --once a free one if it is in use."
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Exit after the cases.")] = False,
 ) -> None:
     """Show enforced tool calls with the demo model.
@@ -35,8 +41,11 @@ def demo(
         typer.echo(missing(), err=True)
         raise typer.Exit(2)
     from ...demo.run import demo as run
+    from ...stack.processes import free_port, in_use
     from ...stack.stack import StackOptions
 
+    if port is None:
+        port = free_port() if once and in_use("127.0.0.1", PORT) else PORT
     chosen = str(chosen)
     name = NAME if is_shipped(chosen) else None
     options = StackOptions(model=chosen, port=port, served_name=name, backend_flags=context.args)

@@ -43,12 +43,19 @@ def proxy(
     from toolgate_core.run_directory import RunDirectory
 
     from ...server import app as gateway
+    from ...server.logs import event_log
     from ...settings import settings
+    from ...stack.processes import PortInUse, check_port
     from ..config_check import BadConfig, check
     from ..unknown_settings import unknown_settings
 
-    for warning in unknown_settings():
-        typer.echo(f"Warning: {warning}", err=True)
+    try:
+        check_port(host, port, "--port")  # before the imports of LiteLLM, which take seconds
+    except PortInUse as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    as_json = settings().log_format == "json"
+    event_log.warn(unknown_settings(), as_json=as_json)
     if config is not None:
         gateway.set_defaults()  # the check imports LiteLLM
         try:
@@ -57,8 +64,7 @@ def proxy(
         except BadConfig as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from error
-        for warning in warnings:
-            typer.echo(f"Warning: {warning}", err=True)
+        event_log.warn(warnings, as_json=as_json)
         gateway.serve(config, host=host, port=port, workers=workers)
         return
     if settings().master_key is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from io import StringIO
@@ -60,6 +61,7 @@ def test_a_traceback_follows_or_is_a_field(log: StringIO, as_json: bool) -> None
 
 
 def test_loggers_with_and_without_handlers_get_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", StringIO())  # is replaced
     streams = [StringIO(), StringIO()]
     handlers = [logging.StreamHandler(each) for each in streams]
     monkeypatch.setattr(logging.getLogger(event_log.HANDLED[0]), "handlers", handlers[:1])
@@ -71,3 +73,22 @@ def test_loggers_with_and_without_handlers_get_the_format(monkeypatch: pytest.Mo
     logging.getLogger(NAME).warning("down")
     messages = [json.loads(each.getvalue())["message"] for each in streams]
     assert messages == ["gone", "down"]
+
+
+def test_printed_lines_are_lines_of_a_json_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", output := StringIO())
+    for _ in range(2):  # before and after LiteLLM is imported
+        event_log.set_up(as_json=True)
+    print("\x1b[32mLiteLLM: models:\x1b[0m\n", end="")
+    print("  tiny", "other", flush=True)
+    print()
+    lines = [json.loads(each) for each in output.getvalue().splitlines()]
+    assert [each["message"] for each in lines] == ["LiteLLM: models:", "tiny other"]
+    assert all(each["level"] == "info" for each in lines)
+    logging.captureWarnings(False)
+
+
+def test_a_warning_of_a_command_has_the_same_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    event_log.warn(["A % sign"], as_json=True)
+    shown = json.loads(capsys.readouterr().err)
+    assert (shown["level"], shown["message"]) == ("warning", "A % sign")
