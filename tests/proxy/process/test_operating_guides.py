@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,19 @@ def ask(gateway: Gateway, key: str = MASTER_KEY, model: str = "tiny") -> httpx.R
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
     headers = {"Authorization": f"Bearer {key}"}
     return httpx.post(f"{gateway.url}{CHAT}", json=body, headers=headers, timeout=30)
+
+
+def wait_for_probes(gateway: Gateway) -> None:
+    """A starting gateway gets no requests before it is ready."""
+    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    deadline = time.monotonic() + 10
+    while True:
+        status = httpx.get(f"{gateway.url}/toolgate/status", headers=headers).json()
+        backends = [each for model in status["models"] for each in model["backends"]]
+        if all(each["up"] or each["error"] for each in backends):
+            return
+        assert time.monotonic() < deadline, backends
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("priced", [False, True])
@@ -89,6 +103,7 @@ def test_the_backends_key_is_changed_without_an_interruption(tmp_path: Path) -> 
             second.requests.clear()
             arguments = ["--config", str(path)]
             with serving(arguments, first.url, tmp_path / log, **keys) as gateway:
+                wait_for_probes(gateway)
                 assert {ask(gateway).status_code for _ in range(12)} == {200}
             return len(first.requests), len(second.requests)
 
