@@ -6,12 +6,17 @@ A field that is missing and a field that is null both read as None, as in OpenAI
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.pointer import member_path
 
+MAX_SHOWN_LENGTH = 40
+"""Longest string that an error message repeats."""
+NEAR = 0.6
+"""Similarity from which another value is suggested."""
 MAX_SHOWN = 10**18
 """Largest integer that error messages show. Python refuses to print integers of any length."""
 
@@ -67,6 +72,24 @@ def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
     return InvalidRequest(
         f"{path!r} must be {expected}{shown and f', but is {shown}'}.", param=path
     )
+
+
+def unknown_value(
+    path: str, expected: str, value: object, known: Sequence[str], *, suggestion: str = ""
+) -> InvalidRequest:
+    """The error for a value that must be one of the strings `known`. It repeats a short string, and
+    names the most similar one. `suggestion`: how that one is written, with `{}` for it."""
+    if not isinstance(value, str):
+        return invalid_value(path, expected, value)
+    is_shown = len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
+    near = get_close_matches(value, known, n=1, cutoff=NEAR) if is_shown else []
+    shown = f'"{value}"' if is_shown else "a string"
+    hint = f" Did you mean {suggestion.replace('{}', near[0]) or _quoted(near[0])}?" if near else ""
+    return InvalidRequest(f"{path!r} must be {expected}, but is {shown}.{hint}", param=path)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def as_integer(value: object) -> int | None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 
-from ...request_fields import Fields, invalid_value
+from ...request_fields import Fields, unknown_value
 from .conversation.content import check_fields
 
 TYPES = ("auto", "any", "tool", "none")
-EXPECTED = 'an object with the type "auto", "any", "tool" or "none"'
+KINDS = '"auto", "any" (a call is required), "tool" or "none"'
+EXPECTED = f"an object with the type {KINDS}"
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,12 @@ def read_tool_choice(given: object) -> RequestedChoice:
     if given is None:
         return RequestedChoice("auto", parallel=True)
     if not isinstance(given, dict):
-        raise invalid_value("tool_choice", EXPECTED, given)
+        written = '{"type": "{}"}'
+        raise unknown_value("tool_choice", EXPECTED, given, TYPES, suggestion=written)
     fields = Fields(given, "tool_choice")
     kind = fields.text("type")
     if kind not in TYPES:
-        raise fields.wrong("type", '"auto", "any", "tool" or "none"')
+        raise unknown_value(fields.path("type"), KINDS, kind, TYPES)
     check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
     parallel = not fields.flag("disable_parallel_tool_use")
     if kind == "tool":

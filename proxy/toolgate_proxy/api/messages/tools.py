@@ -10,6 +10,7 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParame
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
+from ..shared.tool_forms import WRITTEN, other_form
 from ..shared.tools import read_functions
 
 FIELDS = (
@@ -29,6 +30,15 @@ IGNORED_VALUES: dict[str, tuple[object, ...]] = {
 """Further fields, by the values that have no effect."""
 CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "browser_")
 """Beginnings of the types of tools that Anthropic defines and clients run."""
+SERVER_TOOLS = (
+    "advisor_",
+    "code_execution_",
+    "mcp_toolset",
+    "tool_search_",
+    "web_fetch_",
+    "web_search_",
+)
+"""Beginnings of the types of tools that run on Anthropic's servers."""
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
@@ -59,6 +69,8 @@ def _is_eager(fields: Fields, betas: str) -> bool:
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
     """The function in OpenAI's form, as templates show it."""
+    if (other := other_form(entry, "the Messages API")) is not None:
+        raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
     fields = Fields(entry, path)
     kind = fields.text("type")
     if kind is not None and kind != "custom":
@@ -93,9 +105,15 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
             "with a name, a description and an `input_schema` instead.",
             param=path,
         )
+    if kind.startswith(SERVER_TOOLS):
+        return UnsupportedParameter(
+            f"{path!r} is {kind!r}, a tool that runs on Anthropic's servers. This gateway does not "
+            "have it. Remove it, or offer a tool of your own with an `input_schema`.",
+            param=path,
+        )
     return UnsupportedParameter(
-        f"{path!r} is {kind!r}, a tool that runs on Anthropic's servers. This gateway does not "
-        "have it. Remove it, or offer a tool of your own with an `input_schema`.",
+        f"{path!r} is {kind!r}, which is not supported. Write the tool as "
+        f"{WRITTEN['the Messages API']}.",
         param=path,
     )
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import UnknownTool, UnsupportedParameter
 
-from ...request_fields import Fields, invalid_value
-
-TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
+from ...request_fields import Fields, invalid_value, unknown_value
+from ..shared.tools import MODES, TOOL_CHOICES
 
 
 def read_tool_choice(choice: object) -> ToolChoice:
     """Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
-    if choice in ("none", "auto", "required"):
+    if choice in MODES:
         return choice  # type: ignore[return-value]
     if not isinstance(choice, dict):
-        raise invalid_value("tool_choice", TOOL_CHOICES, choice)
+        raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
     fields = Fields(choice, "tool_choice")
     kind = fields.text("type")
     if kind == "allowed_tools":
@@ -28,7 +27,7 @@ def read_tool_choice(choice: object) -> ToolChoice:
 def _allowed_tools(choice: Fields) -> AllowedTools:
     mode = choice.values.get("mode")
     if mode not in ("auto", "required"):
-        raise choice.wrong("mode", '"auto" or "required"')
+        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, MODES[1:])
     entries = choice.items("tools")
     path = choice.path("tools")
     if not entries:

@@ -12,6 +12,7 @@ from toolgate_core.pointer import member_path
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
+from ..shared.tool_forms import other_form
 from ..shared.tools import read_tools as read_nested_tools
 
 FIELDS = {
@@ -89,6 +90,8 @@ class _Reader:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         kind = entry.get("type")
+        if (other := other_form(entry, "the Responses API")) is not None:
+            raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
         if kind in ("function", "custom"):
             self._add(kind, entry, path, namespace)
             return _shown(kind, entry)

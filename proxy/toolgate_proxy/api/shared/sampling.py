@@ -27,7 +27,7 @@ MAX_LOGPROB_TOKENS = 1000
 SAMPLING: tuple[Parameter, ...] = (
     Parameter(
         "temperature",
-        Number(0),
+        Number(0, 2),
         sampling="temperature",
         note="0 selects the most likely token.",
     ),

@@ -8,8 +8,9 @@ from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.tools import Tool, parse_tools
 
-from ...request_fields import Fields, invalid_value
+from ...request_fields import Fields, invalid_value, unknown_value
 
+MODES = ("none", "auto", "required")
 TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
 
 
@@ -44,10 +45,10 @@ def read_tool_choice(choice: object) -> ToolChoice:
     and at `name` in the Responses API."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
-    if choice in ("none", "auto", "required"):
+    if choice in MODES:
         return choice  # type: ignore[return-value]
     if not isinstance(choice, dict):
-        raise invalid_value("tool_choice", TOOL_CHOICES, choice)
+        raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
     kind = choice.get("type")
     if kind == "allowed_tools":
         return _allowed_tools(Fields(choice, "tool_choice"))
@@ -79,7 +80,7 @@ def _allowed_tools(choice: Fields) -> AllowedTools:
     allowed = choice if inner is None else Fields(inner, "tool_choice.allowed_tools")
     mode = allowed.values.get("mode", "auto")
     if mode not in ("auto", "required"):
-        raise allowed.wrong("mode", '"auto" or "required"')
+        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, MODES[1:])
     names = [function_name(entry) for entry in allowed.items("tools") or []]
     if not names:
         path = allowed.path("tools")

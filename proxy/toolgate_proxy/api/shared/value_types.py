@@ -10,15 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolgate_core.errors import InvalidRequest
-
-from ...request_fields import as_integer, as_number, invalid_value
+from ...request_fields import as_integer, as_number, invalid_value, unknown_value
 
 INT32_MAX = 2**31 - 1
 """Largest count or token ID that the engine's messages and tensors can hold."""
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-MAX_SHOWN_LENGTH = 40
-"""Longest string that an error message repeats."""
 POWERS = {INT32_MAX: "2^31-1", INT64_MIN: "-2^63", INT64_MAX: "2^63-1"}
 
 
@@ -161,15 +157,8 @@ class Choice:
         return f"{', '.join(most)} or {last}" if most else last
 
     def parse(self, value: Any, path: str) -> str:
-        if not isinstance(value, str):
-            raise invalid_value(path, self.expected, value)
-        if value not in self.values:
-            shown = (
-                f'"{value}"'
-                if len(value) <= MAX_SHOWN_LENGTH and value.isprintable()
-                else "a string"
-            )
-            raise InvalidRequest(f"{path!r} must be {self.expected}, but is {shown}.", param=path)
+        if not isinstance(value, str) or value not in self.values:
+            raise unknown_value(path, self.expected, value, self.values)
         return value
 
     def valid(self) -> tuple[Any, ...]:

@@ -89,6 +89,11 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
         (Choice(("left", "right")), "up", '\'field\' must be "left" or "right", but is "up".'),
         (
             Choice(("left", "right")),
+            "rigth",
+            '\'field\' must be "left" or "right", but is "rigth". Did you mean "right"?',
+        ),
+        (
+            Choice(("left", "right")),
             "up" * 50,
             '\'field\' must be "left" or "right", but is a string.',
         ),

@@ -1,0 +1,94 @@
+"""Values that are nearly right: the errors name what was probably meant, in each API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic.types.beta import BetaToolUnionParam
+
+from tests.support.apis.typed_tools import tool_types
+from toolgate_core.errors import InvalidRequest, InvalidTools
+from toolgate_proxy.api.messages.tools import CLIENT_TOOLS, SERVER_TOOLS
+from toolgate_proxy.api.surface import Surface
+from toolgate_proxy.api.surfaces import SURFACES
+
+CHAT, RESPONSES, MESSAGES = SURFACES
+SCHEMA = {"type": "object"}
+FORMS: dict[str, dict[str, Any]] = {
+    "chat completions": {"type": "function", "function": {"name": "f", "parameters": SCHEMA}},
+    "the Responses API": {"type": "function", "name": "f", "parameters": SCHEMA},
+    "the Messages API": {"name": "f", "input_schema": SCHEMA},
+    "MCP": {"name": "f", "inputSchema": SCHEMA},
+}
+OWN = {
+    "chat completions": "chat completions",
+    "responses": "the Responses API",
+    "messages": "the Messages API",
+}
+
+
+def refused(surface: Surface, **values: Any) -> InvalidRequest:
+    text = (
+        {"input": "hi"}
+        if surface is RESPONSES
+        else {"messages": [{"role": "user", "content": "hi"}]}
+    )
+    body = {"model": "m", "max_tokens": 9, **text, **values}
+    if surface is RESPONSES:
+        del body["max_tokens"]
+    with pytest.raises(InvalidRequest) as error:
+        surface.parse(body, model="m", open_objects=False)
+    return error.value
+
+
+@pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tool_of_another_api_is_named(surface: Surface, form: str) -> None:
+    if form == OWN[surface.name]:
+        return
+    error = refused(surface, tools=[FORMS[form]])
+    assert (type(error), error.param) == (InvalidTools, "tools[0]")
+    assert f"It has the form of {form}. Write it as {{" in error.message
+
+
+@pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
+def test_the_range_of_a_temperature_is_stated(surface: Surface) -> None:
+    error = refused(surface, temperature=3)
+    assert error.message == "'temperature' must be a number from 0 to 2, but is 3."
+
+
+@pytest.mark.parametrize("surface", [CHAT, RESPONSES], ids=lambda surface: surface.name)
+def test_the_nearest_tool_choice_is_suggested(surface: Surface) -> None:
+    tool = FORMS[OWN[surface.name]]
+    error = refused(surface, tools=[tool], tool_choice="requird")
+    assert error.message.endswith('but is "requird". Did you mean "required"?')
+    allowed = {"mode": "requird", "tools": [{"type": "function", "name": "f"}]}
+    choice = {"type": "allowed_tools", **allowed, "allowed_tools": allowed}
+    error = refused(surface, tools=[tool], tool_choice=choice)
+    assert error.message.endswith('but is "requird". Did you mean "required"?')
+
+
+def test_a_tool_choice_of_openai_is_written_as_an_object_in_messages() -> None:
+    tool = FORMS["the Messages API"]
+    error = refused(MESSAGES, tools=[tool], tool_choice="auto")
+    assert error.message.endswith('but is "auto". Did you mean {"type": "auto"}?')
+    error = refused(MESSAGES, tools=[tool], tool_choice={"type": "required"})
+    assert '"any" (a call is required)' in error.message
+    assert 'but is "required"' in error.message
+
+
+def test_the_nearest_function_call_is_suggested() -> None:
+    function = FORMS["chat completions"]["function"]
+    error = refused(CHAT, functions=[function], function_call="atuo")
+    assert error.message.endswith('but is "atuo". Did you mean "auto"?')
+
+
+def test_only_tools_of_anthropic_s_servers_are_said_to_run_there() -> None:
+    types = tool_types(BetaToolUnionParam) - {"custom"}
+    assert all(kind.startswith((*SERVER_TOOLS, *CLIENT_TOOLS)) for kind in types), types
+    error = refused(MESSAGES, tools=[{"type": "web_search_20250305", "name": "web_search"}])
+    assert "runs on Anthropic's servers" in error.message
+    error = refused(MESSAGES, tools=[{"type": "functoin", "name": "f"}])
+    assert "servers" not in error.message
+    assert "'functoin', which is not supported" in error.message
