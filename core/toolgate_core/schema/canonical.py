@@ -27,8 +27,8 @@ MAX_NODES = 100_000
 microseconds for each. schema/limits.py limits the number of values in the canonical form."""
 MAX_POINTERS = 10_000_000
 """Maximum length of the JSON Pointers of all values in a schema together, in characters. They
-repeat the names of members around a value, so one long name can multiply its size. Those of the
-largest real schema have 0.3 million."""
+repeat the names of members around a value, so one long name can multiply its size. Of 6,657
+real schemas, none has more than 83,095."""
 
 TEXT = "x-toolgate-text"
 """The only keyword of the schema of content that is not JSON. Its value is {"choice": [text, …]} or

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..errors import SchemaTooComplex
 from ..pointer import Trail, escape, joined
 from .canonical import MAX_DEPTH, MAX_NODES, canonical_json
+from .paths import check_paths
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str
         level = below
     if _size(parameters) > limits.bytes:
         raise _too_complex("bytes", limits.bytes, None, param)
+    check_paths(parameters, param=param)
 
 
 def _size(parameters: dict[str, Any]) -> int:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.schemas import hostile_schemas
+from tests.support.schemas import hostile, hostile_schemas
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import SchemaLimits, check_limits
@@ -69,11 +69,30 @@ def test_a_long_property_name_is_not_copied_for_each_nested_value(
 ) -> None:
     defs = {"n" * 10_000: {"allOf": [True] * 40_000}, "b": {}}
     tracemalloc.start()
-    schema = canonical_parameters({"$defs": defs, "properties": properties})
-    check_limits(schema, SchemaLimits(), param="x")
+    with pytest.raises(SchemaTooComplex, match="long names"):
+        canonical_parameters({"$defs": defs, "properties": properties})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (hostile.long_name(1_000_000, 5_000), "long names"),
+        (hostile.identifiers(8, 5_000, 50_000), "long URIs"),
+    ],
+    ids=["a name around many values", "identifiers that are relative to a long one"],
+)
+def test_what_repeats_a_long_text_is_refused_in_little_memory(
+    schema: dict[str, Any], message: str
+) -> None:
+    tracemalloc.start()
+    with pytest.raises(SchemaTooComplex, match=message):
+        canonical_parameters(schema)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 30 * 2**20
 
 
 @pytest.mark.parametrize("what", hostile_schemas.OVER_LIMITS)

@@ -1,0 +1,191 @@
+"""No function of the core takes more steps for a schema than a multiple of its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from tests.support.schemas.hostile import HOSTILE
+from tests.support.schemas.steps import functions_of_schemas, steps_of
+from toolgate_core import grammar_key
+from toolgate_core.custom_tools import grammar_of
+from toolgate_core.dialects.arguments.locations import Location
+from toolgate_core.dialects.arguments.value_types import (
+    TypeReader,
+    argument_types,
+    combined,
+    own_members,
+    target_of,
+)
+from toolgate_core.errors import ToolgateError
+from toolgate_core.schema.additional_properties import has_open_objects, with_open_objects
+from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
+from toolgate_core.schema.closed_objects import are_closed, close_objects
+from toolgate_core.schema.document import normalise
+from toolgate_core.schema.drafts import draft_of
+from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.paths import check_paths
+from toolgate_core.schema.preparation import prepare, relaxation, removal
+from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
+from toolgate_core.schema.preparation.rewrites.document import Document
+from toolgate_core.schema.preparation.rewrites.rewriting import rewritten
+from toolgate_core.schema.preparation.unsupported import unsupported_keywords
+from toolgate_core.schema.preparation.year_zero import without_year_zero
+from toolgate_core.schema.refs import find_references, move_targets_to_defs
+from toolgate_core.schema.walk import deep_copy, find_keyword, reachable, subschemas
+from toolgate_core.tools import content_format, parse_tools
+
+Schema = dict[str, Any]
+Work = Callable[[Schema], object]
+OF_CLIENTS: dict[str, Work] = {
+    "core.schema.canonical:canonical_parameters": canonical_parameters,
+    "core.schema.canonical:canonical_schema": lambda it: canonical_schema(it, param="it"),
+    "core.schema.document:normalise": normalise,
+    "core.schema.drafts:draft_of": draft_of,
+    "core.tools:content_format": lambda it: content_format(it, param="it", open_objects=True),
+    "core.tools:parse_tools": lambda it: parse_tools(
+        [{"type": "function", "function": {"name": "f", "parameters": it}}], open_objects=True
+    ),
+}
+"""What gets the schemas of clients as they are, in the gateway's event loop. Errors are refusals of
+the request."""
+CANONICAL: dict[str, Work] = {
+    "core.custom_tools:grammar_of": grammar_of,
+    "core.dialects.arguments.value_types:TypeReader": lambda it: TypeReader(it).value(it),
+    "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
+    "core.dialects.arguments.value_types:combined": lambda it: combined(it, it),
+    "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
+    "core.dialects.arguments.value_types:target_of": lambda it: target_of(it, it),
+    "core.dialects.arguments.locations:Location": lambda it: (
+        Location.root(it).member("a").member("b").member(0).member("a")
+    ),
+    "core.grammar_key:tool_hash": lambda it: grammar_key.tool_hash("f", it),
+    "core.schema.additional_properties:has_open_objects": has_open_objects,
+    "core.schema.additional_properties:with_open_objects": with_open_objects,
+    "core.schema.closed_objects:are_closed": are_closed,
+    "core.schema.closed_objects:close_objects": close_objects,
+    "core.schema.limits:check_limits": lambda it: check_limits(it, SchemaLimits(), param="it"),
+    "core.schema.paths:check_paths": lambda it: check_paths(it, param="it"),
+    "core.schema.walk:find_keyword": lambda it: find_keyword(it, "nothing"),
+    "core.schema.walk:reachable": lambda it: [*reachable(it)],
+    "core.schema.walk:subschemas": lambda it: [*subschemas(it)],
+}
+"""What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
+IN_QUARANTINE: dict[str, Work] = {
+    "core.schema.preparation.coverage:coverage": coverage,
+    "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
+    "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
+        it, PropertyOrder(it)
+    ),
+    "core.schema.preparation.prepare:check_schema": prepare.check_schema,
+    "core.schema.preparation.prepare:prepare": prepare.prepare,
+    "core.schema.preparation.prepare:prepare_as_given": prepare.prepare_as_given,
+    "core.schema.preparation.prepare:prepare_canonical": prepare.prepare_canonical,
+    "core.schema.preparation.prepare:prepare_closed": prepare.prepare_closed,
+    "core.schema.preparation.prepare:prepare_type_only": prepare.prepare_type_only,
+    "core.schema.preparation.prepare:prepare_without_refused": lambda it: (
+        prepare.prepare_without_refused(it, lambda _: False)
+    ),
+    "core.schema.preparation.prepare:prepare_without_uncertain": prepare.prepare_without_uncertain,
+    "core.schema.preparation.relaxation:hard_occurrences": relaxation.hard_occurrences,
+    "core.schema.preparation.relaxation:occurrences_inside": lambda it: [
+        relaxation.occurrences_inside(it, each, relaxation.hard_occurrences(it))
+        for each in relaxation.hard_occurrences(it)[:3]
+    ],
+    "core.schema.preparation.relaxation:refused_alone": lambda it: relaxation.refused_alone(
+        it, lambda _: False
+    ),
+    "core.schema.preparation.relaxation:relax": lambda it: relaxation.relax(
+        it, relaxation.hard_occurrences(it)[:1]
+    ),
+    "core.schema.preparation.relaxation:removed_occurrences": lambda it: (
+        relaxation.removed_occurrences(it, relaxation.hard_occurrences(it)[:3])
+    ),
+    "core.schema.preparation.relaxation:uncertain_occurrences": relaxation.uncertain_occurrences,
+    "core.schema.preparation.removal:Search": lambda it: removal.Search(it, False),
+    "core.schema.preparation.removal:canonical_engine_form": lambda it: (
+        removal.canonical_engine_form(it, PropertyOrder(it), whole=True)
+    ),
+    "core.schema.preparation.removal:engine_form": lambda it: removal.engine_form(
+        it, PropertyOrder(it), whole=True, changed=True
+    ),
+    "core.schema.preparation.removal:is_plain": removal.is_plain,
+    "core.schema.preparation.removal:search_of": lambda it: removal.search_of(it, True),
+    "core.schema.preparation.rewrites.document:Document": lambda it: Document(it).finish(),
+    "core.schema.preparation.rewrites.rewriting:rewritten": lambda it: rewritten(
+        it, closing=True
+    ).finish(),
+    "core.schema.preparation.unsupported:unsupported_keywords": lambda it: [
+        *unsupported_keywords(it)
+    ],
+    "core.schema.preparation.year_zero:without_year_zero": without_year_zero,
+    "core.schema.refs:find_references": find_references,
+    "core.schema.refs:move_targets_to_defs": lambda it: move_targets_to_defs(
+        it, find_references(it)
+    ),
+}
+"""What gets canonical schemas in the quarantine only, where processor time, time and memory have
+limits as well."""
+PARTS = {
+    "core.dialects.arguments.factory:make_parser",
+    "core.dialects.arguments.nested:NestedArguments",
+    "core.dialects.arguments.tagged:TaggedArguments",
+    "core.dialects.arguments.tagged:TaggedForm",
+    "core.schema.drafts:upgrade",
+    "core.schema.preparation.rewrites.negation:is_positive",
+    "core.schema.preparation.rewrites.other_values:item_at",
+    "core.schema.preparation.string_languages:strings_of",
+    "core.schema.walk:children",
+}
+"""Functions that are called by others above, for one subschema, or that keep the schema."""
+NATIVE = {
+    "core.schema.preparation.narrowing.narrowing:narrow_at",
+    "core.schema.preparation.narrowing.narrowing:narrowed",
+    "core.schema.preparation.narrowing.witnesses:counterexample",
+    "core.schema.preparation.narrowing.witnesses:witness",
+}
+"""Functions in the quarantine that validate values. The limit on its processor time ends them."""
+
+
+@lru_cache(maxsize=1)
+def canonical(name: str) -> Schema:
+    try:
+        return canonical_parameters(HOSTILE[name])
+    except ToolgateError:
+        pytest.skip("refused by the gateway")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_reading_a_schema_takes_few_steps(name: str) -> None:
+    for work in OF_CLIENTS.values():
+        with suppress(ToolgateError):
+            steps_of(lambda work=work: work(deep_copy(HOSTILE[name])))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_functions_outside_the_quarantine_take_few_steps(name: str) -> None:
+    for work in CANONICAL.values():
+        given = deep_copy(canonical(name))
+        with suppress(ToolgateError):
+            steps_of(lambda work=work, given=given: work(given))  # type: ignore[misc]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", HOSTILE)
+def test_functions_in_the_quarantine_take_few_steps(name: str) -> None:
+    for work in IN_QUARANTINE.values():
+        given = deep_copy(canonical(name))
+        with suppress(ToolgateError, RecursionError):
+            steps_of(lambda work=work, given=given: work(given))  # type: ignore[misc]
+
+
+def test_every_function_that_takes_a_schema_is_among_these() -> None:
+    packages = ("schema", "dialects.arguments", "custom_tools", "grammar_key", "tools")
+    found = {each for one in packages for each in functions_of_schemas(f"toolgate_core.{one}")}
+    known = {*OF_CLIENTS, *CANONICAL, *IN_QUARANTINE, *PARTS, *NATIVE}
+    assert found <= known
