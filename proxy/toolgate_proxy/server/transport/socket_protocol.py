@@ -188,7 +188,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         if self.disconnected:
             return
         if self.close_sent or self.transport.is_closing():
-            self._awaiting.set(CLOSE_SECONDS)
+            self._await(CLOSE_SECONDS)
             return
         paused = (
             not self.handshake_complete
@@ -199,8 +199,13 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         if paused != self.read_paused:
             self.read_paused = paused
             (self.transport.pause_reading if paused else self.transport.resume_reading)()
-        seconds = self._message_seconds if self._unfinished and not paused else RESPONSE_SECONDS
-        if seconds != self._seconds and self.handshake_complete:
+        if self.handshake_complete:
+            begun = self._unfinished and not paused
+            self._await(self._message_seconds if begun else RESPONSE_SECONDS)
+
+    def _await(self, seconds: float) -> None:
+        """Sets the deadline of a state, unless the connection is in that state."""
+        if seconds != self._seconds:
             self._seconds = seconds
             self._awaiting.set(seconds)
 

@@ -193,7 +193,7 @@ def test_headers_without_end_are_a_431(gateway: Gateway) -> None:
     with connected(gateway) as connection:
         with suppress(ConnectionError):
             connection.sendall(head(None)[:-2] + b"x: " + b"y" * 1_000_000)
-        assert read_to_end(connection).startswith((b"HTTP/1.1 431 ", b""))
+        assert read_to_end(connection)[:13] in (b"HTTP/1.1 431 ", b"")
 
 
 @pytest.mark.parametrize("length", ["content-length: 50000000", "transfer-encoding: chunked"])

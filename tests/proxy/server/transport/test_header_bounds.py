@@ -69,7 +69,9 @@ async def test_headers_above_the_limit_are_a_431(
     sent = head(*lines)
     parts = [sent] if at_once else [sent[at : at + 5000] for at in range(0, len(sent), 5000)]
     async with serve(headers, header_timeout=20) as (host, port):
-        assert (await response(host, port, *parts)).startswith((TOO_LARGE, b""))
+        received = await response(host, port, *parts)
+    # The system discards a response if the client goes on sending.
+    assert received[: len(TOO_LARGE)] in (TOO_LARGE, b"")
 
 
 async def test_a_long_request_line_is_a_431(serve: Serve) -> None:
