@@ -127,3 +127,37 @@ def test_a_call_that_repeats_itself_is_closed(client: openai.OpenAI, guard: bool
     if guard:
         [(_, arguments)] = answer.calls
         assert max(map(len, json.loads(arguments).values())) >= 1024 * len(" the")
+
+
+def test_a_number_and_a_string_of_a_format_end(client: openai.OpenAI) -> None:
+    tokenizer = tokenizers.Tokenizer.from_file(str(tiny_model() / "tokenizer.json"))
+
+    def content(liked: str, schema: dict[str, Any]) -> tuple[str, str]:
+        [token] = tokenizer.encode(liked, add_special_tokens=False).ids
+        form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        asked = request(
+            1500,
+            tools=openai.omit,
+            tool_choice=openai.omit,
+            reasoning_effort="none",
+            temperature=0.0,
+            logit_bias={str(token): 100},
+            response_format=form,
+        )
+        (choice,) = client.chat.completions.create(**asked).choices
+        written = choice.message.content or ""
+        jsonschema.validate(json.loads(written), schema)
+        return str(choice.finish_reason), written
+
+    def schema(**value: Any) -> dict[str, Any]:
+        return {"type": "object", "properties": {"a": value}, "required": ["a"]}
+
+    with ThreadPoolExecutor() as pool:
+        number = pool.submit(content, "7", schema(type="number"))
+        text = pool.submit(content, " the", schema(type="string", minLength=9))
+    (end, written), (end_of_text, long) = number.result(), text.result()
+    assert end == "stop"
+    assert "7" * 20 in written
+    assert len(written) < 100
+    assert end_of_text == "length"
+    assert len(long) >= 1024 * len(" the")

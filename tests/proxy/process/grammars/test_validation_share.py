@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from tests.proxy.validation.test_service import TREE, doubling
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
@@ -30,6 +32,7 @@ def function(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": schema}}
 
 
+@pytest.mark.timed
 async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(
     gateway: str, backend: FakeBackend, redis_of_gateway: RedisServer
 ) -> None:
