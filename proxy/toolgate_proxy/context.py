@@ -11,6 +11,7 @@ Response headers that are derived from it:
   that was needed.
 - `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
   keywords are only validated; there was nothing to enforce.
+- `x-toolgate-fallback: not-enforced`: another provider's model answered for a Toolgate model.
 - `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
 - `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
 - `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
@@ -118,6 +119,8 @@ class RequestContext:
     last_event: float | None = None
 
     enforced: Literal["full", "residual", "none"] | None = None
+    is_fallback: bool = False
+    """Another provider's model answers for a Toolgate model."""
     residual_tools: int = 0
     residual_keywords: tuple[str, ...] = ()
     omitted_tools: Sequence[str] = ()
@@ -208,11 +211,19 @@ class RequestContext:
     ) -> None:
         """`constrained`: truthy if the request has tools or a content format. `residual`: keywords
         that masks do not enforce, by tool hash."""
+        self.is_fallback = False
         self.enforced = "residual" if residual else "full" if constrained else "none"
         self.residual_tools = len(residual)
         names = {each.keyword for keywords in residual.values() for each in keywords}
         safe = {name for name in names if KEYWORD.fullmatch(name)}
         self.residual_keywords = tuple(sorted(safe))
+
+    def note_fallback(self) -> None:
+        """The answer will come from another provider's model, so nothing of it is enforced,
+        whatever an earlier attempt at a backend noted."""
+        self.is_fallback, self.enforced = True, "none"
+        self.residual_tools, self.residual_keywords = 0, ()
+        self.grammars = self.resamples = 0
 
     @property
     def grammar_header(self) -> str | None:
@@ -230,6 +241,8 @@ class RequestContext:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
         if self.ignored_parameters:
             headers["x-toolgate-ignored-parameters"] = ",".join(self.ignored_parameters)
+        if self.is_fallback:
+            headers["x-toolgate-fallback"] = "not-enforced"
         if self.enforced is None:
             return headers
         headers["x-toolgate-enforced"] = self.enforced

@@ -71,6 +71,8 @@ class Terms(BaseModel):
     expires: Moment | None = None
     tags: tuple[str, ...] = ()
     blocked: bool = False
+    enforced_only: bool = False
+    """Refuse the models of other providers, also as fallbacks: their calls are not enforced."""
 
 
 class StoredSecret(BaseModel):

@@ -24,7 +24,7 @@ from ..context import SCOPE, RequestContext
 from ..keys.permissions import nearest
 from .deployments.known_models import model_not_found
 from .deployments.router import PROVIDER
-from .errors import CODES, cleaned
+from .errors import CODES, TAGS, cleaned, tag_mismatch
 from .operations import unsupported
 
 UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid provider: {PROVIDER}$")
@@ -97,6 +97,9 @@ def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     if UNSUPPORTED.search(message):
         refusal = unsupported("this operation")
         return refusal.status, refusal.body()["error"]
+    if TAGS in message:
+        mismatch = tag_mismatch()
+        return mismatch.status, mismatch.body()["error"]
     if kind == "no_db_connection":
         # LiteLLM looks up all keys but the master key in its database; there is no database.
         status, kind, code = 401, "authentication_error", "invalid_api_key"

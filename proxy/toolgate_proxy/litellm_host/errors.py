@@ -14,12 +14,16 @@ from typing import Any
 
 import litellm
 from litellm.proxy._types import ProxyException
+from litellm.types.router import RouterErrors
 
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import PermissionDenied, ToolgateError
 
 from .context import current
 from .deployments.router import PROVIDER
 
+TAGS = RouterErrors.no_deployments_with_tag_routing.value
+"""Part of the message of LiteLLM's router if no deployment has the tags of a request. LiteLLM sends
+it with the status of an invalid key."""
 CARRIED = "toolgate_error"
 """Attribute of LiteLLM's exceptions that holds our error."""
 
@@ -113,6 +117,8 @@ def own_error(exception: Exception) -> ToolgateError:
     held = carried(exception)
     if held is not None:
         return held
+    if TAGS in str(exception):
+        return tag_mismatch()
     given = (str(getattr(exception, name, "")) for name in ("status_code", "code"))
     status = next((int(value) for value in given if value.isdigit()), 500)
     status = status if 400 <= status < 600 else 500
@@ -125,6 +131,13 @@ def own_error(exception: Exception) -> ToolgateError:
         status,
         param=param if isinstance(param, str) and param != "None" else None,
         retry_after=_retry_after(getattr(exception, "headers", None)),
+    )
+
+
+def tag_mismatch() -> PermissionDenied:
+    return PermissionDenied(
+        "No deployment of the model has the tags of this API key or request. Change the tags of "
+        "the request, of the key (`toolgate keys update NAME --tag …`) or of the deployments."
     )
 
 

@@ -18,6 +18,7 @@ from ..app import new_app
 from . import served_models, table
 from .options import (
     LOCAL_GATEWAY,
+    EnforcedOnly,
     Expires,
     Json,
     Models,
@@ -50,6 +51,7 @@ def create(
     limits: Mapping[str, int],
     expires: Expires = None,
     tag: Tags = None,
+    enforced_only: EnforcedOnly = None,
     yaml: Annotated[
         bool,
         typer.Option(
@@ -63,7 +65,7 @@ def create(
 
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
-    terms = changes(team, model, expires, tag)
+    terms = changes(team, model, expires, tag, enforced_only)
     terms["limits"] = limits
     secret = new_key()
     key = _valid(
@@ -130,6 +132,7 @@ def update(
     limits: Mapping[str, int],
     expires: Expires = None,
     tag: Tags = None,
+    enforced_only: EnforcedOnly = None,
     url: Url = LOCAL_GATEWAY,
     block: Annotated[
         bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
@@ -137,7 +140,7 @@ def update(
     json_: Json = False,
 ) -> None:
     """Change a key. A limit of 0 removes the limit. Other settings are unchanged."""
-    new = changes(team, model, expires, tag)
+    new = changes(team, model, expires, tag, enforced_only)
     if block is not None:
         new["blocked"] = block
 

@@ -32,6 +32,13 @@ Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the key. R
 Expires = Annotated[
     str | None, typer.Option(help="When the key expires: 90d, 12h, or 2027-01-31 (UTC).")
 ]
+EnforcedOnly = Annotated[
+    bool | None,
+    typer.Option(
+        "--enforced-only/--any-model",
+        help="Refuse models of other providers, also as fallbacks: their calls are not enforced.",
+    ),
+]
 
 
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -66,10 +73,15 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def changes(
-    team: str | None, models: list[str] | None, expires: str | None, tags: list[str] | None
+    team: str | None,
+    models: list[str] | None,
+    expires: str | None,
+    tags: list[str] | None,
+    enforced_only: bool | None,
 ) -> dict[str, Any]:
     """The options that were used, as fields of `Terms`."""
     values: dict[str, Any] = {"team": team, "models": models or None, "tags": tags or None}
+    values["enforced_only"] = enforced_only
     values["expires"] = moment(expires) if expires is not None else None
     return {name: value for name, value in values.items() if value is not None}
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import PermissionDenied, ToolgateError
 
 from ...keys.limit_kinds import Tokens
 from ...limits.admission import reserve
 from ...limits.provider_usage import tokens_of
 from ...state import gateway
 from ..context import carried, identity_of
-from ..deployments.router import is_toolgate
+from ..deployments.router import PROVIDER, has_toolgate, is_toolgate
 from ..errors import host_error
 from ..operations import check_operation
 
@@ -50,6 +50,22 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> None:
+        """Called before each attempt at a deployment, also at one of a fallback. If a fallback is
+        refused here, LiteLLM responds with the error for which it was needed."""
+        context = carried()
+        if context is None or _is_ours(kwargs):
+            return
+        if context.key is not None and context.key.terms.enforced_only:
+            error = PermissionDenied(
+                "This API key allows models with enforced calls only, and this model is of another "
+                "provider. The administrator can change it: `toolgate keys update NAME "
+                "--any-model`."
+            )
+            raise host_error(error, context.model or "", ours=False)
+        if context.model is not None and has_toolgate(context.model):
+            context.note_fallback()
+
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
@@ -64,6 +80,11 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             context.note_tokens(*found)
             if context.settled is not None:
                 await context.settle()
+
+
+def _is_ours(kwargs: Mapping[str, Any]) -> bool:
+    provider, _, _ = str(kwargs.get("model")).partition("/")
+    return PROVIDER in (provider, kwargs.get("custom_llm_provider"))
 
 
 def _call_id(data: Mapping[str, Any]) -> str:

@@ -67,6 +67,11 @@ def is_toolgate(model: str) -> bool:
     return bool(rows) and all(placement_of(row) is not None for row in rows)
 
 
+def has_toolgate(model: str) -> bool:
+    """Whether a model has a deployment of Toolgate's."""
+    return any(placement_of(row) is not None for row in rows_of(model))
+
+
 def model_names() -> list[str]:
     """The names of all models, without aliases."""
     held = router()

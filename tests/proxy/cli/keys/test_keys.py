@@ -46,7 +46,11 @@ def test_keys_commands_manage_keys_in_redis(
     assert (shown["status"], shown["tpm"], shown["team"]) == ("blocked", 900, "web")
     assert shown["tokens_today"] == 0
     assert "rpm" not in shown
-    toolgate("update", "search", "--unblock")
+    assert shown["enforced_only"] is False
+    toolgate("update", "search", "--unblock", "--enforced-only")
+    assert json.loads(toolgate("show", "search", "--json"))["enforced_only"] is True
+    toolgate("update", "search", "--any-model")
+    assert json.loads(toolgate("show", "search", "--json"))["enforced_only"] is False
     rotated = json.loads(toolgate("rotate", "search", "--overlap", "1h", "--json"))
     assert rotated["key"] != made["key"]
     assert len(rotated["keys"]) == 2
