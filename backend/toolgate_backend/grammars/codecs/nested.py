@@ -169,6 +169,7 @@ class _NestedGrammar(StructuredGrammar):
         self._marks = marks
         self._typed_by = typed_by
         self._namespace = marks.encode(codec.namespace)
+        self._are_bounds_left = False
         super().__init__(schema, marks, typed_by)
 
     def structure(self, schema: dict[str, Any]) -> Structure:
@@ -227,10 +228,13 @@ class _NestedGrammar(StructuredGrammar):
 
     def _leave_bounds(self) -> None:
         """Leave the bounds of numbers to validation."""
+        if self._are_bounds_left:
+            return
+        self._are_bounds_left = True
         for pointer, node in subschemas(self._typed_by):
             for keyword in _BOUNDS if isinstance(node, dict) else ():
                 one = ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
-                if keyword in node and one not in self.rules.residual:
+                if keyword in node:
                     self.rules.residual.append(one)
 
     def container(self, node: Object | Array) -> str:

@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 MAX_LENGTH = 512
+MAX_PATTERN = 10_000
+"""Maximum length of a pattern. Each part of a class takes some microseconds."""
 _SIMPLE = "a0A-_ .:/@,"
 """Characters that are tried for a class, in this order."""
 
@@ -21,6 +23,8 @@ _SIMPLE = "a0A-_ .:/@,"
 def shortest_match(pattern: str) -> str | None:
     """None if none was found. A pattern that is not anchored matches a part of the text, and so
     does the result."""
+    if len(pattern) > MAX_PATTERN:
+        return None
     parser: Any = importlib.import_module("re._parser")
     try:
         found = _text(parser.parse(pattern), {})

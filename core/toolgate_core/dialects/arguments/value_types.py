@@ -16,10 +16,10 @@ from ...pattern_match import matches
 ALL = frozenset({"string", "null", "boolean", "integer", "number", "object", "array"})
 """`integer` are numbers without fraction and exponent, `number` all others."""
 NONE: frozenset[str] = frozenset()
-MAX_COMBINED = 1_000
-"""Maximum number of schemas that one value's schema combines; of 6,657 real ones, none combines more
-than 46. The types of others are not read: each argument takes some microseconds for each of these
-schemas."""
+MAX_COMBINED = 256
+"""Maximum number of schemas that one value's schema combines. Of 6,657 real ones, none combines
+more than 46. The types of others are not read: each argument takes some microseconds for each of
+these schemas."""
 
 _Types = frozenset[str]
 

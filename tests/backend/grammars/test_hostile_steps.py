@@ -1,0 +1,157 @@
+"""No function of the backend takes more steps for a schema than a multiple of its size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from tests.support.schemas.hostile import HOSTILE
+from tests.support.schemas.steps import functions_of_schemas, steps_of
+from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars.codecs.factory import make_rules
+from toolgate_backend.grammars.codecs.strings.raw_strings import uncounted_lengths
+from toolgate_backend.grammars.codecs.structure.alternatives import (
+    alternatives,
+    without_root_references,
+)
+from toolgate_backend.grammars.codecs.structure.nodes import structure_of
+from toolgate_backend.grammars.compiled_grammar import growth
+from toolgate_backend.grammars.completions.hints import hints_of
+from toolgate_backend.grammars.engines import choice
+from toolgate_backend.grammars.instances import order
+from toolgate_backend.grammars.members import ebnf, lark
+from toolgate_backend.grammars.satisfiability import find_unsatisfiable
+from toolgate_backend.grammars.usual_length import extra_tokens
+from toolgate_core.dialects.codecs import Json
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.errors import ToolgateError
+from toolgate_core.schema.canonical import canonical_parameters
+from toolgate_core.schema.closed_objects import close_objects
+from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.preparation.prepare import prepare
+
+Schema = dict[str, Any]
+VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
+MEASURING: dict[str, Callable[[Schema], object]] = {
+    "backend.grammars.compiled_grammar:growth": growth,
+    "backend.grammars.completions.hints:hints_of": hints_of,
+    "backend.grammars.satisfiability:find_unsatisfiable": find_unsatisfiable,
+    "backend.grammars.usual_length:extra_tokens": extra_tokens,
+    "backend.grammars.engines.choice:choose": choice.choose,
+    "backend.grammars.engines.choice:fallback_choices": lambda it: [
+        *choice.fallback_choices(it, lambda _: True)
+    ],
+    "backend.grammars.instances.order:nodes_at": lambda it: order.nodes_at(VALUE, it, ["a", "a"]),
+    "backend.grammars.instances.order:ordered": lambda it: order.ordered(VALUE, it),
+}
+"""What gets canonical schemas. All of it runs in the quarantine."""
+COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
+    "backend.grammars.engines.choice:make_choice": lambda it, _: choice.make_choice(it, ()),
+    "backend.grammars.codecs.factory:make_rules": lambda it, given: [
+        _rules(each, it, given) for each in CODECS
+    ],
+    "backend.grammars.codecs.strings.raw_strings:uncounted_lengths": lambda _, given: (
+        uncounted_lengths(given)
+    ),
+    "backend.grammars.codecs.structure.alternatives:alternatives": lambda it, _: alternatives(
+        it, it
+    ),
+    "backend.grammars.codecs.structure.alternatives:without_root_references": lambda it, _: (
+        without_root_references(it)
+    ),
+    "backend.grammars.codecs.structure.nodes:structure_of": lambda it, _: structure_of(it),
+    "backend.grammars.members.lark:member_rules": lambda it, _: _lark(it),
+    "backend.grammars.members.ebnf:member_rules": lambda it, _: (
+        ebnf.member_rules(it, (", ", ": "))
+        if choice.make_choice(it, ()).engine == "xgrammar"
+        else None
+    ),
+}
+"""What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
+PARTS = {
+    "backend.grammars.codecs.gemma:gemma_rules",
+    "backend.grammars.codecs.nested:nested_rules",
+    "backend.grammars.codecs.pythonic:pythonic_rules",
+    "backend.grammars.codecs.strings.raw_strings:patterns_of",
+    "backend.grammars.codecs.strings.raw_strings:too_long",
+    "backend.grammars.codecs.structure.alternatives:listed",
+    "backend.grammars.codecs.structure.alternatives:restricted",
+    "backend.grammars.codecs.structure.alternatives:types",
+    "backend.grammars.codecs.structured:StructuredGrammar",
+    "backend.grammars.codecs.tagged:tagged_rules",
+    "backend.grammars.compiled_grammar:measure",
+}
+"""Functions that are called by others above, or that only call these."""
+NATIVE = {
+    "backend.grammars.engines.choice:narrow_choices",
+    "backend.grammars.instances.causes:cause_of",
+    "backend.grammars.instances.causes:closed_out",
+    "backend.grammars.instances.forms:spelled",
+    "backend.grammars.instances.forms:written",
+}
+"""Functions in the quarantine that validate values. The limit on its processor time ends them."""
+CODECS = [
+    *{
+        type(each.calls.codec): each.calls.codec
+        for each in DIALECTS.values()
+        if each.calls is not None and not isinstance(each.calls.codec, Json)
+    }.values()
+]
+"""One of each form of arguments that is not JSON."""
+_OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+def _rules(codec: Any, prepared: Schema, given: Schema) -> None:
+    with suppress(GrammarRefused, RecursionError):
+        make_rules(codec, close_objects(prepared), Marks({}), given)
+
+
+def _lark(prepared: Schema) -> None:
+    with suppress(lark.TooLarge):
+        lark.member_rules(close_objects(prepared), _OPTIONS)
+
+
+@lru_cache(maxsize=1)
+def canonical(name: str) -> str:
+    try:
+        parameters = canonical_parameters(HOSTILE[name])
+        check_limits(parameters, SchemaLimits(), param="it")
+    except ToolgateError:
+        pytest.skip("refused before the quarantine")
+    return json.dumps(parameters)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_functions_in_the_quarantine_take_few_steps(name: str) -> None:
+    for work in MEASURING.values():
+        given = json.loads(canonical(name))
+        with suppress(ToolgateError, GrammarRefused, RecursionError):
+            steps_of(lambda work=work, given=given: work(given))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_compiling_takes_few_steps_outside_of_native_code(name: str) -> None:
+    given = json.loads(canonical(name))
+    try:
+        prepared = prepare(given).schema
+    except (ToolgateError, RecursionError):
+        pytest.skip("refused by the quarantine")
+    for work in COMPILING.values():
+        with suppress(GrammarRefused, RecursionError):
+            steps_of(lambda work=work: work(prepared, given))  # type: ignore[misc]
+
+
+def test_every_function_that_takes_a_schema_is_among_these() -> None:
+    found = {*functions_of_schemas("toolgate_backend.grammars")}
+    assert found <= {*MEASURING, *COMPILING, *PARTS, *NATIVE}
+
+
+def test_every_reference_counts_once_in_the_usual_length() -> None:
+    assert extra_tokens(HOSTILE["doubling properties"]) == 512
+    assert extra_tokens(HOSTILE["doubling allOf at the root"]) == 512
