@@ -17,7 +17,6 @@ from toolgate_core.dialects.arguments.locations import Location
 from toolgate_core.dialects.arguments.value_types import (
     TypeReader,
     argument_types,
-    combined,
     own_members,
     target_of,
 )
@@ -58,7 +57,6 @@ CANONICAL: dict[str, Work] = {
     "core.custom_tools:grammar_of": grammar_of,
     "core.dialects.arguments.value_types:TypeReader": lambda it: TypeReader(it).value(it),
     "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
-    "core.dialects.arguments.value_types:combined": lambda it: combined(it, it),
     "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
     "core.dialects.arguments.value_types:target_of": lambda it: target_of(it, it),
     "core.dialects.arguments.locations:Location": lambda it: (

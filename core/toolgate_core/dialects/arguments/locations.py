@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from .value_types import ALL, NONE, TypeReader, combined, own_members
+from .value_types import ALL, NONE, TypeReader, own_members
 
 
 class Location:
@@ -40,9 +40,9 @@ class Location:
         found = {id(one): one for each in self._combined for one in own_members(each, key)}
         return Location(self._whole, tuple(found.values()), types or ALL)
 
-    @cached_property
+    @property
     def _combined(self) -> list[Mapping[str, Any]]:
-        return combined(self._schema, self._whole.schema)
+        return self._whole.reader.combined(self._schema)
 
     @cached_property
     def _prefix(self) -> int:
@@ -55,6 +55,5 @@ class _Document:
     """The schema of all arguments, and what was read in it."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.schema = schema
         self.reader = TypeReader(schema)
         self.members: dict[tuple[object, str | int], Location] = {}

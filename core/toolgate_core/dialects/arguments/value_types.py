@@ -39,6 +39,8 @@ class TypeReader:
         self._document = document
         self._values: dict[int, _Types] = {}
         """By identity: the types of the values of a schema."""
+        self._combined: dict[int, tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = {}
+        """By identity: a schema and what it combines."""
 
     def member(self, schema: Any, key: str | int) -> _Types:
         """The types of the member `key` of the objects that `schema` describes, or of the item
@@ -56,6 +58,13 @@ class TypeReader:
         """The types of the values that `schema` describes."""
         return self._types(schema, _own_types, self._values)
 
+    def combined(self, schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """A schema and all schemas that it combines for the same value, each once. Empty if there
+        are more than `MAX_COMBINED`."""
+        if id(schema) not in self._combined:
+            self._combined[id(schema)] = schema, _combined(schema, self._document)
+        return self._combined[id(schema)][1]
+
     def _types(
         self, schema: Any, own: Callable[[Mapping[str, Any]], _Types], known: dict[int, _Types]
     ) -> _Types:
@@ -63,7 +72,7 @@ class TypeReader:
         if not isinstance(schema, Mapping):
             return NONE if schema is False else ALL
         if id(schema) not in known:
-            new = [each for each in combined(schema, self._document) if id(each) not in known]
+            new = [each for each in self.combined(schema) if id(each) not in known]
             solver = _Solver(known)
             for each in new:
                 solver.add(each, own(each), _groups(each, self._document))
@@ -115,9 +124,7 @@ class _Solver:
             self._excluded.append((schema, new))
 
 
-def combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
-    """A schema and all schemas that it combines for the same value, each once. Empty if there
-    are more than `MAX_COMBINED`."""
+def _combined(schema: Mapping[str, Any], document: Any) -> list[Mapping[str, Any]]:
     pending: list[Any] = [schema]
     found: dict[int, Mapping[str, Any]] = {}
     while pending:
