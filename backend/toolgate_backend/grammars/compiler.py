@@ -41,6 +41,8 @@ from .satisfiability import find_unsatisfiable
 MAX_GRAMMAR_BYTES = 64 * 2**20
 """Maximum size of one compiled grammar, which the engine keeps in memory. The largest of 1,881 real
 ones takes 0.6 MB."""
+MAX_REWRITTEN = 2_000_000
+"""Maximum length of a rewritten schema, in characters. The engine reads it once more."""
 MAX_PACKED_BYTES = 2**19
 """Larger compiled grammars get no blob: serializing takes up to 6 s per MB. Those whose blobs pay,
 long enums, have up to 0.3 MB."""
@@ -239,10 +241,14 @@ class Compiler:
         except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception
             reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
             return refusal | {"reason": _clean_reason(reason), "pointer": ""}, None
+        ready = _ready_fields(choice, parameters)
         if self.size(compiled) > MAX_GRAMMAR_BYTES:
             reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
-            return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
-        return _ready_fields(choice, parameters), compiled
+        elif len(ready["rewritten"] or "") > MAX_REWRITTEN:
+            reason = f"its rewritten form has more than {MAX_REWRITTEN:,} characters"
+        else:
+            return ready, compiled
+        return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
 
     def _compile_text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
         choice = Choice("llguidance", "a text format, not JSON", schema)

@@ -8,9 +8,15 @@ from typing import Literal
 
 from toolgate_core.wire import ResidualKeyword
 
+from ...errors import GrammarRefused
+
 TagText = Literal["json", "either", "text"]
 """JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
 """
+MAX_LENGTH = 2_000_000
+"""Maximum length of a grammar, in characters. Definitions are repeated in each value that uses
+them. The engine makes the same grammar again, in its own memory; of 722 real tools, none needs more
+than 25,000."""
 OTHERS = b""
 
 
@@ -32,6 +38,7 @@ class Rules:
     tags: dict[bytes, TagText] = field(default_factory=dict)
     """What the text in tags is, by name, as it is written; `OTHERS`: for all other names."""
     _names: dict[str, str] = field(default_factory=dict)
+    _length: int = 0
 
     def add(self, kind: str, body: str, attribute: str = "") -> str:
         """A rule or terminal with this body; the name of an earlier one if there is one. `kind` is
@@ -40,11 +47,18 @@ class Rules:
         whole = f"{attribute}: {body}"
         if whole not in self._names:
             self._names[whole] = f"{kind}_{len(self._names)}"
-            self.lines.append(self._names[whole] + whole)
+            self._append(self._names[whole] + whole)
         return self._names[whole]
 
     def define(self, name: str, body: str) -> None:
-        self.lines.append(f"{name}: {body}")
+        self._append(f"{name}: {body}")
+
+    def _append(self, line: str) -> None:
+        """Raises GrammarRefused if the grammar is too long."""
+        self._length += len(line)
+        if self._length > MAX_LENGTH:
+            raise GrammarRefused(f"its grammar has more than {MAX_LENGTH:,} characters", "")
+        self.lines.append(line)
 
     @property
     def text(self) -> str:
