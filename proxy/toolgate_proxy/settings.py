@@ -37,8 +37,8 @@ class ServerSettings(Section):
     open_routes: Annotated[tuple[str, ...], NoDecode] = ()
     """Routes that need no API key, separated by commas, with all routes below them; `*` opens all
     that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
-    `/health/liveliness` and `/health/readiness` are always open. With LiteLLM's database, LiteLLM
-    decides, and this setting has no effect."""
+    `/health/liveliness`, `/health/readiness` and `/toolgate/ready` are always open. With LiteLLM's
+    database, LiteLLM decides, and this setting has no effect."""
     page: bool = True
     """Whether the gateway serves [its page](page.md) at `/` and the reference of its API at
     `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at

@@ -60,7 +60,7 @@ class GrammarUnknown(ToolgateError):
 
 
 class BackendUnavailable(ToolgateError):
-    """No backend is reachable, or the backend is at capacity.
+    """No backend is reachable or responds to health checks, or the backend is at capacity.
 
     Retry after the number of seconds in the header Retry-After.
     """
@@ -82,7 +82,9 @@ class BackendTimeout(ToolgateError):
 
 
 class BackendFailed(ToolgateError):
-    """The backend returned an error or an invalid response.
+    """The backend returned an error or an invalid response, for example a compressed one,
+    one that is larger than a response to the request can be, or counts that contradict the tokens
+    it sent.
 
     Read the message. The gateway and the backend must be of the same release.
     """

@@ -48,7 +48,7 @@ from .instances import (
     InstanceWalks,
     WalkInstances,
 )
-from .message import FORMAT, Message
+from .message import FORMAT, MAX_COUNT, Message
 from .request import (
     Candidate,
     ChatPrompt,
@@ -68,6 +68,7 @@ from .request import (
 
 __all__ = [
     "FORMAT",
+    "MAX_COUNT",
     "MAX_INSTANCES",
     "MAX_INSTANCE_LENGTH",
     "MEASUREMENTS",

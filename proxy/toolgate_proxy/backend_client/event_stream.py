@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
-from .body import ADVICE, Body, Bound
+from .body import ADVICE, Body
 from .faults import backend_error, within
+from .generation_bound import GenerationBound
 from .sse import SseParser
 
 MAX_EVENT_BYTES = 64_000_000
@@ -30,14 +31,15 @@ class EventStream:
         self,
         response: aiohttp.ClientResponse,
         request: wire.GenerateRequest,
-        bound: Bound,
+        bound: GenerationBound,
         idle_timeout: float,
         deadline: float,
         begin_by: float,
     ) -> None:
         """Raises BackendFailed for a response that is compressed or too large."""
         self._response = response
-        self._body = Body(response, bound)
+        self._body = Body(response, bound.body)
+        self._bound = bound
         self._prompt_tokens: int | None = None
         self._received = 0
         """Tokens of all choices."""
@@ -108,7 +110,8 @@ class EventStream:
             yield events
 
     def _check(self, event: wire.StreamEvent) -> None:
-        """Raises BackendFailed for what the types of the messages do not exclude."""
+        """Raises BackendFailed for what the types of the messages do not exclude. Budgets of keys
+        are settled by these numbers."""
         match event:
             case wire.TokensEvent():
                 tokens = len(event.ids)
@@ -119,19 +122,23 @@ class EventStream:
                         f"The backend sent an event with {tokens} token ids, {len(event.texts)} "
                         f"texts and {logprobs} logprobs. {ADVICE}"
                     )
+                valid = self._received <= self._bound.tokens
             case wire.StartEvent():
                 self._prompt_tokens = event.prompt_tokens
+                valid = event.prompt_tokens <= self._bound.prompt_tokens
             case wire.UsageEvent():
-                # Budgets of keys are settled by these numbers.
-                if (
-                    event.prompt_tokens != self._prompt_tokens
-                    or event.completion_tokens > self._received
-                    or event.cached_tokens > event.prompt_tokens
-                ):
-                    raise BackendFailed(
-                        "The backend reported a usage that differs from the tokens that it sent. "
-                        f"{ADVICE}"
-                    )
+                valid = (
+                    event.prompt_tokens == self._prompt_tokens
+                    and event.completion_tokens <= self._received
+                    and event.cached_tokens <= event.prompt_tokens
+                )
+            case _:
+                return
+        if not valid:
+            raise BackendFailed(
+                "The backend sent or reported more tokens than this request can have, or a usage "
+                f"that differs from the tokens that it sent. {ADVICE}"
+            )
 
     def _check_ended(self) -> None:
         if self._choices_left > 0:

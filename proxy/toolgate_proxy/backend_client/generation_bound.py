@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from toolgate_core import wire
 
 from .body import Bound
@@ -9,7 +11,7 @@ from .body import Bound
 BASE = Bound(1_000_000, 10_000)
 MAX_TOKENS = 2**20
 """Tokens of a choice whose request states no maximum, at most."""
-MAX_WHOLE = Bound(64_000_000, 4_000_000)
+MAX_WHOLE = Bound(64_000_000, 8_000_000)
 """For a response that is not streamed, whatever the request asks for."""
 
 # Per token, upper bounds of averages over a response.
@@ -21,14 +23,22 @@ EVENT_VALUES = 12
 """The event of one token in a stream."""
 ENTRY_BYTES = 256
 """One alternative of a token's logprobs: its text, its bytes and its logprob."""
-ENTRY_VALUES = 16
+ENTRY_VALUES = 24
 TRACE_BYTES = 512
 
 
-def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> Bound:
+@dataclass(frozen=True)
+class GenerationBound:
+    body: Bound
+    prompt_tokens: int
+    tokens: int
+    """Of all choices."""
+
+
+def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
     """`info`: the description of the backend."""
     sampling = request.sampling
-    context = info.limits.max_model_len if info is not None else MAX_TOKENS
+    context = info.limits.max_model_len if info is not None else wire.MAX_COUNT
     each = min(context, MAX_TOKENS if sampling.max_tokens is None else sampling.max_tokens)
     entries = 0
     if sampling.logprobs is not None:
@@ -51,7 +61,7 @@ def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> Bound:
         of_prompt = sampling.prompt_logprobs + 1
         bytes_ += prompt * of_prompt * ENTRY_BYTES
         values += prompt * of_prompt * ENTRY_VALUES
-    values = min(BASE.values + values, MAX_WHOLE.values)
-    if request.stream:
-        return Bound(BASE.bytes + bytes_, values)
-    return Bound(min(BASE.bytes + bytes_, MAX_WHOLE.bytes), values)
+    body = Bound(BASE.bytes + bytes_, min(BASE.values + values, MAX_WHOLE.values))
+    if not request.stream:
+        body = Bound(min(body.bytes, MAX_WHOLE.bytes), body.values)
+    return GenerationBound(body, prompt_tokens=context, tokens=tokens)

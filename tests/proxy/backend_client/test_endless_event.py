@@ -10,8 +10,8 @@ import pytest
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 from toolgate_proxy.backend_client import event_stream
-from toolgate_proxy.backend_client.body import Bound
 from toolgate_proxy.backend_client.event_stream import EventStream
+from toolgate_proxy.backend_client.generation_bound import bound_of
 
 REQUEST = wire.GenerateRequest(
     request_id="r",
@@ -45,7 +45,7 @@ async def test_an_event_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch)
     response = Endless()
     far = 1e12
     stream = EventStream(
-        cast(aiohttp.ClientResponse, response), REQUEST, Bound(10**9, 10**9), 60.0, far, far
+        cast(aiohttp.ClientResponse, response), REQUEST, bound_of(REQUEST, None), 60.0, far, far
     )
     with pytest.raises(BackendFailed, match="more than 50,000 bytes"):
         async for _ in stream:

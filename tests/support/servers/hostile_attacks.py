@@ -126,6 +126,11 @@ ATTACKS = (
     Attack("negative prompt", events(usage(prompt_tokens=-340_000))),
     Attack("large usage", events(usage(completion_tokens=2**64))),
     Attack("usage beyond the tokens", events(usage(completion_tokens=340_000))),
+    Attack("tokens beyond the maximum", events(), body={"max_tokens": 1}),
+    Attack(
+        "long prompt",
+        events({"event": "start", "prompt_tokens": 9999}, usage(prompt_tokens=9999)),
+    ),
     Attack("usage of another prompt", events(usage(prompt_tokens=340_000))),
     Attack("cached beyond the prompt", events(usage(cached_tokens=4))),
     Attack("digits", sent(b'[{"event":"usage","prompt_tokens":' + DIGITS + b"}]")),
