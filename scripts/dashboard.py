@@ -82,7 +82,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "In flight", {"{{surface}}": "sum by (surface) (toolgate_requests_in_flight)"}, "short"
         ),
-        Panel("Tokens", rates("toolgate_tokens_total", "direction", MODEL), "short"),
+        Panel(
+            "Tokens",
+            {
+                "{{model}} {{direction}}": "sum by (model, direction) "
+                f"(rate(toolgate_tokens_total{{{MODEL}}}[$__rate_interval]))"
+            },
+            "short",
+            "Also of other providers' models.",
+        ),
         Panel(
             "Refused by limits and keys",
             rates("toolgate_limited_total", "limit") | rates("toolgate_keys_refused_total", "code"),

@@ -102,6 +102,9 @@ class RequestContext:
     """The tokens were counted, by a Toolgate backend or by LiteLLM."""
     complete: bool = False
     """The token counts are final, so the reservation can be settled."""
+    on_counted: Callable[[], None] | None = None
+    """Called when tokens are counted for the first time, if the request has ended before. LiteLLM
+    reports the tokens of other providers after the end."""
 
     status: int | None = None
     """HTTP status of the response. None before its first byte."""
@@ -162,6 +165,9 @@ class RequestContext:
         self.prompt_tokens, self.completion_tokens = prompt, completion
         self.counted = True
         self.complete = self.complete or complete
+        on_counted, self.on_counted = self.on_counted, None
+        if on_counted is not None:
+            on_counted()
 
     async def admit_prompt(self, prompt: int) -> None:
         """Checks the limits again when a backend has counted the prompt. Raises RateLimited."""

@@ -35,6 +35,7 @@ from .refusal import form_of, refuse
 from .stored_responses import operations
 from .stored_responses.routes import Operation, operation_of
 from .token_count import TokenCount
+from .traffic.recording import noting_events
 from .transport import body
 from .transport.body import RESERVED
 from .transport.connection import KeepAlive
@@ -128,11 +129,11 @@ class OwnRoute:
     ) -> None:
         carry(context)
         if not streamed:
-            await self._litellm(scope, receive, send)
+            await self._litellm(scope, receive, noting_events(send, context))
             return
         seconds = gateway().settings.keepalive_seconds
         async with KeepAlive(send, seconds, context, data_event) as stream:
-            await self._litellm(scope, receive, stream.send)
+            await self._litellm(scope, receive, noting_events(stream.send, context))
 
 
 async def _answer(

@@ -38,7 +38,7 @@ SECONDS = Histogram(
 FIRST_TOKEN_SECONDS = Histogram(
     "toolgate_first_token_seconds",
     "Time from the arrival of a streamed request until its first event with output, by model and "
-    "API (`surface`).",
+    "API (`surface`). Streams of other providers have it, too.",
     ["model", "surface"],
     buckets=FIRST_SECONDS,
 )
@@ -52,6 +52,7 @@ INTER_TOKEN_SECONDS = Histogram(
 )
 TOKENS = Counter(
     "toolgate_tokens",
-    "Tokens of prompts (`input`) and of responses (`output`), by model and API (`surface`).",
+    "Tokens of prompts (`input`) and of responses (`output`), by model and API (`surface`). For "
+    "other providers' models they are those that LiteLLM reports.",
     ["model", "surface", "direction"],
 )

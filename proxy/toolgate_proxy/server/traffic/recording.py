@@ -1,11 +1,16 @@
-"""Records one request in the metrics, once, at its end. Nothing is recorded per token."""
+"""Records one request in the metrics, once, at its end. Nothing is recorded per token.
+
+The tokens of other providers' models are recorded when LiteLLM reports them, which may be later.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import partial
 
-from starlette.types import Scope
+from starlette.datastructures import Headers
+from starlette.types import Message, Scope, Send
 
 from toolgate_core.metric_series import begin_at_zero
 
@@ -14,6 +19,7 @@ from ...context import RequestContext
 from ...state import gateway
 from . import metrics
 
+STREAM, DELTA = "text/event-stream", b"delta"
 OTHER = "other"
 MAX_NAMES = 200
 """Maximum number of values of a label, because clients choose some of them, and each one is a time
@@ -70,13 +76,15 @@ def end(context: RequestContext, surface: str | None) -> None:
     model = MODELS.of(context.model, trusted=not status.startswith("4"))
     metrics.REQUESTS.labels(model, _key(context), name, status).inc()
     metrics.FAILED.labels(model).inc(status.startswith("5") or status == "stream_error")
-    if context.prompt_tokens:
-        metrics.TOKENS.labels(model, name, "input").inc(context.prompt_tokens)
-    if context.completion_tokens:
-        metrics.TOKENS.labels(model, name, "output").inc(context.completion_tokens)
     if status.startswith("2"):
         metrics.SECONDS.labels(model, name).observe(time.monotonic() - context.began)
-    _stream_times(context, model, name)
+    if context.first_event is not None:
+        first_token = metrics.FIRST_TOKEN_SECONDS.labels(model, name)
+        first_token.observe(context.first_event - context.began)
+    if context.counted:
+        _tokens(context, model, name)
+    else:
+        context.on_counted = partial(_tokens, context, model, name)
     if surface is not None:
         first = None if context.first_event is None else context.first_event - context.began
         tier = context.tier if context.grammars else None
@@ -93,12 +101,30 @@ def status_of(context: RequestContext) -> str:
     return str(context.status) if context.sent_whole else "disconnected"
 
 
-def _stream_times(context: RequestContext, model: str, surface: str) -> None:
+def noting_events(send: Send, context: RequestContext) -> Send:
+    """For a response of LiteLLM's handler. In the streams of all APIs, events with output contain
+    the word `delta`. The first one may have a role only."""
+    is_stream = False
+
+    async def noted(message: Message) -> None:
+        nonlocal is_stream
+        if message["type"] == "http.response.start":
+            is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith(STREAM)
+        elif is_stream and DELTA in message.get("body", b""):
+            context.note_event()
+        await send(message)
+
+    return noted
+
+
+def _tokens(context: RequestContext, model: str, surface: str) -> None:
+    """Records the tokens, and what depends on their number."""
+    if context.prompt_tokens:
+        metrics.TOKENS.labels(model, surface, "input").inc(context.prompt_tokens)
+    if context.completion_tokens:
+        metrics.TOKENS.labels(model, surface, "output").inc(context.completion_tokens)
     first, last = context.first_event, context.last_event
-    if first is None or last is None:
-        return
-    metrics.FIRST_TOKEN_SECONDS.labels(model, surface).observe(first - context.began)
-    if context.completion_tokens > 1:
+    if first is not None and last is not None and context.completion_tokens > 1:
         mean = (last - first) / (context.completion_tokens - 1)
         metrics.INTER_TOKEN_SECONDS.labels(model, surface).observe(mean)
 
