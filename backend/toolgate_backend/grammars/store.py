@@ -198,7 +198,7 @@ class GrammarStore:
         if outcome.grammar is None:
             return outcome.verdict, None
         _ = outcome.grammar.fixed_prefix  # computed here, outside the step loop, and cached
-        verdict = GrammarVerdict(**vars(outcome.verdict) | measurements)
+        verdict = GrammarVerdict(**{**vars(outcome.verdict), **measurements})
         measured = MeasuredGrammar(
             outcome.grammar,
             verdict.least_tokens,

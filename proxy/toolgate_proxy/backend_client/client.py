@@ -200,8 +200,8 @@ class Backend:
         try:
             async with within(self._settings.idle_timeout, "finish its response"):
                 body = Body(response, SMALL)
-                content = await body.whole()
-            raise self._error(response.status, await body.parsed(content, _parsed))
+                refusal = await body.whole()
+            raise self._error(response.status, await body.parsed(refusal, _parsed))
         finally:
             response.close()
 

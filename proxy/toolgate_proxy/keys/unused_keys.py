@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
-from typing import cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -30,7 +28,7 @@ async def warn_of_unused_keys(settings: Settings) -> None:
         socket_connect_timeout=TIMEOUT,
     )
     try:
-        if await cast(Awaitable[int], client.hlen(RECORDS)):
+        if await client.hlen(RECORDS):
             logger.warning(UNUSED)
     except (RedisError, OSError):
         pass

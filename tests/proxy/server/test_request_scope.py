@@ -47,7 +47,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
     settings = SimpleNamespace(log_format="text", metrics_token=None)
     here = SimpleNamespace(settings=settings, key_sync=None)
     monkeypatch.setattr(request_scope, "gateway", lambda: here)
-    monkeypatch.setattr(access_log, "write", lambda context, *, as_json: written.append(context))
+    monkeypatch.setattr(access_log, "write", lambda context, **_: written.append(context))
     return written
 
 

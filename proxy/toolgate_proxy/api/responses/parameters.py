@@ -15,9 +15,9 @@ from ..shared.parameter import Parameter, default_only, ignored, make_table, rej
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
 from ..shared.template import TEMPLATE
+from ..shared.tools import TOOL_CHOICES
 from ..shared.unsupported import UNSUPPORTED
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
-from .tool_choice import TOOL_CHOICES
 
 LOGPROBS = "message.output_text.logprobs"
 INCLUDES = (

@@ -124,7 +124,7 @@ def _is_complete(choice: Mapping[str, Any]) -> bool | None:
     """Whether the last call of a choice is complete."""
     if choice["finish_reason"] != "length":
         return True
-    last = (choice.get("toolgate") or {}).get("last_call")
+    last: str = (choice.get("toolgate") or {}).get("last_call", "")
     return {"cut": False, "closed": True}.get(last)
 
 
