@@ -23,7 +23,7 @@ from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import ESCAPE
-from .value_places import JSON, Place, PlaceReader, reader_of
+from .value_places import BEGIN, JSON, Place, PlaceReader, reader_of
 
 MAX_NESTING = 100
 """Objects and arrays inside each other. Parsers of JSON in Rust allow 128."""
@@ -47,7 +47,7 @@ class _Rows(NamedTuple):
     """Of these, those that first end the string in which they begin."""
 
     def at(self, place: Place) -> BitmaskRow:
-        return self.inside if place.in_string else self.outside
+        return self.inside if place.quote else self.outside
 
 
 class ValueBounds:
@@ -100,8 +100,10 @@ class EndlessValues:
         """For each value that the tokens so far may have opened: the position of the token."""
         self._known: list[tuple[int, int]] = [(0, 0)]
         """Numbers of these at which the nesting was read, with the nesting there."""
-        self._last: tuple[int, Place | None] | None = None
+        self._last: tuple[int, Place | None] = (0, None)
         """The number of tokens at which the place was read last, with the place."""
+        self._text = bytearray(begun)
+        """The text up to there."""
 
     def added(self, token: int) -> None:
         """After a token was added."""
@@ -114,8 +116,9 @@ class EndlessValues:
         del self._opening[bisect_left(self._opening, len(self._tokens)) :]
         while self._known[-1][0] > len(self._opening):
             self._known.pop()
-        if self._last is not None and self._last[0] > len(self._tokens):
-            self._last = None
+        if self._last[0] > len(self._tokens):
+            self._last = (0, None)
+            self._text = bytearray(self._begun)
 
     def refused(self, grammar: MeasuredGrammar) -> tuple[BitmaskRow, ...]:
         """The tokens to leave out of the next mask, as `ValueBounds.digits`; empty if no bound is
@@ -127,7 +130,7 @@ class EndlessValues:
             left = self._digits_left(limits)
             if left is not None and left < self._bounds.longest:
                 place = self._place(grammar, limits)
-                return self._bounds.digits(left) if place and not place.in_string else ()
+                return self._bounds.digits(left) if place is not None and not place.quote else ()
         if len(self._opening) - self._known[-1][0] + self._known[-1][1] >= MAX_NESTING:
             return self._nested(grammar, limits)
         return ()
@@ -161,15 +164,12 @@ class EndlessValues:
         return ()
 
     def _place(self, grammar: MeasuredGrammar, limits: ValueLimits) -> Place | None:
-        """The place of the next token. Digits do not change it, which matters in a long string of
-        them."""
-        if self._last is not None:
-            count, place = self._last
-            if all(token in self._bounds.parts for token in self._tokens[count:]):
-                self._last = len(self._tokens), place
-                return place
-        text = self._begun + b"".join(map(self._bounds.unit_bytes.__getitem__, self._tokens))
-        place = self._bounds.reader(grammar.name).place(text, limits.tags)
+        """The place of the next token, read from where it was read last."""
+        count, before = self._last
+        more = self._tokens[count:]
+        self._text += b"".join(map(self._bounds.unit_bytes.__getitem__, more))
+        reader = self._bounds.reader(grammar.name)
+        place = reader.place(bytes(self._text), limits.tags, before or BEGIN)
         self._last = len(self._tokens), place
         return place
 

@@ -18,14 +18,23 @@ from ...tokens.units import units
 
 
 class Place(NamedTuple):
-    in_string: bool
-    depth: int
+    quote: bytes = b""
+    """The mark of the string in which the text ends; empty outside of strings."""
+    depth: int = 0
+    end: int = 0
+    """Where in the text the next reading goes on."""
+
+
+BEGIN = Place()
 
 
 class PlaceReader(Protocol):
-    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
+    def place(
+        self, text: bytes, tags: Mapping[bytes, TagText], before: Place = BEGIN
+    ) -> Place | None:
         """The place at the end of a text; None if it is not inside a value, or inside raw text.
-        `tags`: what the text in tags is, by name."""
+        `tags`: what the text in tags is, by name. `before`: the place at the end of a beginning of
+        the text."""
         ...
 
     def ends(self, token: bytes) -> bool:
@@ -37,21 +46,35 @@ class _Quoted:
     """Strings in quotation marks."""
 
     def __init__(self, marks: tuple[bytes, ...], *, escapes: bool) -> None:
+        self._marks = marks
+        self._escapes = escapes
         char = rb"[^%b\\]|\\." if escapes else rb"(?!%b)."
-        ways = (b"%b(?:%b)*+(%b)?" % (m, char % m, m) for m in map(re.escape, marks))
+        ways = (b"%b(?:%b)*(%b)?" % (m, char % m, m) for m in map(re.escape, marks))
         self._strings = re.compile(b"|".join(ways), re.DOTALL)
         self._ending = re.compile(b"(?:%b).*[\\[{]" % b"|".join(map(re.escape, marks)), re.DOTALL)
 
-    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
-        in_string = False
+    def place(
+        self, text: bytes, tags: Mapping[bytes, TagText], before: Place = BEGIN
+    ) -> Place | None:
+        quote = b""
 
         def outside(found: re.Match[bytes]) -> bytes:
-            nonlocal in_string
-            in_string = found.lastindex is None
+            nonlocal quote
+            closed = found.lastindex is not None
+            quote = b"" if closed else next(m for m in self._marks if found[0].startswith(m))
             return b""
 
-        rest = self._strings.sub(outside, text)
-        return Place(in_string, _depth(rest))
+        end = len(text) - self._begun(text)
+        rest = self._strings.sub(outside, before.quote + text[before.end : end])
+        return Place(quote, before.depth + _depth(rest), max(before.end, end))
+
+    def _begun(self, text: bytes) -> int:
+        """The length of an escape, or of a mark, that may have begun at the end of a text."""
+        if self._escapes:
+            return (len(text) - len(text.rstrip(b"\\"))) % 2
+        longest = max(map(len, self._marks)) - 1
+        begun = (n for n in range(longest, 0, -1) if text.endswith(self._marks[0][:n]))
+        return next(begun, 0)
 
     def ends(self, token: bytes) -> bool:
         return self._ending.search(token) is not None
@@ -72,7 +95,9 @@ class _Tags:
         self._after_type, self._end = encoded(after_type), encoded(codec.end)
         self._string = dict(codec.types).get("string", "").encode()
 
-    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
+    def place(
+        self, text: bytes, tags: Mapping[bytes, TagText], before: Place = BEGIN
+    ) -> Place | None:
         argument = text.rpartition(self._end)[2].partition(self._begin)[2]
         key, _, value = argument.partition(self._after_key)
         kind = tags.get(key) or tags.get(OTHERS, "text")
@@ -94,10 +119,12 @@ class _NestedTags:
         namespace = re.escape(units(form.marks.encode(codec.namespace), form.marks))
         self._value = re.compile(rb".*%b<([^/>][^>]*)>[^<>]*\Z" % namespace, re.DOTALL)
 
-    def place(self, text: bytes, tags: Mapping[bytes, TagText]) -> Place | None:
+    def place(
+        self, text: bytes, tags: Mapping[bytes, TagText], before: Place = BEGIN
+    ) -> Place | None:
         found = self._value.match(text)
         is_json = found is not None and tags.get(found[1]) == "json"
-        return Place(False, 0) if is_json else None
+        return Place() if is_json else None
 
     def ends(self, token: bytes) -> bool:
         return False
