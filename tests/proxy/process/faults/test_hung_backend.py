@@ -67,11 +67,7 @@ async def http(
 
 async def until(http: httpx.AsyncClient, *, up: bool) -> None:
     async with asyncio.timeout(30):
-        while True:
-            models = (await http.get("/toolgate/status")).json()["models"]
-            [single] = [model for model in models if model["model"] == "single"]
-            if [backend["up"] for backend in single["backends"]] == [up]:
-                return
+        while (await http.get("/toolgate/ready/single")).is_success != up:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
