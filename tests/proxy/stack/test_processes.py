@@ -3,13 +3,17 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.support.installed import needs_vllm
 from toolgate_proxy.cli.main import app
+from toolgate_proxy.cli.start import demo as demo_command
+from toolgate_proxy.demo import run as demo_run
 from toolgate_proxy.stack.processes import free_port, in_use
+from toolgate_proxy.stack.stack import StackOptions
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Only Linux reserves a port.")
 
@@ -49,6 +53,26 @@ def test_a_gateway_on_a_used_port_ends_with_one_line() -> None:
     assert run.stdout == ""
     (line,) = run.stderr.splitlines()
     assert line == f"Port {port} of 127.0.0.1 is in use. Choose another port with --port."
+
+
+@needs_vllm
+def test_the_demo_takes_a_free_port_if_nobody_uses_the_gateway_afterwards(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ports: list[int] = []
+
+    def run(options: StackOptions, *, once: bool) -> int:
+        ports.append(options.port)
+        return 0
+
+    monkeypatch.setattr(demo_run, "demo", run)
+    with _listening() as server:
+        used = server.getsockname()[1]
+        monkeypatch.setattr(demo_command, "PORT", used)
+        for arguments in (["--once"], [], ["--once", "--port", str(used)]):
+            CliRunner().invoke(app, ["demo", "--model", str(tmp_path), *arguments])
+    assert ports[0] != used
+    assert ports[1:] == [used, used], "which the stack refuses"
 
 
 @needs_vllm
