@@ -72,8 +72,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
         """Records the tokens of other providers, if the response itself had none. Our provider
         records its own. LiteLLM may call this after the end of the response."""
         context = carried()
-        response = getattr(response_obj, "response", response_obj)  # of the last event of a stream
-        usage = getattr(response, "usage", None)
+        usage = getattr(response_obj, "usage", None)
         if context is None or context.counted or usage is None:
             return
         found = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))
