@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 from functools import cache
 from typing import Any
@@ -26,10 +25,11 @@ from tests import tools
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.grammars.store import GrammarStore
+from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_backend.tokens.vocabulary import Vocabulary, from_model_config
 from toolgate_core import grammar_key
-from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
+from toolgate_core.wire import GrammarSource
 
 from .profile import Profile
 
@@ -158,8 +158,8 @@ def loaded_tools() -> dict[str, dict[str, Any]]:
     sources: dict[str, str] = {}
     for tool in parse_tools(tools.ALL):
         key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-        parameters = canonical_json(tool.parameters)
-        sources[key] = json.dumps({"name": tool.name, "parameters": parameters, "blob": None})
+        source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+        sources[key] = source_text(source)
         found[key] = {"name": tool.name, "parameters": tool.parameters}
     for store in (grammar_store(), processor()._store):
         store.load("bench", sources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +16,11 @@ from tests.models import tiny_model
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
+from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
+from toolgate_core.wire import GrammarSource
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,8 @@ def key(processor: EnforcementLogitsProcessor) -> str:
     """A loaded grammar of get_weather."""
     [tool] = parse_tools([tools.WEATHER])
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-    parameters = canonical_json(tool.parameters)
-    source = {"name": tool.name, "parameters": parameters, "blob": None}
-    store.installed_store().load("test", {key: json.dumps(source)})
+    source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
+    store.installed_store().load("test", {key: source_text(source)})
     while not store.installed_store().verdicts([key]):
         time.sleep(0.001)
     return key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
 import time
 from types import SimpleNamespace
@@ -26,9 +25,10 @@ from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import GrammarNotLoaded, IncompatibleServer
+from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_core import grammar_key
-from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
+from toolgate_core.wire import GrammarSource
 
 vllm_host.register()
 
@@ -131,13 +131,9 @@ def enforced(**spec: Any) -> Any:
 def test_enforced_requests_get_an_enforcement_grammar(manager: Any) -> None:
     [tool] = parse_tools([tools.WEATHER])
     key = grammar_key.grammar_key(tool.hash, dialect="qwen3", tokenizer="t", grammar_format="f")
-    source = {
-        "name": tool.name,
-        "parameters": canonical_json(tool.parameters),
-        "blob": None,
-    }
+    source = GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
     engine = SimpleNamespace(vllm_config=manager.vllm_config)
-    EngineCore.toolgate_load(engine, "test", {key: json.dumps(source)})
+    EngineCore.toolgate_load(engine, "test", {key: source_text(source)})
     while not EngineCore.toolgate_verdicts(engine, [key]):
         time.sleep(0.001)
     grammar = manager._create_grammar(enforced(choice="required", keys=(key,)))

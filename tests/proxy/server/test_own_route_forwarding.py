@@ -19,7 +19,7 @@ async def test_other_requests_are_forwarded_to_litellm_unchanged(
         (CHAT, "POST", json.dumps(chat(model="unheard of")).encode()),
         ("/v1/responses", "POST", b'{"model": "hosted", "input": "hi"}'),
         ("/v1/messages", "POST", b'{"model": "hosted", "max_tokens": 5, "messages": []}'),
-        ("/key/generate", "POST", b"anything"),
+        ("/model/metrics", "POST", b"anything"),
         ("/model/info", "GET", b""),
         (CHAT, "GET", b""),
     ):
