@@ -83,7 +83,7 @@ BARE = re.compile(r"""(?<![\w./-])toolgate(?=[\s"'`\[=<>~!@;)\\]|$)""")
 EXTRA = re.compile(r"(?<![\w./-])toolgate\[[a-z]")
 """With an extra, a name is that of a distribution, wherever it is."""
 LOOKUP = re.compile(r"""\b(?:version|distribution|requires|files)\(["']toolgate["']\)""")
-HERE = {"CHANGELOG.md", "tests/release/test_index_names.py"}
+HERE = {"tests/release/test_index_names.py"}
 
 
 def foreign(line: str) -> bool:
