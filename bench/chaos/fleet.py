@@ -110,7 +110,7 @@ class Fleet:
                 f"gateway-{at}",
                 _gateway_command(url, routes, workers),
                 environment | (dict(first_gateway_environment or {}) if at == 1 else {}),
-                self._responds(f"{url}/v1/models", self.master_key),
+                self._responds(f"{url}/toolgate/ready/{MODEL}", self.master_key),
             )
             for at, (url, workers) in enumerate(
                 zip(self.gateway_urls, (GATEWAY_WORKERS, 1), strict=True), 1

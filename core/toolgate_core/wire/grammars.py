@@ -37,6 +37,8 @@ class GrammarSource(Message):
     key: str
     name: str
     parameters: dict[str, Any]
+    owner: str = ""
+    """An opaque name for whoever sent the tool. Owners take turns in the quarantine."""
     examined: bool = False
     """Whether another backend compiled it within the limits. It is then compiled outside the
     quarantine."""

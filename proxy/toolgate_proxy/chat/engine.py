@@ -156,14 +156,16 @@ class Engine:
             plan = make_plan(request, dialect)
             params = schema_params(request)
             with spans.grammars(len(plan.grammars)) as note:
-                loaded = await grammars.ensure(plan.grammars, params, info)
+                loaded = await grammars.ensure(plan.grammars, params, info, context.sender)
                 note(loaded)
             await self.validators.prepare(plan.candidates, params, context.sender)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             narrow, accepted = resample.narrow if resample else None, None
             if resample and narrow:
                 accepted = loaded if resample.calls else None
-                loaded = await self._narrowed(deployment, plan, loaded, narrow, info)
+                loaded = await self._narrowed(
+                    deployment, plan, loaded, narrow, info, context.sender
+                )
             keys = {tool.name: loaded.keys[tool.hash] for tool in plan.candidates}
             plan = with_room_for_call(
                 plan, request.sampling, self._call_tokens, deployment.call_lengths, keys.values()
@@ -201,11 +203,12 @@ class Engine:
         loaded: LoadedGrammars,
         name: str,
         info: wire.Info,
+        owner: str,
     ) -> LoadedGrammars:
         """The same grammars, except the narrower one for the tool of this name."""
         [tool] = [tool for tool in plan.candidates if tool.name == name]
         narrow = narrowed_tool(tool)
-        found = await deployment.grammars.ensure([narrow], {name: "tools"}, info)
+        found = await deployment.grammars.ensure([narrow], {name: "tools"}, info, owner)
         return replace(loaded, keys=loaded.keys | {tool.hash: found.keys[narrow.hash]})
 
     async def events(

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from toolgate_core import grammar_key as keys
@@ -92,11 +93,16 @@ class GrammarService:
         return len(self._memory)
 
     async def ensure(
-        self, candidates: Sequence[Tool], param_of: Mapping[str, str], info: wire.Info
+        self,
+        candidates: Sequence[Tool],
+        param_of: Mapping[str, str],
+        info: wire.Info,
+        owner: str = "",
     ) -> LoadedGrammars:
         """Loads the grammars of all candidates.
 
         `param_of` maps a tool's name to the request parameter that has its schema, for errors.
+        `owner` is the key of the request: keys take turns at the backend.
         Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         if not candidates:
@@ -115,7 +121,7 @@ class GrammarService:
             check_tool(tool, self._limits, param_of[tool.name])
         # Read before the first await. While others load, a busy process may forget a key.
         residual = {tool.hash: self._memory.residual(key_of[tool.hash]) for tool in candidates}
-        results = await self._results(missing, key_of)
+        results = await self._results(missing, key_of, _opaque(owner))
         for tool in missing:
             verdict = results[key_of[tool.hash]].verdict
             if verdict.status == "refused":
@@ -145,7 +151,7 @@ class GrammarService:
         self._gauge.set(len(self._memory))
 
     async def _results(
-        self, tools: Sequence[Tool], key_of: Mapping[str, str]
+        self, tools: Sequence[Tool], key_of: Mapping[str, str], owner: str = ""
     ) -> dict[str, GrammarResult]:
         """The results by key, from memory or from a load."""
         results: dict[str, GrammarResult] = {}
@@ -160,7 +166,7 @@ class GrammarService:
                 results[key] = GrammarResult(verdict, "memory")
             else:
                 sources[key] = wire.GrammarSource(
-                    key=key, name=tool.name, parameters=tool.parameters
+                    key=key, name=tool.name, parameters=tool.parameters, owner=owner
                 )
         metrics.WAITS.labels("process").inc(len(sources.keys() & self._loading.keys()))
         return results | await self._load(sources, self._loader.load)
@@ -207,6 +213,11 @@ class GrammarService:
                 batch = self._loading.get(key)
                 if batch is not None and batch.task is asyncio.current_task():
                     del self._loading[key]
+
+
+def _opaque(owner: str) -> str:
+    """A name for the owner that does not show who it is."""
+    return sha256(owner.encode()).hexdigest()[:16]
 
 
 def grammar_key(tool: Tool, info: wire.Info) -> str:

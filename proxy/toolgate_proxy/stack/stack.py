@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
+from urllib.parse import quote
 
 import httpx
 import redis
@@ -196,7 +197,7 @@ class Stack:
         self._wait(url, lambda: _is_ok(url, self.backend_key))
 
     def _wait_for_gateway(self) -> None:
-        url = f"{self.url}/v1/models"
+        url = f"{self.url}/toolgate/ready/{quote(self.model)}"
         self._wait(url, lambda: _is_ok(url, self.master_key))
         self._send_first_request()
 

@@ -15,8 +15,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import ValidationError
 
+from toolgate_core.fair_slots import FairSlots
+
 from . import worker as validation_worker
-from .fair_slots import FairSlots
 from .worker import OUT_OF_MEMORY, READY, Job, JobResult
 
 LINE_LIMIT = 2**20

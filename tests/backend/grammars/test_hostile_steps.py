@@ -27,6 +27,7 @@ from toolgate_backend.grammars.instances import order
 from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_backend.grammars.satisfiability import find_unsatisfiable
 from toolgate_backend.grammars.usual_length import extra_tokens
+from toolgate_backend.grammars.value_limits import limits_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -37,6 +38,7 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 
 Schema = dict[str, Any]
+NO_GRAMMAR: Any = None
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
@@ -72,6 +74,7 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
+    "backend.grammars.value_limits:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {

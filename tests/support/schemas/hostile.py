@@ -125,6 +125,18 @@ def long_name(length: int, members: int) -> Schema:
     return _object(**{"n" * length: {"type": "object", "properties": inside}})
 
 
+def endless_validation(levels: int = LEVELS) -> tuple[Schema, dict[str, Any]]:
+    """A schema and a value that a validator would not finish. Each definition checks the member
+    twice, and the number of checks doubles with each level of the value, not of the schema."""
+    twice: Callable[[Schema], Schema] = lambda to: {  # noqa: E731
+        "allOf": [{"properties": {"a": to}}, {"properties": {"a": dict(to)}}]
+    }
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return _document([*(twice(ref(at + 1)) for at in range(levels)), {"maxProperties": 3}]), value
+
+
 HOSTILE: dict[str, Schema] = {
     **{f"doubling {name}": argument(levels(of)) for name, of in DOUBLING.items()},
     **{f"doubling {name} at the root": levels(of) for name, of in DOUBLING.items()},

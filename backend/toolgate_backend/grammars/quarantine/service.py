@@ -5,6 +5,9 @@ it is replaced by a fork that is ready immediately, so the next schema is not de
 
 A process that was killed by anything else is no verdict on the schema. The schema is then compiled
 again, and after MAX_ATTEMPTS the examination fails.
+
+The clients of the gateways share the workers: one that sends many expensive schemas delays its own
+tools only.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.fair_slots import FairSlots
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalk
 
@@ -54,8 +58,8 @@ class _QueuedJob:
 
 
 class Quarantine:
-    """`examine` may be called from any task of one event loop. `workers` schemas are compiled at
-    the same time."""
+    """`examine` may be called from any task of one event loop. `workers` schemas of one owner are
+    compiled at the same time. One more worker is for the other owners."""
 
     def __init__(
         self,
@@ -67,7 +71,8 @@ class Quarantine:
         self._start = start
         self._limits = limits
         self._queue: asyncio.Queue[_QueuedJob] = asyncio.Queue()
-        self._workers = workers or default_workers()
+        self._workers = (workers or default_workers()) + 1
+        self._slots = FairSlots(self._workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[ForkServer] | None = None
 
@@ -114,8 +119,9 @@ class Quarantine:
                 instances=instances,
             )
         )
-        self._queue.put_nowait(queued)
-        return await queued.examined
+        async with self._slots.slot(source.owner):
+            self._queue.put_nowait(queued)
+            return await queued.examined
 
     async def _serve(self) -> None:
         """Process jobs on one worker at a time, and replace the worker when it accepts no more

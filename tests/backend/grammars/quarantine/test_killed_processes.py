@@ -68,12 +68,12 @@ async def compiling(quarantine: Quarantine) -> int:
     does before its first schema."""
     async with asyncio.timeout(60):
         while True:
-            for pid in workers_of((await quarantine._fork_server()).pid):
-                before = _processor_time(pid)
-                await asyncio.sleep(0.3)
-                if (now := _processor_time(pid)) - before >= 8 and now >= WARM_UP:
+            workers = workers_of((await quarantine._fork_server()).pid)
+            before = {pid: _processor_time(pid) for pid in workers}
+            await asyncio.sleep(0.3)
+            for pid, earlier in before.items():
+                if (now := _processor_time(pid)) - earlier >= 8 and now >= WARM_UP:
                     return pid
-            await asyncio.sleep(0.02)
 
 
 async def kill_compiling(quarantine: Quarantine, number: signal.Signals) -> None:

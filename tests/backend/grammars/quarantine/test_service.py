@@ -61,6 +61,10 @@ def source(schema: dict[str, Any], name: str = "f") -> GrammarSource:
     return GrammarSource(key=f"key of {name}", name=name, parameters=parameters)
 
 
+def owned(owner: str, schema: dict[str, Any], name: str) -> GrammarSource:
+    return source(schema, name).model_copy(update={"owner": owner})
+
+
 def workers_of(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in children.split()]
@@ -153,11 +157,27 @@ async def test_a_killed_fork_server_is_restarted(vocabulary: Vocabulary) -> None
     async with running(vocabulary, AMPLE, workers=1) as quarantine:
         assert (await quarantine.examine(source({}, "a"))).status == "ready"
         fork_server = await quarantine._fork_server()
-        [worker] = workers_of(fork_server.pid)
+        workers = workers_of(fork_server.pid)
         os.kill(fork_server.pid, signal.SIGKILL)
-        await asyncio.to_thread(wait_for_end, worker)  # workers die with what forked them
+        for worker in workers:  # workers die with what forked them
+            await asyncio.to_thread(wait_for_end, worker)
         assert (await quarantine.examine(source({}, "b"))).status == "ready"
         assert (await quarantine._fork_server()).pid != fork_server.pid
+
+
+@pytest.mark.exhaustive
+async def test_an_owner_with_expensive_schemas_does_not_delay_others(
+    vocabulary: Vocabulary,
+) -> None:
+    async with running(vocabulary, AMPLE, workers=1) as quarantine:
+        expensive = [
+            asyncio.create_task(quarantine.examine(owned("a", hostile_schemas.MEMORY, f"f{at}")))
+            for at in range(4)
+        ]
+        await asyncio.sleep(0)
+        assert (await quarantine.examine(owned("b", {}, "cheap"))).status == "ready"
+        assert not expensive[-1].done()
+        await asyncio.gather(*(_cancel(task) for task in expensive))
 
 
 @pytest.mark.exhaustive

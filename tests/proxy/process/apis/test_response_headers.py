@@ -157,7 +157,7 @@ async def test_metrics_count_grammars(http: httpx.AsyncClient, answering: FakeBa
     for expected in (
         r'toolgate_grammars_total\{tier="compiled"\} \d',
         r'toolgate_grammars_total\{tier="memory"\} \d',
-        r'toolgate_grammar_compile_seconds_count\{engine="fake"\} \d',
+        r'toolgate_grammar_compile_seconds_count\{engine="other"\} \d',
         r'toolgate_grammars_known\{backend="http://127.0.0.1:\d+"\} \d',
         r"toolgate_redis_breaker_open 0",
         r"toolgate_record_bytes_count \d",

@@ -72,7 +72,7 @@ async def test_a_safe_request_id_is_kept_and_sent_to_the_backend(
 async def test_a_slow_reader_gets_the_whole_stream(
     http: httpx.AsyncClient, backend: FakeBackend
 ) -> None:
-    words = " ".join(f"word{at}" for at in range(3000))
+    words = " ".join(f"word{at}" for at in range(1200))
     backend.scripts["long"] = Script((words,))
     said = ""
     async with http.stream("POST", CHAT, json=asked("long", stream=True)) as response:

@@ -16,7 +16,7 @@ import pytest
 from tests.support.servers import hostile_backend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat
-from tests.support.servers.hostile_attacks import ATTACKS, Attack, events, usage
+from tests.support.servers.hostile_attacks import ATTACKS, Attack, events, streamed, usage
 from tests.support.servers.hostile_backend import HostileBackend
 from tests.support.servers.http_client import http_client
 from tests.support.servers.redis_server import RedisServer
@@ -127,14 +127,16 @@ async def test_the_usage_of_a_hostile_backend_does_not_change_a_budget(
     )
     headers = {"Authorization": f"Bearer {key}"}
 
+    attacked.backend.attacks["honest"] = streamed()  # as for every key with a limit on tokens
+
     async def left() -> int:
-        response = await http.post(CHAT, json=asked("hi", max_tokens=8), headers=headers)
+        response = await http.post(CHAT, json=asked("honest", max_tokens=8), headers=headers)
         assert response.status_code == 200, response.text
         return int(response.headers["x-ratelimit-remaining-tokens-day"])
 
     before = await left()
     for wrong in ({"completion_tokens": -340_000}, {"prompt_tokens": -340_000}):
-        attacked.backend.attacks["bad"] = events(usage(**wrong))
+        attacked.backend.attacks["bad"] = streamed(usage(**wrong))
         response = await http.post(CHAT, json=asked("bad", max_tokens=8), headers=headers)
         assert response.status_code == 502
     assert before - 200 < await left() < before

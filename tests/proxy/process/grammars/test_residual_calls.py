@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import Any
 
 import httpx
 import openai
 import pytest
 
 from tests.support.apis.sdk_requests import asked, streamed, whole
+from tests.support.schemas.hostile import endless_validation
 from tests.support.schemas.residual_calls import (
     BAD,
     GOOD,
@@ -114,13 +114,12 @@ async def test_violation_despite_masks_returns_enforcement_failed(
 async def test_validation_without_end_fails_only_its_own_request(
     client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
 ) -> None:
-    defs: dict[str, Any] = {
-        f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}, {"$ref": f"#/$defs/a{i + 1}"}]}
-        for i in range(50)
-    }
-    parameters = {"$defs": {**defs, "a50": {"maxProperties": 3}}, "$ref": "#/$defs/a0"}
+    parameters, arguments = endless_validation()
     tool = {"type": "function", "function": {"name": "endless", "parameters": parameters}}
-    backend.scripts |= {"endless": Script((call("endless", {}),)), "other": Script(("Hello",))}
+    backend.scripts |= {
+        "endless": Script((call("endless", arguments),)),
+        "other": Script(("Hello",)),
+    }
 
     async def hostile() -> None:
         told = await client.chat.completions.create(**asked("endless", tools=[tool]), stream=stream)

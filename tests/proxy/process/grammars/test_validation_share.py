@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.validation.test_service import TREE, doubling
+from tests.proxy.validation.test_service import TREE
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
+from tests.support.schemas.hostile import endless_validation
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
@@ -38,12 +39,13 @@ async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(
 ) -> None:
     hostile, _ = await make_key(redis_of_gateway.url, gateway, alias="hostile-schemas")
     other, _ = await make_key(redis_of_gateway.url, gateway, alias="other-schemas")
-    backend.scripts["endless"] = Script((call("endless", {"a": 1}),))
+    schema, arguments = endless_validation()
+    backend.scripts["endless"] = Script((call("endless", arguments),))
     backend.scripts["tree"] = Script((call("tree", {"root": {"n": 1}}),))
     async with http_client(gateway) as http:
 
         async def flood() -> int:
-            body = asked("endless", function("endless", doubling(60)))
+            body = asked("endless", function("endless", schema))
             return (await http.post(CHAT, json=body, headers=bearer(hostile))).status_code
 
         attack = [asyncio.create_task(flood()) for _ in range(FLOOD)]

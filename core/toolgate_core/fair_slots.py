@@ -1,4 +1,4 @@
-"""Slots that the keys of a gateway share fairly."""
+"""Slots that owners share fairly: the keys of a gateway, and the clients of a backend."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class FairSlots:
         """By owner, the one whose turn is next first."""
 
     @asynccontextmanager
-    async def slot(self, owner: str, seconds: float) -> AsyncIterator[None]:
-        """Raises TimeoutError if there is no slot in that time."""
+    async def slot(self, owner: str, seconds: float | None = None) -> AsyncIterator[None]:
+        """Wait for a slot, `seconds` at most. Raises TimeoutError."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
         self._assign()
