@@ -156,7 +156,9 @@ class Quarantine:
         for _ in range(MAX_ATTEMPTS):
             try:
                 fork_server = await self._fork_server()
-                worker = worker or await fork_server.fork()
+                if worker is None or worker.fork_server is not fork_server:
+                    _close(worker)  # it ended with what forked it, while it was idle
+                    worker = await fork_server.fork()
                 reply = await worker.examine(job)
                 return self._finish_job(job, reply, worker)
             except WorkerEnded as ended:
