@@ -48,7 +48,7 @@ TEXT_SOURCES = ("text", "content")
 """Types of Anthropic's documents that are text of the prompt."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
-SYNTAX = b'"":,'
+SYNTAX = '"":,'
 """Punctuation of a member in JSON, as a chat template writes tools."""
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
@@ -81,14 +81,14 @@ def _prompt(body: Mapping[str, Any]) -> int:
     """Estimated tokens of the prompt. The time is bounded by the size of the body."""
     messages = body.get("messages") or body.get("input")
     tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
-    texts: list[bytes] = []
+    texts: list[str] = []
     for name in TEXTS:
         _collect(body.get(name), texts, parts=False)
     files = sum(_collect(body.get(name), texts, parts=True) for name in PARTS)
-    return tokens + TOKENS_PER_FILE * files + text_tokens(b"".join(texts))
+    return tokens + TOKENS_PER_FILE * files + text_tokens(texts)
 
 
-def _collect(value: object, texts: list[bytes], *, parts: bool) -> int:
+def _collect(value: object, texts: list[str], *, parts: bool) -> int:
     """Adds all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
     have content parts that are files."""
     files, left = 0, [(value, parts)]
@@ -101,13 +101,13 @@ def _collect(value: object, texts: list[bytes], *, parts: bool) -> int:
             files += file is not None
             for name, inner in each.items():
                 if not parts:
-                    texts.append(SYNTAX + name.encode("utf-8", "surrogatepass"))
+                    texts += (SYNTAX, name)
                 if name != file:
                     left.append((inner, parts and name not in ARGUMENTS))
         elif isinstance(each, str):
-            texts.append(each.encode("utf-8", "surrogatepass"))
+            texts.append(each)
         elif each is not None:
-            texts.append(b"0" if parts else _number(each))
+            texts.append("0" if parts else _number(each))
     return files
 
 
@@ -120,8 +120,8 @@ def _file_of(part: Mapping[str, Any]) -> str | None:
     return None if source is None or is_text else field
 
 
-def _number(value: object) -> bytes:
+def _number(value: object) -> str:
     """As many digits as a number or a truth value has. Python refuses to print long integers."""
     if isinstance(value, int) and value.bit_length() > 64:
-        return b"0" * (value.bit_length() // 3)
-    return str(value).encode()
+        return "0" * (value.bit_length() // 3)
+    return str(value)

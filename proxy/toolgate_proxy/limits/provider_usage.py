@@ -101,7 +101,7 @@ def _written(event: Mapping[str, Any]) -> int:
     while left:
         each = left.pop()
         if isinstance(each, str):
-            total += text_tokens(each.encode("utf-8", "surrogatepass"))
+            total += text_tokens([each])
         elif isinstance(each, list):
             left += each
         elif isinstance(each, dict):
