@@ -145,7 +145,7 @@ async def test_exponential_schemas_are_answered_and_other_clients_do_not_notice(
     print(f"\nbefore: {before}\nduring: {during}")
     print(f"a new tool took {seconds:.2f} s instead of {alone:.2f} s")
     print(f"the engine grew by {growth / 2**20:.1f} MB")
-    assert {each.status_code for each in attacks} == {200, 400}
+    assert {each.status_code for each in attacks} <= {200, 400}, [each.text for each in attacks]
     assert new.status_code == 200, new.text
     assert seconds < 30
     assert growth <= MAX_GROWTH
