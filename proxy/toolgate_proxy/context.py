@@ -224,6 +224,12 @@ class RequestContext:
         safe = {name for name in names if KEYWORD.fullmatch(name)}
         self.residual_keywords = tuple(sorted(safe))
 
+    def await_counts(self, *, stream: bool) -> None:
+        """The prompt is sent to another provider now, which counts tokens at the end. If the client
+        leaves, only a stream shows how much of the response was generated."""
+        self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
+        self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
+
     def note_fallback(self) -> None:
         """The answer will come from another provider's model, so nothing of it is enforced,
         whatever an earlier attempt at a backend noted."""

@@ -116,3 +116,13 @@ def test_the_context_of_a_scope_is_made_once() -> None:
     assert context_of(scope) is made is scope[SCOPE]
     mine = RequestContext("mine")
     assert context_of({SCOPE: mine}) is mine
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_backend_counted_before_a_fallback_does_not_count(stream: bool) -> None:
+    context = RequestContext(reserved_tokens=Tokens(90, 900))
+    context.note_tokens(95, 2)
+    context.await_counts(stream=stream)
+    assert context.used_tokens() == ((90, 0) if stream else (90, 900))
+    context.note_tokens(95, 5000)
+    assert context.used_tokens() == (95, 5000)

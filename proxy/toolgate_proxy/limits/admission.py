@@ -18,8 +18,11 @@ async def reserve(
     """Sets the rate-limit headers. `body`: as the client sent it; `output`: whether the response
     has output tokens. Raises RateLimited and LimitsUnavailable."""
     key = context.key
-    if key is None or context.admitted:
-        return  # the master key has no limits
+    if key is None:  # the master key has no limits
+        context.release_body()
+        return
+    if context.admitted:
+        return
     if key.limits.any:
         context.reserved_tokens = estimate(body, key.limits, limiter.output_estimate, output=output)
     try:
@@ -46,7 +49,8 @@ async def reserve(
             raise
 
     context.on_settle = lambda: reservations.close(reservation)
-    context.on_prompt = admit_prompt
+    if key.limits.counts_output:
+        context.on_prompt = admit_prompt
 
 
 def _note_refusal(context: RequestContext, error: RateLimited) -> None:

@@ -9,14 +9,19 @@ from toolgate_core.errors import RateLimited
 
 RETRY_AFTER = 1
 """Seconds."""
+SMALL, SMALL_ROOM = 65_536, 4_194_304
+"""Size of a body that never waits behind larger ones, and the room that such bodies have besides
+the limit: a large body that arrives slowly does not stop the other requests of its key."""
 
 
 class BodyBudget:
     """Bytes of the bodies of each owner, from the first byte until the request is admitted."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit`: bytes for each owner. The largest body must fit."""
+    def __init__(self, limit: int, *, small: int = SMALL) -> None:
+        """`limit`: bytes for each owner. The largest body must fit. `small`: size up to which
+        bodies do not wait behind larger ones."""
         self.limit = limit
+        self._small = small
         self._used: defaultdict[str, int] = defaultdict(int)
         self._waiting: defaultdict[str, deque[tuple[Reservation, int, asyncio.Future[None]]]] = (
             defaultdict(deque)
@@ -29,14 +34,18 @@ class BodyBudget:
     def used(self, owner: str) -> int:
         return self._used.get(owner, 0)
 
-    def fits(self, owner: str, more: int) -> bool:
-        return self.used(owner) + more <= self.limit
+    def fits(self, owner: str, more: int, size: int) -> bool:
+        """Whether a body of `size` bytes may take `more` bytes."""
+        room = SMALL_ROOM if size <= self._small else 0
+        return self.used(owner) + more <= self.limit + room
 
     def add(self, owner: str, more: int) -> None:
         """`more` may be negative. Requests that wait get what is free, in their order."""
         self._used[owner] += more
         waiting = self._waiting[owner]
-        while waiting and (waiting[0][2].cancelled() or self.fits(owner, waiting[0][1])):
+        while waiting and (
+            waiting[0][2].cancelled() or self.fits(owner, waiting[0][1], waiting[0][1])
+        ):
             reservation, size, granted = waiting.popleft()
             if not granted.cancelled():
                 reservation.size += size
@@ -49,7 +58,8 @@ class BodyBudget:
 
     async def wait(self, reservation: Reservation, size: int) -> None:
         owner = reservation.owner
-        if owner not in self._waiting and self.fits(owner, size):
+        first = owner not in self._waiting or size <= self._small
+        if first and self.fits(owner, size, size):
             reservation.resize(size)
             return
         granted = asyncio.get_running_loop().create_future()
@@ -80,7 +90,7 @@ class Reservation:
         gives all of them back: a body that has begun can't wait for another one, and not all of
         them shall fail."""
         more = size - self.size
-        if more > 0 and not self._budget.fits(self.owner, more):
+        if more > 0 and not self._budget.fits(self.owner, more, size):
             self.close()
             raise self.refusal()
         self.size = size

@@ -35,10 +35,13 @@ class ProviderUsage:
         self._written = 0
         """Estimated tokens of the stream so far."""
         self._prompt = context.uncounted.input
+        self._noted = False
+        """This response has reported usage. A later event of a stream may report more."""
 
     def read(self, body: bytes, *, last: bool) -> None:
         """Notes the usage that `body`, a part of the response's body, reports."""
-        if self._context.counted or not (self._is_stream or self._is_json):
+        counted_elsewhere = self._context.counted and not self._noted
+        if counted_elsewhere or not (self._is_stream or self._is_json):
             return
         if len(self._rest) + len(body) > MAX_BYTES:
             self._is_stream = self._is_json = False
@@ -55,6 +58,9 @@ class ProviderUsage:
 
     def _note(self, value: Mapping[str, Any]) -> None:
         if (found := _usage(value)) is not None:
+            if self._is_stream and not found.input:  # the last event of Anthropic's API
+                found = Tokens(self._prompt, found.output)
+            self._noted = True
             self._context.note_tokens(*found)
             return
         if not self._is_stream:

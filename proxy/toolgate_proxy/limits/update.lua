@@ -16,8 +16,18 @@ local wrong = {}
 local function add(key, field, amount)
     local reply = redis.pcall('HINCRBY', key, field, amount)
     if type(reply) == 'table' and reply.err then
+        if string.sub(reply.err, 1, 3) == 'OOM' then
+            error(reply.err) -- nothing was written
+        end
         wrong[#wrong + 1] = 'WRONGTYPE ' .. key .. ': ' .. reply.err
     end
+end
+
+-- Redis that is out of memory refuses HINCRBY, unless the script has written before. This write needs
+-- no memory.
+local left = redis.call('PTTL', KEYS[1])
+if left > 0 then
+    redis.call('PEXPIRE', KEYS[1], left)
 end
 
 for at, key in ipairs(KEYS) do

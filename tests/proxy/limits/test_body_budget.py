@@ -12,7 +12,7 @@ from toolgate_proxy.limits.body_budget import BodyBudget, Reservation
 
 @pytest.fixture
 def budget() -> BodyBudget:
-    return BodyBudget(100)
+    return BodyBudget(100, small=5)
 
 
 async def waiting(reservation: Reservation, size: int) -> asyncio.Task[None]:
@@ -49,6 +49,19 @@ async def test_bodies_of_known_length_wait_in_their_order(budget: BodyBudget) ->
     await second
     await third
     assert budget.used("a") == 100
+
+
+async def test_small_bodies_do_not_wait_behind_large_ones(budget: BodyBudget) -> None:
+    first, large = budget.open("a"), budget.open("a")
+    await first.wait(100)
+    second = await waiting(large, 90)
+    small = budget.open("a")
+    await small.wait(5)
+    small.resize(4)
+    assert budget.used("a") == 104
+    small.close()
+    first.close()
+    await second
 
 
 async def test_a_body_that_no_longer_waits_lets_the_next_one_pass(budget: BodyBudget) -> None:

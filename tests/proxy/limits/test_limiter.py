@@ -13,9 +13,11 @@ from pydantic import SecretStr
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
+from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
+from toolgate_proxy.limits.admission import reserve
 from toolgate_proxy.limits.counter import NoResponse, UsageUpdate
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.limiter import Limiter
@@ -107,6 +109,15 @@ async def test_tokens_beyond_the_reservation_count_during_the_response() -> None
     with pytest.raises(RateLimited) as refused:
         await limiter.admit(key, "r2", Tokens(10), uses(10))
     assert "used 95" in refused.value.message
+    await limiter.aclose()
+
+
+async def test_only_keys_with_a_limit_on_tokens_check_the_count_of_a_prompt() -> None:
+    limiter = limiter_of(None)
+    for limits, checked in (({}, False), ({"rpm": 5}, False), ({"tpm": 100}, True)):
+        context = RequestContext(key=limited(**limits))
+        await reserve(limiter, context, {"messages": [], "max_tokens": 1})
+        assert (context.on_prompt is not None) == checked
     await limiter.aclose()
 
 

@@ -83,6 +83,23 @@ def test_a_stream_of_anthropics_api_has_its_prompt_at_the_beginning() -> None:
     assert context.used_tokens().output >= 20
 
 
+def test_a_stream_counts_the_usage_that_its_events_report_together() -> None:
+    began = {"type": "message_start", "message": {"usage": {"input_tokens": 472}}}
+    ends = [{"type": "message_delta", "usage": {"output_tokens": at}} for at in (1, 89)]
+    assert read(sse(began), sse(*ends)).used_tokens() == (472, 89)
+    cumulative = [{"usage": {"prompt_tokens": 10, "completion_tokens": at}} for at in (1, 300)]
+    assert read(sse(*cumulative)).used_tokens() == (10, 300)
+
+
+def test_usage_that_litellm_has_counted_is_not_replaced() -> None:
+    context = RequestContext(uncounted=Tokens(20, 900))
+    context.note_tokens(7, 8)
+    ProviderUsage(context, b"application/json").read(
+        json.dumps({"usage": USAGE}).encode(), last=True
+    )
+    assert context.used_tokens() == (7, 8)
+
+
 def test_a_whole_response_counts_its_usage_or_the_reservation() -> None:
     body = json.dumps({"choices": [], "usage": USAGE}).encode()
     assert read(body[:9], body[9:], stream=False).used_tokens() == (10, 5)

@@ -47,6 +47,17 @@ async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand: Red
     assert [refused(each) for each in results] == [None, None, "rpm"]
 
 
+async def test_corrections_count_when_redis_is_out_of_memory(redis_at_hand: RedisServer) -> None:
+    counter, client = in_redis(redis_at_hand), redis_at_hand.client
+    client.config_set("maxmemory-policy", "noeviction")
+    first = request(1, 90, {"tpm": 100})
+    result = await counter.admit(first)
+    client.config_set("maxmemory", 1)
+    await counter.update(update(first, result, -80))
+    assert refused(await counter.admit(request(2, 90, {"tpm": 100}))) is None
+    assert refused(await counter.admit(request(3, 1, {"tpm": 100}))) == "tpm"
+
+
 async def test_a_stopped_redis_raises_unavailable(redis_at_hand: RedisServer) -> None:
     counter = in_redis(redis_at_hand)
     redis_at_hand.kill()

@@ -15,7 +15,6 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
 
-from ...keys.limit_kinds import Tokens
 from ...limits.admission import reserve
 from ...limits.provider_usage import tokens_of
 from ...state import gateway
@@ -43,10 +42,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
                 context.identity = identity_of(user_api_key_dict)
             await reserve(gateway().limiter, context, data, output=call_type not in WITHOUT_OUTPUT)
             if named is None or not is_toolgate(named):
-                # The prompt is sent to another provider now. If the client leaves, only a stream
-                # shows how much of the response was generated.
-                reserved = context.reserved_tokens
-                context.uncounted = Tokens(reserved.input) if data.get("stream") else reserved
+                context.await_counts(stream=bool(data.get("stream")))
         except ToolgateError as error:
             raise host_error(error, named or "", ours=False) from error
 
@@ -65,6 +61,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             raise host_error(error, context.model or "", ours=False)
         if context.model is not None and has_toolgate(context.model):
             context.note_fallback()
+            context.await_counts(stream=bool(kwargs.get("stream")))
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any

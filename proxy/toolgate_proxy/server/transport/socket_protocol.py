@@ -151,7 +151,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         self._set_reading()
 
     def keepalive_timeout(self) -> None:
-        if self.read_paused:  # the pong is not read
+        if self.read_paused or self._unfinished:  # a pong can't come before the rest of a message
             self.pong_timer = None
             self.pending_ping_payload = None
             self.schedule_ping()
