@@ -28,7 +28,7 @@ from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound
 from .event_stream import EventStream
 from .faults import RETRY_AFTER, UNRESPONSIVE, backend_error, within
-from .generation_bound import bound_of
+from .generation_bound import bound_of, fitting
 from .interim import BoundedResponse
 from .message_json import encoded
 
@@ -125,6 +125,7 @@ class Backend:
         """
         if deadline is None:
             deadline = time.monotonic() + self._settings.request_timeout
+        request = fitting(request, self._last_info)
         begin_by = deadline
         if request.stream:
             begin_by = min(deadline, time.monotonic() + self._settings.first_token_timeout)

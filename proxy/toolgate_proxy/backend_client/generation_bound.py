@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolgate_core import wire
 
@@ -35,8 +35,25 @@ class GenerationBound:
     """Of all choices."""
 
 
+def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.GenerateRequest:
+    """The request, streamed by the backend if the response could be too large for one message."""
+    if request.stream:
+        return request
+    body = _unlimited(request, info).body
+    fits = body.bytes <= MAX_WHOLE.bytes and body.values <= MAX_WHOLE.values
+    return request if fits else request.model_copy(update={"stream": True})
+
+
 def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
     """`info`: the description of the backend."""
+    bound = _unlimited(request, info)
+    body = Bound(bound.body.bytes, min(bound.body.values, MAX_WHOLE.values))
+    if not request.stream:
+        body = Bound(min(body.bytes, MAX_WHOLE.bytes), body.values)
+    return replace(bound, body=body)
+
+
+def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
     sampling = request.sampling
     context = info.limits.max_model_len if info is not None else wire.MAX_COUNT
     each = min(context, MAX_TOKENS if sampling.max_tokens is None else sampling.max_tokens)
@@ -61,7 +78,5 @@ def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> Generatio
         of_prompt = sampling.prompt_logprobs + 1
         bytes_ += prompt * of_prompt * ENTRY_BYTES
         values += prompt * of_prompt * ENTRY_VALUES
-    body = Bound(BASE.bytes + bytes_, min(BASE.values + values, MAX_WHOLE.values))
-    if not request.stream:
-        body = Bound(min(body.bytes, MAX_WHOLE.bytes), body.values)
+    body = Bound(BASE.bytes + bytes_, BASE.values + values)
     return GenerationBound(body, prompt_tokens=context, tokens=tokens)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
-from toolgate_proxy.backend_client.generation_bound import MAX_WHOLE, bound_of
+from toolgate_proxy.backend_client.generation_bound import MAX_WHOLE, bound_of, fitting
 from toolgate_proxy.json_values import exceeds
 
 SPACES = " " * 128
@@ -45,6 +45,13 @@ def test_an_honest_response_is_within_its_bound(stream: bool, text: str, top: in
     assert len(body) <= bound.body.bytes
     assert not exceeds(body, bound.body.values)
     assert bound.tokens == TOKENS
+
+
+def test_a_response_that_is_too_large_for_one_message_is_streamed_by_the_backend() -> None:
+    assert not fitting(asked(False, logprobs=20), INFO).stream
+    large = fitting(asked(False, n=128, logprobs=20), INFO)
+    assert large.stream
+    assert bound_of(large, INFO).body.bytes > MAX_WHOLE.bytes
 
 
 def test_a_whole_response_has_an_absolute_bound() -> None:
