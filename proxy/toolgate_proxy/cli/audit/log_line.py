@@ -95,6 +95,8 @@ def _api(response: Mapping[str, Any]) -> Api:
         found.append("responses")
     if response.get("type") == "message":
         found.append("messages")
+    elif found and "content" in response:
+        raise NotALine("a response has `choices`, `output` or `content`, not several of them")
     if len(found) != 1:
         raise NotALine("not a response of a known API: it needs `choices`, `output` or `content`")
     return found[0]
@@ -105,15 +107,17 @@ def _chat_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
         message = choice["message"]
         calls = message.get("tool_calls") or ()
         if (legacy := message.get("function_call")) is not None:
-            calls = [{"type": "function", "id": None, "function": legacy}]
+            if calls:
+                raise NotALine("a message has `tool_calls` or `function_call`, not both")
+            calls = [{"type": "function", "id": "", "function": legacy}]
         for index, call in enumerate(calls):
-            kind: Kind = "custom" if call["type"] == "custom" else "function"
+            kind: Kind = call["type"]
             inner = call[kind]
             yield LoggedCall(
                 choice=choice["index"],
                 index=index,
                 kind=kind,
-                id=call["id"],
+                id=None if legacy is not None else str(call["id"]),
                 name=inner["name"],
                 text=inner["input" if kind == "custom" else "arguments"],
                 complete=_is_complete(choice) if index == len(calls) - 1 else True,
@@ -133,6 +137,8 @@ def _response_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
     kinds: dict[str, Kind] = {"function_call": "function", "custom_tool_call": "custom"}
     for item in response["output"]:
         if (kind := kinds.get(item["type"])) is None:
+            if item["type"].endswith("_call"):
+                raise NotALine(f"no receipt has calls of the type {item['type']!r}")
             continue
         prefix = f"{item['namespace']}." if item.get("namespace") else ""
         yield LoggedCall(

@@ -22,7 +22,7 @@ from tests.support.servers.script import call
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.cli.audit.auditing import AuditFailed, audit
-from toolgate_proxy.cli.audit.log_line import read_line
+from toolgate_proxy.cli.audit.log_line import NotALine, read_line
 
 CHAT, RESPONSES, MESSAGES = SURFACES
 LOOK, WALK = call("look", {"b": 1, "a": "é 🙂"}), call("walk", {})
@@ -150,6 +150,27 @@ def test_a_cut_call_matches_no_other_call(surface: Surface) -> None:
         said = "call 1 of 'look' was changed: its arguments differ"
     with pytest.raises(AuditFailed, match=said):
         checked(body)
+
+
+def test_calls_beside_those_that_are_compared_are_found() -> None:
+    chat, response = signed_response(CHAT, LOOK), signed_response(RESPONSES, LOOK)
+    message = chat["choices"][0]["message"]
+    genuine = message["tool_calls"][0]["function"]
+    for added in ({"function_call": genuine}, {"tool_calls": [{"type": "web_search", "id": "x"}]}):
+        before = {**message}
+        message |= added
+        with pytest.raises((AuditFailed, NotALine)):
+            checked(chat)
+        message.clear()
+        message |= before
+    with pytest.raises((AuditFailed, NotALine)):
+        checked(chat | {"content": [{"type": "tool_use", "id": "x", "name": "look", "input": {}}]})
+    message["tool_calls"][0]["id"] = None
+    with pytest.raises(AuditFailed, match="its id is"):
+        checked(chat)
+    response["output"].append({"type": "shell_call", "call_id": "x", "action": {}})
+    with pytest.raises(NotALine, match="shell_call"):
+        checked(response)
 
 
 def test_a_cut_call_is_not_shown_as_complete() -> None:
