@@ -17,13 +17,15 @@ import yaml
 from ..litellm_host.config_fields import ConfigFields, config_fields
 from ..yaml_nodes import InvalidYaml, compose
 from .config_budgets import without_database
-from .config_environment import PROVIDER, secrets, unset_api_keys
+from .config_environment import PROVIDER, secrets, unset_of_models
 from .config_models import unknown_models
 from .config_names import misspelt, without_effect, wrong_params
 from .config_nodes import ENVIRONMENT, Finding, get, items_of, line_of, text_of, texts_of
 
 SECTIONS = ("model_list", "litellm_settings", "router_settings", "general_settings")
 """Sections that the checks need. LiteLLM has more, so only near misses of these are refused."""
+NEAR = 0.87
+"""Similarity from which a section is a near miss."""
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 HANDLER = "toolgate_proxy.provider.toolgate"
 AUTH = "toolgate_proxy.auth.authenticate"
@@ -68,7 +70,7 @@ def check(
     warnings = chain(
         _warnings(root),
         without_effect(root, known),
-        unset_api_keys(root, environment),
+        unset_of_models(root, environment),
         without_database(root, environment),
     )
     return [f"{path}, line {each.line}: {each.message}" for each in warnings]
@@ -79,7 +81,7 @@ def _errors(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[
         yield Finding(1, "expected a mapping with the field `model_list`.")
         return
     for name, _ in root.value:
-        meant = get_close_matches(name.value, SECTIONS, n=1)
+        meant = get_close_matches(name.value, SECTIONS, n=1, cutoff=NEAR)
         if meant and name.value != meant[0]:
             yield Finding(
                 line_of(name), f"unknown field {name.value!r}. Did you mean {meant[0]!r}?"

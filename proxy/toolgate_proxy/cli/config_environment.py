@@ -16,14 +16,19 @@ DEFAULTS = {"api_base": "TOOLGATE_BACKEND_URL", "api_key": "TOOLGATE_BACKEND_KEY
 """Fields of a Toolgate model, and the setting whose default they have if the variable of the same
 name is not set."""
 LIKE_ENVIRONMENT = "os.environ"
+SETTINGS, MANAGER = ("general_settings", "litellm_settings"), "key_management_system"
+"""Where a secret manager is configured, which LiteLLM asks for variables first."""
 
 
 def secrets(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Secrets in the file itself, and environment variables that are not set."""
+    """Secrets in the file itself, and environment variables that are not set, except for those of
+    single models (`unset_of_models`)."""
+    models = _of_models(root)
     for name, value in scalars(root):
         text = text_of(value)
         if text.startswith(ENVIRONMENT):
-            if name != "api_key" and (unset := _unset(root, name, value, environment)):
+            unset = "" if id(value) in models else _unset(root, name, value, environment)
+            if unset:
                 yield Finding(line_of(value), unset)
         elif text.startswith(LIKE_ENVIRONMENT):
             yield Finding(
@@ -39,17 +44,30 @@ def secrets(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding
             )
 
 
-def unset_api_keys(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Of models: the gateway serves the others."""
+def unset_of_models(root: yaml.Node | None, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Environment variables of single models that are not set: the gateway serves the others."""
+    models = _of_models(root)
     for name, value in scalars(root) if root is not None else ():
-        if name == "api_key" and (unset := _unset(root, name, value, environment)):
-            message = f"{unset} The model's requests are sent without an API key."
-            yield Finding(line_of(value), message)
+        if id(value) in models and (unset := _unset(root, name, value, environment)):
+            yield Finding(line_of(value), f"{unset} The model's requests are sent without it.")
+
+
+def _of_models(root: yaml.Node | None) -> set[int]:
+    """The identities of the values that concern one model only: all API keys, and all fields of
+    other providers' models."""
+    found = {id(value) for name, value in scalars(root) if name == "api_key"} if root else set()
+    for model in items_of(get(root, "model_list")):
+        params = get(model, "litellm_params")
+        if params is not None and not text_of(get(params, "model")).startswith(PROVIDER):
+            found |= {id(value) for _, value in scalars(params)}
+    return found
 
 
 def _unset(
     root: yaml.Node | None, name: str, value: yaml.Node, environment: Mapping[str, str]
 ) -> str:
+    if any(get(root, section, MANAGER) is not None for section in SETTINGS):
+        return ""  # the secret manager may have it
     text = text_of(value)
     variable = text.removeprefix(ENVIRONMENT)
     if not text.startswith(ENVIRONMENT) or environment.get(variable) or variable in _set_in(root):

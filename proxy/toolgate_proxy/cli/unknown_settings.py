@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
@@ -17,6 +18,8 @@ OTHERS = frozenset({
     "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
 })  # fmt: skip
 """Variables of the backend, of clients, and of tests, without the prefix."""
+OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
+"""Variables that Kubernetes sets for the services of a release called `toolgate`."""
 NEAR = 0.7
 """Similarity from which a setting is suggested."""
 
@@ -27,7 +30,7 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
     found = []
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
-        if name == variable or name in known or name in OTHERS:
+        if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
             continue
         near = get_close_matches(name, known, n=1, cutoff=NEAR)
         hint = f"Did you mean {PREFIX}{near[0]}?" if near else "docs/settings.md lists all."

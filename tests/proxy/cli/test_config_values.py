@@ -24,12 +24,6 @@ OF_ANOTHER_PROVIDER = f"{{model: openai/x, api_base: {ADDRESS}}}"
     [
         (ADDRESS, "os.environ/GPU_URL", "GPU_URL", "variable GPU_URL, which is not set"),
         (ADDRESS, "os.environ.GPU_URL", "GPU_URL", "is written os.environ/NAME"),
-        (
-            "model_list:\n",
-            f"model_list:\n  - model_name: b\n    litellm_params: {OF_ANOTHER_PROVIDER}\n",
-            "openai/x",
-            "TOOLGATE_BACKEND_URL, which is not set",
-        ),
     ],
 )
 def test_a_variable_that_is_not_set_is_an_error(
@@ -51,6 +45,28 @@ def test_an_api_key_that_is_not_set_is_a_warning(tmp_path: Path) -> None:
     assert check(path, SET | {"OPENAI_API_KEY": "sk-x"}) == []
     [warning] = check(written(tmp_path, GOOD.replace(KEY, "os.environ/GPU_KEY", 1)), SET)
     assert "GPU_KEY, which is not set" in warning
+
+
+def test_a_variable_of_another_provider_s_model_is_a_warning(tmp_path: Path) -> None:
+    other = f"model_list:\n  - model_name: b\n    litellm_params: {OF_ANOTHER_PROVIDER}\n"
+    text = GOOD.replace("model_list:\n", other, 1)
+    [warning] = check(written(tmp_path, text), SET)
+    assert "TOOLGATE_BACKEND_URL, which is not set" in warning
+    assert f"line {line_of(text, 'openai/x')}:" in warning
+
+
+def test_variables_of_a_secret_manager_are_not_reported(tmp_path: Path) -> None:
+    text = GOOD.replace(ADDRESS, "os.environ/IN_THE_VAULT", 1)
+    assert "general_settings:\n" in text
+    text = text.replace(
+        "general_settings:\n", "general_settings:\n  key_management_system: hashicorp_vault\n"
+    )
+    assert check(written(tmp_path, text), SET) == []
+
+
+@pytest.mark.parametrize("section", ["callback_settings", "files_settings", "credential_list"])
+def test_other_sections_of_litellm_are_accepted(tmp_path: Path, section: str) -> None:
+    assert check(written(tmp_path, f"{GOOD}\n{section}: []\n"), SET) == []
 
 
 def test_variables_that_the_file_sets_are_set(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def test_variables_of_the_backend_and_of_the_documentation_are_known() -> None:
     assert unknown_settings(dict.fromkeys(names, "1")) == []
 
 
+def test_variables_of_services_in_kubernetes_are_not_reported() -> None:
+    names = ("GATEWAY_SERVICE_HOST", "GATEWAY_SERVICE_PORT_HTTP", "GATEWAY_PORT")
+    names += ("GATEWAY_PORT_4000_TCP", "GATEWAY_PORT_4000_TCP_ADDR")
+    assert unknown_settings({f"TOOLGATE_{name}": "10.0.0.1" for name in names}) == []
+
+
 def test_the_gateway_names_it_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLGATE_REDIS_URI", "redis://secret")
     monkeypatch.delenv("TOOLGATE_MASTER_KEY", raising=False)

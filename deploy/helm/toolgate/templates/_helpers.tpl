@@ -27,6 +27,7 @@ labels:
 {{- define "toolgate.pod" -}}
 serviceAccountName: {{ include "toolgate.serviceAccount" . }}
 automountServiceAccountToken: false
+enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
