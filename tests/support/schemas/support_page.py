@@ -68,7 +68,7 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
         "Each number has one spelling there.",
     ),
     (
-        "More than 24 digits before or after the decimal point, or 3 of an exponent, unless the schema names longer numbers; multiples beyond 2^53 without an upper bound",
+        "More than 24 digits before or after the decimal point, or 3 of an exponent, unless the schema names longer numbers; multiples beyond 2^53 without an upper bound, unless the schema has a number above 2^52",
         "",
         "A weak model writes digits up to `max_tokens`. These are enough for every double and every 64-bit integer ([enforcement](enforcement.md#values-without-an-end)).",
     ),

@@ -50,6 +50,14 @@ class _Rows(NamedTuple):
         return self.inside if place.quote else self.outside
 
 
+class _Number(NamedTuple):
+    """The number that a text ends with."""
+
+    digits_left: int
+    """By how many digits it may go on."""
+    has_point: bool
+
+
 class ValueBounds:
     """What the bounds of all sequences share: the classes of tokens."""
 
@@ -79,10 +87,11 @@ class ValueBounds:
         """How the text of a grammar is read."""
         return JSON if name == grammar_key.CONTENT else self._reader
 
-    def digits(self, left: int) -> tuple[BitmaskRow, ...]:
+    def digits(self, left: int, *, fraction: bool) -> tuple[BitmaskRow, ...]:
         """The tokens to leave out if a number may have `left` more digits; the later ones if
-        nothing remains without the first."""
-        return self._longer[left], self._zeros
+        nothing remains without the first. A fraction that may not end is too small, and zeros would
+        not change that."""
+        return (self._longer[left], self._zeros) if fraction else (self._longer[left],)
 
     def opened(self, reader: PlaceReader, place: Place) -> tuple[BitmaskRow, ...]:
         return (self._opening[reader].at(place),)
@@ -127,16 +136,18 @@ class EndlessValues:
         if limits is None or not self._tokens:
             return ()
         if self._tokens[-1] in self._bounds.parts:
-            left = self._digits_left(limits)
-            if left is not None and left < self._bounds.longest:
+            found = self._number(limits)
+            if found is not None and found.digits_left < self._bounds.longest:
                 place = self._place(grammar, limits)
-                return self._bounds.digits(left) if place is not None and not place.quote else ()
+                if place is None or place.quote:
+                    return ()
+                return self._bounds.digits(found.digits_left, fraction=found.has_point)
         if len(self._opening) - self._known[-1][0] + self._known[-1][1] >= MAX_NESTING:
             return self._nested(grammar, limits)
         return ()
 
-    def _digits_left(self, limits: ValueLimits) -> int | None:
-        """By how many digits the number at the end may go on; None if there is no number."""
+    def _number(self, limits: ValueLimits) -> _Number | None:
+        """The number at the end; None if there is none."""
         most = limits.integer + limits.fraction + _BESIDE_DIGITS
         text, begin = b"", self._begun
         for token in reversed(self._tokens):
@@ -145,16 +156,16 @@ class EndlessValues:
                 begin = b""
                 break
             if len(text) > most:
-                return 0
+                return _Number(0, b"." in text)
         found = _NUMBER.search(begin + text)
         if found is None:
             return None
         integer, fraction, exponent = found.groups()
         if exponent is not None:
-            return max(0, EXPONENT_DIGITS - len(exponent))
+            return _Number(max(0, EXPONENT_DIGITS - len(exponent)), False)
         if fraction is not None:
-            return max(0, limits.fraction - len(fraction))
-        return max(0, limits.integer - len(integer))
+            return _Number(max(0, limits.fraction - len(fraction)), True)
+        return _Number(max(0, limits.integer - len(integer)), False)
 
     def _nested(self, grammar: MeasuredGrammar, limits: ValueLimits) -> tuple[BitmaskRow, ...]:
         place = self._place(grammar, limits)

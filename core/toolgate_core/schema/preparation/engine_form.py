@@ -24,7 +24,6 @@ from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
 from . import member_counts, patterns
 from .listed_numbers import list_numbers
 from .string_languages import strings_of
-from .unsupported import EXACT
 from .white_space import with_certain_white_space, with_ecma_white_space
 
 Target = Callable[[dict[str, Any]], Any]
@@ -84,7 +83,6 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             _counts(node)
             _white_space(node)
             _whole(node)
-            _multiples(node)
             list_numbers(node)
             if isinstance(node.get("properties"), dict):
                 node["properties"] = order.sort(node["properties"])
@@ -234,12 +232,3 @@ def _whole(node: dict[str, Any]) -> None:
     if node.get("multipleOf") == 1 and node.get("type") in ("integer", "number"):
         del node["multipleOf"]
         node["type"] = "integer"
-
-
-def _multiples(node: dict[str, Any]) -> None:
-    """Bound multiples, which masks could otherwise not bring to an end: digits may go on without
-    one ever being a multiple."""
-    if "multipleOf" not in node or {"maximum", "exclusiveMaximum"} & node.keys():
-        return
-    if max(node.get("minimum", 0), node.get("exclusiveMinimum", 0)) < EXACT:
-        node["maximum"] = EXACT

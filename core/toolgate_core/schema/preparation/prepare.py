@@ -20,6 +20,7 @@ from ...pointer import escape
 from ..keywords import ASSERTIONS
 from ..walk import values
 from .engine_form import PropertyOrder
+from .multiples import with_bounded_multiples
 from .relaxation import (
     Occurrence,
     refused_alone,
@@ -49,7 +50,7 @@ def prepare(schema: Any) -> PreparedSchema:
     check_schema(schema)
     schema = without_year_zero(schema)
     whole = search_of(schema, changed=False).without(frozenset())
-    return _rewritten(schema, _prepare) if whole is None else PreparedSchema(whole, ())
+    return _rewritten(schema, _prepare) if whole is None else _prepared(schema, whole, ())
 
 
 def prepare_as_given(schema: Any) -> PreparedSchema:
@@ -68,7 +69,7 @@ def _prepare(schema: Any, changed: bool) -> PreparedSchema:
     search = search_of(schema, changed)
     whole = search.without(frozenset())
     if whole is not None:
-        return PreparedSchema(whole, ())
+        return _prepared(schema, whole, ())
     removed = search.smallest_removal()
     return _prepared(schema, search.without(removed), removed)
 
@@ -97,7 +98,7 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
         return None
     schema = without_year_zero(schema)
     form = canonical_engine_form(schema, PropertyOrder(schema), whole=True)
-    return None if form is None else PreparedSchema(form, ())
+    return None if form is None else _prepared(schema, form, ())
 
 
 def prepare_without_refused(
@@ -163,4 +164,6 @@ def check_schema(schema: Any) -> None:
 def _prepared(schema: Any, rest: Any, removed: Collection[Occurrence]) -> PreparedSchema:
     if rest is None:
         return prepare_type_only(schema)
-    return PreparedSchema(rest, removed_occurrences(schema, removed))
+    return PreparedSchema(
+        with_bounded_multiples(rest, schema), removed_occurrences(schema, removed)
+    )

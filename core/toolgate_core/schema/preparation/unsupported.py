@@ -152,8 +152,9 @@ def _never_negative(node: dict[str, Any]) -> bool:
     return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
 
 
-def is_exact(value: Any) -> bool:
-    """Whether double precision represents every number in a value exactly."""
+def is_exact(value: Any, most: int = EXACT) -> bool:
+    """Whether double precision represents every number in a value exactly, because none exceeds
+    `most`."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -161,6 +162,6 @@ def is_exact(value: Any) -> bool:
             pending.extend(value.values())
         elif isinstance(value, list):
             pending.extend(value)
-        elif isinstance(value, int | float) and abs(value) > EXACT:
+        elif isinstance(value, int | float) and abs(value) > most:
             return False
     return True
