@@ -45,7 +45,7 @@ _CLASS = re.compile(
     r"\[\^?\]?(?P<inside>(?:\\.|\[:\^?\w+:\]|[^\]\\])*+)\]|\\.|(?P<empty_least>\{,)", re.DOTALL
 )
 _SETS = re.compile(r"\\.|\[:\^?\w+:\]|(?P<set>\[|&&|--|~~)", re.DOTALL)
-_ANCHOR = re.compile(r"(?:\\.|\[(?:\\.|[^\]\\])*\])|(?P<anchor>[\^$]|\\[AbBz])", re.DOTALL)
+_ANCHOR = re.compile(r"(?P<anchor>[\^$]|\\[AbBz<>])|\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _SHORTHAND = re.compile(r"\\[wWdDsSpP]|\(\?[a-z]*i")
 """What Rust and RE2 define differently beyond ASCII."""
 _VERTICAL_TAB = "\v"

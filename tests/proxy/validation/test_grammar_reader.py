@@ -61,6 +61,8 @@ def test_a_long_patch_is_read_fast_by_the_longest_matches() -> None:
         ("regex", "(?x)a b"),
         ("lark", r"start: /[a-z--b]+/"),
         ("lark", 'start: /^a$/ "b"'),
+        ("lark", r'start: /a\z/ "b"'),
+        ("lark", r'start: "x" /\Aa/'),
         ("lark", "start: a"),
     ],
 )

@@ -55,6 +55,7 @@ class _QueuedJob:
     examined: asyncio.Future[Examined] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+    begun: bool = False
 
 
 class Quarantine:
@@ -119,7 +120,19 @@ class Quarantine:
                 instances=instances,
             )
         )
-        async with self._slots.slot(source.owner):
+        # In a task of its own: when the caller leaves, a worker that has begun goes on up to its
+        # limits, and the slot of the owner is taken for as long.
+        examining = asyncio.create_task(self._in_turn(queued, source.owner))
+        examining.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            return await asyncio.shield(examining)
+        except asyncio.CancelledError:
+            if not queued.begun:
+                examining.cancel()
+            raise
+
+    async def _in_turn(self, queued: _QueuedJob, owner: str) -> Examined:
+        async with self._slots.slot(owner):
             self._queue.put_nowait(queued)
             return await queued.examined
 
@@ -136,6 +149,7 @@ class Quarantine:
                 queued = await self._queue.get()
                 if queued.examined.cancelled():
                     continue
+                queued.begun = True
                 try:
                     examined, worker = await self._examine(queued.job, worker)
                 except Exception as error:  # noqa: BLE001 - passed on to the caller
