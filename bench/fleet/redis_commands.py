@@ -99,6 +99,11 @@ class Commands:
         self.expiries[key] = self.clock() + float(milliseconds)
         return 1
 
+    def do_pttl(self, key: bytes) -> int:
+        if self._get(key, object) is None:
+            return -2
+        return int(self.expiries[key] - self.clock()) if key in self.expiries else -1
+
     def do_expire(self, key: bytes, seconds: bytes) -> int:
         return self.do_pexpire(key, b"%d" % (int(seconds) * 1000))
 

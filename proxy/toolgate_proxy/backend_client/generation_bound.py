@@ -37,7 +37,7 @@ class GenerationBound:
 
 def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.GenerateRequest:
     """The request, streamed by the backend if the response could be too large for one message."""
-    if request.stream:
+    if request.stream or info is None:
         return request
     body = _unlimited(request, info).body
     fits = body.bytes <= MAX_WHOLE.bytes and body.values <= MAX_WHOLE.values

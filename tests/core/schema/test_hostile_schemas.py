@@ -31,6 +31,7 @@ from toolgate_core.schema.paths import check_paths
 from toolgate_core.schema.preparation import prepare, relaxation, removal
 from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
+from toolgate_core.schema.preparation.multiples import with_bounded_multiples
 from toolgate_core.schema.preparation.rewrites.document import Document
 from toolgate_core.schema.preparation.rewrites.rewriting import rewritten
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
@@ -79,6 +80,9 @@ IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
         it, PropertyOrder(it)
+    ),
+    "core.schema.preparation.multiples:with_bounded_multiples": lambda it: with_bounded_multiples(
+        it, it
     ),
     "core.schema.preparation.prepare:check_schema": prepare.check_schema,
     "core.schema.preparation.prepare:prepare": prepare.prepare,
