@@ -32,7 +32,6 @@ TEXTS = (
     "text",
 )
 """Fields in which everything is text of the prompt."""
-PROMPT_FIELDS = PARTS + TEXTS
 MAX_TOKENS = 2**40
 """Most tokens reserved for one request: more than any limit, and sums of it fit into 64 bits."""
 FILE_PARTS = {

@@ -16,7 +16,8 @@ from toolgate_proxy.keys.key import Limits
 from toolgate_proxy.limits.estimate import (
     MAX_TOKENS,
     OUTPUT_FIELDS,
-    PROMPT_FIELDS,
+    PARTS,
+    TEXTS,
     TOKENS_PER_FILE,
     estimate,
 )
@@ -149,6 +150,6 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(PROMPT_FIELDS + OUTPUT_FIELDS), JSON))
+@given(st.dictionaries(st.sampled_from(PARTS + TEXTS + OUTPUT_FIELDS), JSON))
 def test_token_estimate_of_any_body_is_positive(body: dict[str, Any]) -> None:
     assert total(body, tpm=10) >= 1

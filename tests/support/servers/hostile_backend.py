@@ -1,4 +1,4 @@
-"""A backend that sends what no Toolgate backend sends: raw bytes, by attack.
+"""A backend whose responses are attacks: raw bytes that an honest backend never sends.
 
 `/v1/toolgate/info` and `/v1/toolgate/grammars` are answered as by an honest backend until an attack
 replaces them. A request to generate or to count is answered by the attack whose name is its last
