@@ -105,7 +105,8 @@ def start(
 
 
 def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str]:
-    """A gateway's settings for a test."""
+    """A gateway's settings for a test. Tests share gateways and the address that they send from, and
+    a new key is a wrong one until the gateway knows it, so the limit on wrong keys is high."""
     variables = {
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "TOOLGATE_BACKEND_URL": backend_url,
@@ -113,6 +114,7 @@ def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str
         "TOOLGATE_KEY_SECRET": KEY_SECRET,
         "TOOLGATE_KEEPALIVE_SECONDS": "8",
         "TOOLGATE_KEY_POLL": "0.05",
+        "TOOLGATE_WRONG_KEYS_PER_MINUTE": "100000",
         "TOOLGATE_HEALTH_INTERVAL": "0.25",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }

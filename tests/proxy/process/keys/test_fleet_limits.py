@@ -24,6 +24,8 @@ from tests.support.servers.virtual_keys import make_key
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = repeats(120, nightly=200)
+STORMS = 10
+"""Maximum number of storms that follow the first one."""
 ARGUMENTS = ("--model", "tiny")
 
 
@@ -109,14 +111,23 @@ async def test_requests_per_minute_are_exact(fleet: Fleet) -> None:
 
 
 async def test_tokens_per_minute_are_never_exceeded(fleet: Fleet) -> None:
-    """Each request uses 19 tokens, and may use many more, so that more come in as the first end."""
+    """Each request uses 19 tokens, and may use many more. What it reserved and did not use is free
+    when it has ended, which may be after the whole storm was refused: so there are several."""
+    began = time.monotonic()
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, tpm=2000)
     said = await storm(fleet, sent, AT_ONCE, max_tokens=100)
     assert set(said) == {200, 429}
     assert 0 < said[200] <= 2000 // 19
-    more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
-    assert (said[200] + more[200]) * 19 <= 2000
-    assert (said[200] + more[200]) * 19 > 2000 * 0.9, "what was not used can be used"
+    admitted = said[200]
+    for _ in range(STORMS):
+        if time.monotonic() - began > 30:
+            break  # the first requests are soon older than the minute
+        more = await storm(fleet, sent, AT_ONCE, max_tokens=8)
+        admitted += more[200]
+        if not more[200]:
+            break
+    assert admitted * 19 <= 2000
+    assert admitted * 19 > 2000 * 0.9, "what was not used can be used"
 
 
 async def test_parallel_requests_are_never_exceeded(fleet: Fleet) -> None:
