@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 MAX_DIGITS = 18
 """Maximum length of an integer that is read as an `int`, and of an exponent that is normalised."""
+MAX_SHOWN = 60
+"""Characters of a name that a message shows."""
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 
 
 class NotJson(ValueError):
     """The text is not JSON, or it is nested too deeply to be read."""
+
+
+class DuplicateMember(ValueError):
+    """An object has two members of one name."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +41,19 @@ class _Written:
     text: str
 
 
-def read(text: str) -> Any:
-    """The value of JSON text. Fractions and long integers are `Number`s. Raises NotJson."""
+def read(text: str, *, unique: bool = False) -> Any:
+    """The value of JSON text. Fractions and long integers are `Number`s. Of duplicate members the
+    last one counts; with `unique` they are refused. Raises NotJson and DuplicateMember."""
     try:
         return json.loads(
-            text, parse_int=_integer, parse_float=Number, parse_constant=_refuse_constant
+            text,
+            object_pairs_hook=_members if unique else None,
+            parse_int=_integer,
+            parse_float=Number,
+            parse_constant=_refuse_constant,
         )
+    except DuplicateMember:
+        raise
     except RecursionError as error:
         raise NotJson("it is nested too deeply") from error
     except ValueError as error:
@@ -93,6 +108,14 @@ def canonical_number(text: str) -> str:
 
 def _integer(text: str) -> int | Number:
     return int(text) if len(text) <= MAX_DIGITS else Number(text)
+
+
+def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+    raise DuplicateMember(f"an object has the member {name[:MAX_SHOWN]!r} more than once")
 
 
 def _refuse_constant(name: str) -> None:

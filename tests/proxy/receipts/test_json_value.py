@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_proxy.receipts.json_value import NotJson, canonical, canonical_number, read
+from toolgate_proxy.receipts.json_value import (
+    DuplicateMember,
+    NotJson,
+    canonical,
+    canonical_number,
+    read,
+)
 
 NUMBERS = st.from_regex(
     r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True
@@ -66,3 +72,10 @@ def test_deep_values_have_a_form_and_what_can_not_be_read_is_named() -> None:
     for text in ("[" * 100_000, "NaN", "{", "01"):
         with pytest.raises(NotJson):
             read(text)
+
+
+@pytest.mark.parametrize("text", ['{"b": 1, "a": 1, "a": 2}', '{"b": 1, "a": 2, "\\u0061": 2}'])
+def test_duplicate_members_are_refused_where_names_must_be_unique(text: str) -> None:
+    assert read(text) == {"b": 1, "a": 2}
+    with pytest.raises(DuplicateMember, match="has the member 'a' more than once"):
+        read(text, unique=True)

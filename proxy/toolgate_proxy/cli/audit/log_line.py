@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...receipts.json_value import NotJson, canonical, read
+from ...receipts.json_value import DuplicateMember, NotJson, canonical, read
 
 Api = Literal["chat completions", "responses", "messages"]
 Kind = Literal["function", "custom"]
@@ -56,9 +56,12 @@ class NotALine(Exception):
 
 
 def read_line(text: str) -> LogLine:
-    """Raises NotALine."""
+    """Raises NotALine. Duplicate members are refused: which of them a program reads differs, so one
+    could hide the other. The gateway sends none."""
     try:
-        value, plain = read(text), json.loads(text, parse_int=_integer)
+        value, plain = read(text, unique=True), json.loads(text, parse_int=_integer)
+    except DuplicateMember as error:
+        raise NotALine(f"it can be read in two ways: {error}") from error
     except (NotJson, ValueError) as error:
         raise NotALine(f"not JSON: {error}") from error
     if not isinstance(value, dict):

@@ -182,6 +182,27 @@ def test_a_cut_call_is_not_shown_as_complete() -> None:
             checked(body)
 
 
+READ = {"request", "response", "tools", "toolgate", "receipt", "calls", "id", "name"}
+"""Members that an audit reads, in every API."""
+READ_IN_ONE = {"choices", "tool_calls", "output", "arguments", "content", "input", "a"}
+"""In some of them; `a` is inside the input of a call."""
+
+
+@pytest.mark.parametrize("forged_first", [True, False])
+def test_a_second_member_hides_nothing(surface: Surface, forged_first: bool) -> None:
+    body = signed_response(surface, LOOK)
+    line = json.dumps({"request": {"tools": tools_for(surface)}, "response": body})
+    audit(read_line(line), PUBLIC)
+    for name in READ | {each for each in READ_IN_ONE if f'"{each}": ' in line}:
+        before, _, after = line.partition(f'"{name}": ')
+        value, end = json.JSONDecoder().raw_decode(after)
+        both = [f'"{name}": {text}' for text in (json.dumps(value), '"forged"')]
+        if forged_first:
+            both.reverse()
+        with pytest.raises(NotALine, match=f"has the member '{name}' more than once"):
+            read_line(f"{before}{', '.join(both)}{after[end:]}")
+
+
 @pytest.mark.parametrize("surface", [CHAT, RESPONSES], ids=lambda surface: surface.name)
 @pytest.mark.parametrize("other", ["{ }", '{"a":1}', "{}\n"])
 def test_a_changed_input_of_a_custom_tool_is_found(surface: Surface, other: str) -> None:
