@@ -4,7 +4,12 @@ const KEY = "toolgate.key";
 
 export const key = () => sessionStorage.getItem(KEY) ?? "";
 
+// The gateway's refusal of the present key. The key is not sent again until one is entered: each
+// further request would count as a wrong key of this address.
+let refusal = null;
+
 export function setKey(value) {
+  refusal = null;
   if (value) sessionStorage.setItem(KEY, value);
   else sessionStorage.removeItem(KEY);
   document.dispatchEvent(new Event("toolgate:key"));
@@ -18,11 +23,14 @@ export class RequestFailed extends Error {
     super(error?.message ?? `The gateway returned status ${status}.`);
     this.status = status;
     this.param = error?.param ?? null;
+    this.isOfKey = status === 401 || error?.code === "too_many_wrong_keys";
   }
 }
 
 export async function send(path, body, signal) {
-  const headers = { authorization: `Bearer ${key()}` };
+  if (refusal) throw refusal;
+  const sent = key();
+  const headers = { authorization: `Bearer ${sent}` };
   if (body !== undefined) headers["content-type"] = "application/json";
   const response = await fetch(path, {
     method: body === undefined ? "GET" : "POST",
@@ -33,7 +41,9 @@ export async function send(path, body, signal) {
   });
   if (response.ok) return response;
   const shown = await response.json().catch(() => null);
-  throw new RequestFailed(response.status, shown?.error);
+  const failed = new RequestFailed(response.status, shown?.error);
+  if (failed.isOfKey && sent === key()) refusal = failed;
+  throw failed;
 }
 
 export const ask = async (path, body, signal) => (await send(path, body, signal)).json();

@@ -31,7 +31,7 @@ async function update() {
     draw(status, keys);
   } catch (error) {
     if (error.status) by("status-content").hidden = true;
-    if (error.status === 401 || error.status === 403) {
+    if (error.isOfKey || error.status === 403) {
       refused(error.status === 403 ? "This key is not the master key, which the status needs." : error.message);
       return; // until another key is entered
     }

@@ -226,8 +226,20 @@ def test_another_key_sees_no_status_and_may_use_the_playground(
 
 def test_a_wrong_key_is_reported(browser: Any, gateway: str) -> None:
     with opened(browser, gateway) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
         sign_in(page, "sk-wrong")
         expect(page.locator("#key-state")).to_contain_text("Incorrect API key")
+        expect(page.locator("#status-notice")).to_contain_text("Incorrect API key")
+        view(page, "Schema inspector")
+        expect(page.locator("#schema-state")).to_contain_text("Incorrect API key")
+        view(page, "Playground")
+        page.get_by_role("button", name="Run").click()
+        expect(page.locator("#play-state")).to_contain_text("Incorrect API key")
+        assert asked == [f"{gateway}/v1/models"]  # a wrong key is sent once
+        sign_in(page)
+        view(page, "Status")
+        expect(page.locator("#models tr").first).to_be_visible()
 
 
 def test_the_playground_shows_tokens_beside_the_broken_text(
